@@ -1,7 +1,7 @@
-//! How fast each room is, beside the reference decoder, in one run on one core.
+//! Speed of each decoding stage next to the reference decoder, in one run on one core.
 //!
-//! Comes in: the corpus folder (`UNSPOOL_CORPUS`), and which rows are wanted, by a part of their name. Goes out: a table; every row has both speeds and their ratio, since
-//! the speed of a machine changes from minute to minute and the ratio does not.
+//! Takes the corpus folder (`UNSPOOL_CORPUS`) and optionally a part of the names of the rows to measure. Prints a table: every
+//! row has both speeds and their ratio, since the speed of a machine changes from minute to minute and the ratio does not.
 
 use std::env;
 use std::hint::black_box;
@@ -10,9 +10,13 @@ use std::time::{Duration, Instant};
 
 use unspool::capture::Capture;
 use unspool::{Parts, Program, Trace, Watch};
-use unspool_coresight::etm4::{CommittedDecoder, Config, ElementDecoder, Packet, PacketDecoder, PacketItem, Registers, Speculation};
+use unspool_coresight::etm4::{
+    CommittedDecoder, Config, ElementDecoder, Packet, PacketDecoder, PacketItem, Registers, Speculation,
+};
 use unspool_coresight::frame::{Deformatter, FrameData, FrameSink, Layout, Mark, Span, Stream};
-use unspool_coresight::{DecodeElements as _, DecodePackets as _, Element, ElementItem, Located, Profile, Protocol, Sink, Transactions};
+use unspool_coresight::{
+    DecodeElements as _, DecodePackets as _, Element, ElementItem, Located, Profile, Protocol, Sink, Transactions,
+};
 use unspool_flow::{
     Around, CodeMemory, FlowDecoder, FlowItem, FlowSink, Instruction, InstructionSink, Instructions, Run, Space,
 };
@@ -55,7 +59,7 @@ fn reference(bytes: &[u8], formatted: bool, units: &[Unit]) -> u64 {
     u64::try_from(packets).expect("the reference decoder reads the buffer")
 }
 
-/// Full decode by the reference, with the images in memory; the answer is how many instructions were executed.
+/// Full decode by the reference, with the images in memory. Returns the number of executed instructions.
 fn reference_flow(bytes: &[u8], formatted: bool, units: &[Unit], images: &Images) -> u64 {
     let images: Vec<ReferenceImage> = images
         .0
@@ -102,8 +106,8 @@ impl CodeMemory for Images {
 
 /// The trace units of the benchmark snapshot.
 const IDS: [u8; 6] = [0x10, 0x12, 0x14, 0x16, 0x18, 0x1a];
-/// Bytes of the buffer that are in hand at once.
-const PIECE: usize = 64 * 1024;
+/// Bytes of the buffer that are pushed at once.
+const CHUNK: usize = 64 * 1024;
 
 fn unit(id: u8) -> Unit {
     Unit { id: u32::from(id), configr: 1, idr0: 0x2800_0ea1, idr1: 0x4100_f403, idr2: 0x488, idr8: 0 }
@@ -129,32 +133,32 @@ fn main() {
     let busiest = streams.iter().max_by_key(|stream| stream.len()).expect("a stream");
     let table = Table { wanted: env::args().nth(1) };
 
-    println!("{} bytes, medians, ours and the reference in turn", bytes.len());
-    println!("{:28} {:>12} {:>12} {:>8}", "room", "unspool", "reference", "ratio");
+    println!("{} bytes, medians, ours and the reference alternating", bytes.len());
+    println!("{:28} {:>12} {:>12} {:>8}", "stage", "unspool", "reference", "ratio");
     let size = bytes.len();
-    table.row("frames to streams", size, 100, || demultiplexed(&bytes), || reference(&bytes, true, &[]));
+    table.row("frames to streams", size, 100, 1, || demultiplexed(&bytes), || reference(&bytes, true, &[]));
     let packets_of = || reference(busiest, false, &[unit(0x12)]);
-    table.row("one stream to packets", busiest.len(), 100, || packets(busiest), packets_of);
-    // The reference completes addresses in its packets, so its packets are what this compares with.
-    table.row("one stream to committed", busiest.len(), 100, || committed(busiest), packets_of);
-    table.row("frames to packets", size, 100, || frames_to_packets(&bytes), || reference(&bytes, true, &units));
+    table.row("one stream to packets", busiest.len(), 100, 1, || packets(busiest), packets_of);
+    // The reference completes addresses in its packets, so this is compared with its packets.
+    table.row("one stream to committed", busiest.len(), 100, 1, || committed(busiest), packets_of);
+    table.row("frames to packets", size, 100, 1, || frames_to_packets(&bytes), || reference(&bytes, true, &units));
     let flow_of = || reference_flow(busiest, false, &[unit(0x12)], &images);
-    table.row("one stream to ranges", busiest.len(), 20, || ranges(busiest, &images), flow_of);
-    table.row("each range looked at", busiest.len(), 20, || each_range(busiest, &images), flow_of);
-    table.row("one stream to instructions", busiest.len(), 20, || instructions(busiest, &images), flow_of);
+    table.row("one stream to ranges", busiest.len(), 20, 1, || ranges(busiest, &images), flow_of);
+    table.row("each range", busiest.len(), 20, 1, || each_range(busiest, &images), flow_of);
+    table.row("one stream to instructions", busiest.len(), 20, 1, || instructions(busiest, &images), flow_of);
     let flow_of_all = || reference_flow(&bytes, true, &units, &images);
-    table.row("frames to ranges", size, 20, || frames_to_ranges(&bytes, &images), flow_of_all);
+    table.row("frames to ranges", size, 20, 1, || frames_to_ranges(&bytes, &images), flow_of_all);
     let (long, times) = (bytes.repeat(16), 16);
     let flow_of_long = || times * reference_flow(&bytes, true, &units, &images);
-    table.row_of("frames to ranges, 16 MiB", long.len(), 10, times, || frames_to_ranges(&long, &images), flow_of_long);
+    table.row("frames to ranges, 16 MiB", long.len(), 10, times, || frames_to_ranges(&long, &images), flow_of_long);
     let long_stream = busiest.repeat(16);
     let flow_of_long = || times * reference_flow(busiest, false, &[unit(0x12)], &images);
     let ours = || instructions(&long_stream, &images);
-    table.row_of("instructions, 16 MiB", long_stream.len(), 5, times, ours, flow_of_long);
+    table.row("instructions, 16 MiB", long_stream.len(), 5, times, ours, flow_of_long);
     table.cores(&folder, &bytes);
 }
 
-/// The snapshot with its buffer repeated, decoded from disk on this many cores; the answer is how many instructions.
+/// Decodes the snapshot from disk with this number of threads. Returns the number of instructions.
 fn on_cores(capture: &Capture, threads: usize) -> u64 {
     let trace = Trace::all(capture).into_iter().find(|trace| trace.source().id == Some(0x12)).expect("the busy source");
     let (program, _) = Program::of(capture, trace.source().core, &[]);
@@ -168,7 +172,7 @@ fn on_cores(capture: &Capture, threads: usize) -> u64 {
     instructions
 }
 
-/// The streams of all sources at once, as the reference makes them.
+/// The streams of all sources at once, as in the reference.
 struct All {
     streams: Vec<Stream>,
     position: [u8; 128],
@@ -205,19 +209,18 @@ impl FrameSink for All {
     }
 }
 
-/// Takes the buffer apart piece by piece, as a pipeline does, and hands each piece of each stream on.
+/// Deformats the buffer chunk by chunk, as a pipeline does, and passes each stream to `sink` after each chunk.
 fn demultiplex(bytes: &[u8], mut sink: impl FnMut(usize, &mut Stream)) {
     let mut all = All::new();
     let mut deformatter = Deformatter::new(Layout::FromStart);
-    for piece in bytes.chunks(PIECE) {
-        deformatter.push(piece, &mut all);
+    for chunk in bytes.chunks(CHUNK) {
+        deformatter.push(chunk, &mut all);
         all.streams.iter_mut().enumerate().for_each(|(index, stream)| sink(index, stream));
     }
     deformatter.finish(&mut all);
     all.streams.iter_mut().enumerate().for_each(|(index, stream)| sink(index, stream));
 }
 
-/// The whole streams.
 fn streams(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut streams = vec![vec![]; IDS.len()];
     demultiplex(bytes, |index, stream| {
@@ -258,7 +261,7 @@ fn frames_to_packets(bytes: &[u8]) -> u64 {
     count
 }
 
-/// Uses what a packet says, so that reading it cannot be left out.
+/// Uses the contents of a packet, so that decoding it cannot be optimized away.
 #[inline(always)]
 fn touch(item: &PacketItem) -> u64 {
     match item {
@@ -281,7 +284,7 @@ fn packets(bytes: &[u8]) -> u64 {
     count
 }
 
-/// Packets, elements, speculation resolved; counts elements.
+/// Decodes packets and elements, and resolves speculation. Returns the number of elements.
 fn committed(bytes: &[u8]) -> u64 {
     let config = config();
     let mut packets = PacketDecoder::new(&config);
@@ -305,7 +308,7 @@ fn committed(bytes: &[u8]) -> u64 {
     count
 }
 
-/// Counts what was executed, as the reference's consumer does.
+/// Counts executed ranges and instructions, as the consumer of the reference does.
 #[derive(Default)]
 struct Counts {
     ranges: u64,
@@ -326,7 +329,7 @@ impl FlowSink for Counts {
 
 impl Watch for Counts {}
 
-/// Looks at every single range.
+/// Reads every range.
 #[derive(Default)]
 struct EachRange {
     instructions: u64,
@@ -347,7 +350,7 @@ impl FlowSink for EachRange {
     }
 }
 
-/// Looks at every single instruction.
+/// Reads every instruction.
 #[derive(Default)]
 struct EachInstruction {
     instructions: u64,
@@ -366,7 +369,7 @@ impl InstructionSink for EachInstruction {
     }
 }
 
-/// Packets go in, what was executed comes out.
+/// Decodes the flow from packets.
 struct Flow<'i, S> {
     decoder: FlowDecoder<CommittedDecoder, &'i Images>,
     sink: S,
@@ -429,14 +432,13 @@ fn frames_to_ranges(bytes: &[u8], images: &Images) -> u64 {
     flows.into_iter().map(end).sum()
 }
 
-/// The table that is printed.
 struct Table {
-    /// Only rows with this in their name.
+    /// Part of the names of the rows to print.
     wanted: Option<String>,
 }
 
 impl Table {
-    /// One core against two, from a file.
+    /// Compares one thread with two, from a file.
     fn cores(&self, folder: &Path, bytes: &[u8]) {
         if self.wanted.as_ref().is_some_and(|wanted| !"two cores".contains(wanted.as_str())) {
             return;
@@ -464,13 +466,9 @@ impl Table {
         println!("128 MiB from disk to ranges: {} on one core, {} on two, {ratio:.2}x", speed(one), speed(two));
     }
 
-    fn row(&self, name: &str, bytes: usize, rounds: usize, ours: impl Fn() -> u64, reference: impl Fn() -> u64) {
-        self.row_of(name, bytes, rounds, 1, ours, reference);
-    }
-
-    /// Times both in turn and prints the medians: a round that was disturbed counts no more than any other. The reference
+    /// Times both alternating and prints the medians, so that a disturbed round counts no more than any other. The reference
     /// does one of `parts` equal parts of the work.
-    fn row_of(
+    fn row(
         &self,
         name: &str,
         bytes: usize,

@@ -1,4 +1,4 @@
-//! Hands every seed to the check of its room, without a fuzzer: `cargo run --release --example replay`.
+//! Checks every seed without a fuzzer: `cargo run --release --example replay`.
 
 use std::path::Path;
 use std::{fs, io};

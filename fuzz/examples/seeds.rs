@@ -1,31 +1,33 @@
-//! Writes the seeds that are made and not found: `cargo run --release --example seeds`.
+//! Writes the generated seeds: `cargo run --release --example seeds`.
 //!
-//! Packets come from our own encoder, frames from our own formatter, archives from the zip room's check. Inputs that
-//! once failed lie beside them under names of their own and are not touched.
+//! Packets come from our own encoder, frames from our own formatter, archives from the check of the zip target. Inputs that
+//! once failed are next to them under other names, and stay as they are.
 
-use unspool_coresight::{Atoms, Context, Security, SubIsa};
 use std::io::Cursor;
 use std::path::Path;
 use std::{fs, io};
+use unspool_coresight::{Atoms, Context, Security, SubIsa};
 
-use unspool::{OpenSteps, FileKind, open_steps, open_steps_of};
-use unspool_coresight::etm4::packet::{Address, ConditionalInstruction, ConditionalResult, CycleCount, ExceptionAddress, FewAtoms, KeyResult, TraceInfo};
-use unspool_coresight::etm4::{Config, Packet};
-use unspool_coresight::frame::{Formatter, HSYNC};
+use unspool::{FileKind, OpenSteps, open_steps, open_steps_of};
 use unspool_astf::example;
 use unspool_astf::record::{Instruction, Storage};
 use unspool_astf::write::{WriteOptions, Writer};
+use unspool_coresight::etm4::packet::{
+    Address, ConditionalInstruction, ConditionalResult, CycleCount, ExceptionAddress, FewAtoms, KeyResult, TraceInfo,
+};
+use unspool_coresight::etm4::{Config, Packet};
+use unspool_coresight::frame::{Formatter, HSYNC};
+use unspool_fuzz::ini::SEPARATOR;
+use unspool_fuzz::steps::ReadSteps;
+use unspool_fuzz::{code, setup, stf, zip};
 use unspool_stf::builder::StfVersion;
 use unspool_tarmac::lower::Style;
-use unspool_fuzz::ini::SEPARATOR;
-use unspool_fuzz::steps::Told;
-use unspool_fuzz::{code, setup, stf, zip};
 
-/// A name and the bytes.
+/// File name and bytes of a seed.
 type Seed = (&'static str, Vec<u8>);
 
 fn main() -> io::Result<()> {
-    let rooms = [
+    let targets = [
         ("frames", frames()),
         ("packets", packets()),
         ("elements", elements()),
@@ -41,13 +43,13 @@ fn main() -> io::Result<()> {
         ("record", records()),
         ("encode", encodes()),
     ];
-    for (room, seeds) in rooms {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(room);
+    for (target, seeds) in targets {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
         fs::create_dir_all(&folder)?;
         for (name, bytes) in &seeds {
             fs::write(folder.join(name), bytes)?;
         }
-        println!("{room}: {} seeds", seeds.len());
+        println!("{target}: {} seeds", seeds.len());
     }
     Ok(())
 }
@@ -67,7 +69,7 @@ fn records() -> Vec<Seed> {
     };
     let word = |word: u32| word.to_le_bytes();
     let words = |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
-    let rare = |what: u64, number: u64| 2 << 62 | what << 56 | number;
+    let rare = |kind: u64, number: u64| 2 << 62 | kind << 56 | number;
     let access = |index: u64, is_write: bool, size: u64, address: u64| {
         1 << 62 | index << 53 | u64::from(is_write) << 52 | size << 49 | address
     };
@@ -85,7 +87,7 @@ fn records() -> Vec<Seed> {
     run.extend([1, access(0, true, 3, 0x1000), rare(2, 0), 64, 1, 2, 3, rare(3, 0), 64, 0, 2, 2, 2, 0, end]);
     let tagged = [rare(9, 0x0a00), access(0, false, 3, 8)];
     let fault = [&[start, rare(6, 1), 0], &tagged[..], &[rare(1, 1), 2, end]].concat();
-    // BX LR of A32, BL of T32, and an instruction with a halfword too many before the end of a page.
+    // BX LR of A32, BL of T32, and an instruction with an extra halfword before the end of a page.
     let arm = [
         block(0, 0x8000, &[&[0x1e, 0xff, 0x2f, 0xe1]]),
         block(1, 0x9000, &[&[0x00, 0xf0, 0x00, 0xf8]]),
@@ -100,6 +102,11 @@ fn records() -> Vec<Seed> {
         ("arm", joined(&[&[1], &chunk(u32::MAX, &arm.concat()), &chunk(0, &words(&around))])),
         ("riscv", joined(&[&[2], &chunk(u32::MAX, &riscv.concat()), &chunk(0, &words(&turns))])),
     ]
+}
+
+/// The bytes after the byte that selects.
+fn with(choice: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[choice], bytes].concat()
 }
 
 fn joined(parts: &[&[u8]]) -> Vec<u8> {
@@ -142,7 +149,7 @@ fn frames() -> Vec<Seed> {
     ]
 }
 
-/// The start of an input: which protocol, and the registers in the order of [`setup::REGISTERS`].
+/// The start of an input: protocol, and the registers in the order of [`setup::REGISTERS`].
 fn head(protocol: u8, registers: &[Option<u32>; 7]) -> Vec<u8> {
     let known = registers.iter().enumerate().map(|(bit, value)| u8::from(value.is_some()) << bit).sum();
     let values = registers.iter().flatten().flat_map(|value| value.to_le_bytes());
@@ -167,7 +174,7 @@ fn context(security: Security, id: Option<u32>) -> Context {
     Context { el: 1, aarch64: true, security, vmid: id, context_id: id }
 }
 
-/// At least one of every kind; what a configuration cannot send is left out.
+/// At least one packet of every kind; `encode` skips those that a configuration cannot have.
 fn every_packet() -> Vec<Packet> {
     let short = Address::low(SubIsa::Is0, 9, 0x1f4);
     let middle = Address::low(SubIsa::Is1, 16, 0xabcc);
@@ -409,11 +416,10 @@ fn zips() -> Vec<Seed> {
     ]
 }
 
-/// The example of the format: as a file, behind a header, in pieces, and as records to be written in each way.
+/// The example of the format: as a file, after a header, in independent blocks, and as records to write in each storage.
 fn astfs() -> Vec<Seed> {
     let records = example::records();
     let (file, body) = (records.as_flattened(), records[1..].as_flattened());
-    let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
     let mut seeds = vec![("file", with(0, file)), ("behind_header", with(1, body))];
     seeds.extend([("raw", 96), ("lzma", 97), ("zlib", 98)].map(|(name, choice)| (name, with(choice, body))));
     for (name, in_patterns) in [("pieces", false), ("pieces_of_patterns", true)] {
@@ -426,7 +432,7 @@ fn astfs() -> Vec<Seed> {
     seeds
 }
 
-/// A loop that is followed at once: two instructions, an access and a branch.
+/// A loop that comes as blocks: two instructions, an access and a branch.
 fn astf_loop() -> Vec<u8> {
     let lap = |lap: u64| {
         let [mut one, mut two, mut access, mut branch] =
@@ -440,7 +446,7 @@ fn astf_loop() -> Vec<u8> {
     [&[header][..], (0..25).map(lap).collect::<Vec<_>>().as_flattened()].concat().concat()
 }
 
-/// Records of many kinds behind a header.
+/// Records of many kinds, without a header.
 fn stf_body() -> Vec<u8> {
     joined(&[
         b"\x03\x02\0\0\0hi\x05\x02\0\x08\x01\0\0\0\x02\0\0\0\x03\0\0\0\xf0\x13\0\0\0",
@@ -454,10 +460,9 @@ fn stf_body() -> Vec<u8> {
     ])
 }
 
-/// The group of every kind of record, and a few of them in every container, whole and with a byte changed.
+/// Records of many kinds in every container, unchanged and with a byte changed.
 fn stfs() -> Vec<Seed> {
     let body = stf_body();
-    let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
     let change = [30, 0, 1];
     let mut seeds = vec![("file", with(0, &[stf::HEADER, &body].concat())), ("behind_header", with(1, &body))];
     seeds.extend(
@@ -493,10 +498,9 @@ const LOGS: [&[u8]; 3] = [
         # comment\n\nR psr x2xxX0xx",
 ];
 
-/// A few lines of every producer, in one piece and in drops, and one of them packed.
+/// A few lines of every producer, read at once and with small reads, and one of them compressed.
 fn tarmacs() -> Vec<Seed> {
     let [fast_models, rev3, rtl] = LOGS;
-    let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
     // A zstd frame that holds its bytes as they are: header, one block, no checksum.
     let packed = [b"\x28\xb5\x2f\xfd\x20\x0e\x71\0\0", &b"R r0 00000000\n"[..]].concat();
     vec![
@@ -509,16 +513,15 @@ fn tarmacs() -> Vec<Seed> {
     ]
 }
 
-/// The example of ASTF, a capture and the logs of every producer: as they are, and as they are in the other formats.
+/// The example of ASTF, a capture and the logs of every producer: as they are, and in the other formats.
 fn steps() -> Vec<Seed> {
-    let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
-    let open = |what, file: Vec<u8>| {
-        let options = OpenSteps { kind: Some(what), threads: Some(1), ..OpenSteps::default() };
-        Told::of(open_steps_of("seed", Cursor::new(file), &options).expect("a file of ours")).0
+    let open = |kind, file: Vec<u8>| {
+        let options = OpenSteps { kind: Some(kind), threads: Some(1), ..OpenSteps::default() };
+        ReadSteps::read(open_steps_of("seed", Cursor::new(file), &options).expect("a file of ours")).0
     };
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/hello-ete");
     let options = OpenSteps { source: Some("0x10".into()), ..OpenSteps::default() };
-    let capture = Told::of(open_steps(&package, &options).expect("our example")).0;
+    let capture = ReadSteps::read(open_steps(&package, &options).expect("our example")).0;
     let mut example = example::records();
     example[0] = example::header().stored(Storage::Raw).to_bytes();
     let example = example.as_flattened();
@@ -540,10 +543,10 @@ fn steps() -> Vec<Seed> {
         (["log_as_stf", "log_as_rev3", "log_as_fast_models"], open(FileKind::Tarmac, fast_models.to_vec())),
         (["rev3_as_stf", "rev3_as_rev3", "rev3_as_fast_models"], open(FileKind::Tarmac, rev3.to_vec())),
     ];
-    for (names, told) in sources {
-        let told = told.start(60);
-        let log = |style| told.tarmac(style).map(|(log, _)| log);
-        let files = [told.stf(StfVersion::V1_6), log(Style::Rev3), log(Style::FastModels)];
+    for (names, steps) in sources {
+        let steps = steps.start(60);
+        let log = |style| steps.tarmac(style).map(|(log, _)| log);
+        let files = [steps.stf(StfVersion::V1_6), log(Style::Rev3), log(Style::FastModels)];
         let choices = [0x31, 0x0a, 0x2e];
         for ((name, choice), file) in names.into_iter().zip(choices).zip(files) {
             seeds.extend(file.map(|file| (name, with(choice, &file))));

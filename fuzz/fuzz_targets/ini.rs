@@ -1,4 +1,4 @@
-//! Captures in a directory, any ini files. What is checked stands in `src/ini.rs`.
+//! Captures in a directory, any ini files. The checks are in `src/ini.rs`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| unspool_fuzz::ini::check(data));

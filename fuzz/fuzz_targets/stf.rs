@@ -1,4 +1,4 @@
-//! STF files, any bytes and damaged files. What is checked stands in `src/stf.rs`.
+//! STF files, any bytes and damaged files. The checks are in `src/stf.rs`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| unspool_fuzz::stf::check(data));

@@ -1,4 +1,4 @@
-//! Captures in a zip archive, any bytes and damaged archives. What is checked stands in `src/zip.rs`.
+//! Captures in a zip archive, any bytes and damaged archives. The checks are in `src/zip.rs`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| unspool_fuzz::zip::check(data));

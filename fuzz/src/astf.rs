@@ -1,11 +1,10 @@
-//! ASTF files, any bytes and damaged files: every one is records, then an end or an error.
+//! ASTF files, any bytes and damaged files: records, then an end or an error.
 //!
-//! Input: byte 0 chooses. 0: the rest is the file. 1 to 4: the rest stands behind a good header with these flags. 5 and
-//! more: the rest is records, which are written in one of the three ways and then changed where its last bytes say.
+//! Input: byte 0 selects. 0: the rest is the file. 1 to 4: the rest follows a valid header with these flags. 5 and more: the
+//! rest is records; they are written with one of the three storages, and then changed as the first bytes of the rest define.
 //!
-//! Held against it: readers of one thread and of two give the same records; so do inputs that come in drops; an error
-//! tells the record that is missing and a place in the file; every record comes back from its fields; a file that was
-//! not changed comes back.
+//! Checked: readers with one and two threads return the same records, and so do inputs with small reads; an error names the
+//! record that is missing and an offset in the file; every record and every unchanged file survives a round trip.
 
 use std::io::{Cursor, Read};
 
@@ -14,10 +13,12 @@ use unspool_astf::read::{ReadError, ReadOptions, Reader};
 use unspool_astf::record::{Header, Level, Record, Storage};
 use unspool_astf::write::{WriteOptions, Writer};
 
-/// More records than this are not read: a few bytes may be gigabytes.
-const MOST: usize = 1 << 19;
+use crate::setup::{SmallReads, change};
 
-/// Holds the promises against these bytes.
+/// Maximum number of records that are read: a few bytes may decompress to gigabytes.
+const MAX_RECORDS: usize = 1 << 19;
+
+/// Checks all properties for these bytes.
 pub fn check(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     match choice {
@@ -47,10 +48,7 @@ fn damaged(choice: u8, rest: &[u8]) {
     if storage != Storage::Raw || [1, 5, 7, 8, 0x43, 0x44, 0x45].contains(&first) {
         assert!(error.is_none() && read == records, "{error:?}");
     }
-    for change in changes.chunks_exact(3) {
-        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % file.len();
-        file[at] = file[at].wrapping_add(change[2]);
-    }
+    change(&mut file, changes);
     agree(&file);
 }
 
@@ -60,8 +58,8 @@ fn agree(file: &[u8]) {
     assert!(records == ahead, "{} records or {}: {error:?} or {other:?}", records.len(), ahead.len());
     assert_eq!(error.is_some(), other.is_some(), "{error:?} or {other:?}");
     if file.len() < 1000 {
-        let (drops, other) = all(Reader::in_place(Drops(file)));
-        assert!(records == drops, "{error:?} or {other:?}");
+        let (small, other) = all(Reader::in_place(SmallReads(file, 3)));
+        assert!(records == small, "{error:?} or {other:?}");
         assert_eq!(error.as_ref().map(ToString::to_string), other.map(|other| other.to_string()));
     }
     for error in [&error, &other].into_iter().flatten() {
@@ -78,7 +76,7 @@ fn all<R: Read>(reader: Result<Reader<R>, ReadError>) -> (Vec<Bytes>, Option<Rea
         Err(error) => return (Vec::new(), Some(error)),
     };
     let mut records = Vec::new();
-    while records.len() < MOST {
+    while records.len() < MAX_RECORDS {
         match reader.next_records() {
             Ok([]) => break,
             Ok(batch) => records.extend_from_slice(batch),
@@ -88,15 +86,6 @@ fn all<R: Read>(reader: Result<Reader<R>, ReadError>) -> (Vec<Bytes>, Option<Rea
             }
         }
     }
-    records.truncate(MOST);
+    records.truncate(MAX_RECORDS);
     (records, None)
-}
-
-struct Drops<'f>(&'f [u8]);
-
-impl Read for Drops<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let bytes = buffer.len().min(3);
-        self.0.read(&mut buffer[..bytes])
-    }
 }

@@ -1,13 +1,13 @@
-//! Program images: any bytes are code or are refused, pieces lie in memory, and symbols own what they say.
+//! Program images: any bytes are code or are refused, regions are in memory, and symbols contain their addresses.
 //!
-//! Input: byte 0 chooses. Bits 0 and 1: nobody says an address, or eight bytes follow that do, or a capture lists the
-//! file in two ways. Bit 2: the rest is the file; otherwise it changes an ELF file of our own, chosen by bits 3 and 4,
-//! where every three bytes are a place and what is added to the byte there.
+//! Input: byte 0 selects. Bits 0 and 1: there is no address, or eight bytes with the address follow, or a capture lists the
+//! file in two ways. Bit 2: the rest is the file; otherwise it changes an ELF file of our own, selected by bits 3 and 4. Three
+//! bytes per change: an offset and the number to add.
 
-use unspool_coresight::Security;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use unspool_coresight::Security;
 
 use unspool::Program;
 use unspool::flow::{CodeMemory, Space};
@@ -16,12 +16,12 @@ use unspool_capture::{Capture, Code, Error, Note, Region};
 use crate::setup::byte;
 use crate::walk::scratch;
 
-/// Names are cut behind so many bytes, and no character is longer than four.
+/// Maximum length of a name: names are cut after 16 KiB, and a character has at most four bytes.
 const LONGEST_NAME: usize = (16 << 10) + 4;
-/// What is compared in full.
-const MOST_SYMBOLS: usize = 256;
+/// Maximum number of symbols that are compared.
+const MAX_SYMBOLS: usize = 256;
 
-/// Holds every promise of the room against these bytes.
+/// Checks all properties for these bytes.
 pub fn check(mut data: &[u8]) {
     let how = byte(&mut data);
     let word = |data: &mut &[u8]| u64::from_le_bytes(std::array::from_fn(|_| byte(data)));
@@ -36,19 +36,19 @@ pub fn check(mut data: &[u8]) {
     }
 }
 
-/// A file by itself is code, or there is a reason why not.
+/// A file alone is code, or refused with a reason.
 fn check_file(path: &Path, file: &[u8], address: Option<u64>) {
     match Code::from_file(path, address) {
         Ok((code, notes)) => {
             check_notes(&notes);
             check_code(&code, file);
-            // An empty file says why by itself.
+            // An empty file needs no reason.
             let explained = file.is_empty() || !notes.is_empty();
-            assert!(!code.regions.is_empty() || explained, "{code} has no memory, and nobody says why");
+            assert!(!code.regions.is_empty() || explained, "{code} has no memory, and no note explains it");
             if let (true, Some(address)) = (code.raw, address) {
-                assert!(code.regions.iter().all(|piece| piece.address == address), "{code} is not at {address:#x}");
+                assert!(code.regions.iter().all(|region| region.address == address), "{code} is not at {address:#x}");
             }
-            check_program(code);
+            check_reading(&Program::new(vec![code]));
         }
         Err(error) => {
             assert!(address.is_none() && matches!(error, Error::Unusable { .. }), "{error} for a file at {address:x?}");
@@ -56,7 +56,7 @@ fn check_file(path: &Path, file: &[u8], address: Option<u64>) {
     }
 }
 
-/// The same file in a capture, as a program and as a part of a dump.
+/// The same file in a capture, as a program and as part of a dump.
 fn check_capture(folder: &Path, file: &[u8], address: u64) {
     let (offset, length) = (address >> 4 & 0xff, address >> 12 & 0xfff);
     let dump = format!("[dump2]\nfile=image\naddress={address:#x}\noffset={offset}\nlength={length}\nspace=EL1N\n");
@@ -71,8 +71,8 @@ fn check_capture(folder: &Path, file: &[u8], address: u64) {
     assert!(loaded.codes.iter().all(|code| !code.regions.is_empty()), "code without memory is none");
     if let Some(dump) = loaded.codes.iter().find(|code| code.raw) {
         let part = &file[(offset as usize).min(file.len())..];
-        let [Region { bytes, .. }] = &dump.regions[..] else { panic!("a dump is one piece: {dump}") };
-        assert!(part[..part.len().min(length as usize)].starts_with(bytes), "{dump} is not what was listed");
+        let [Region { bytes, .. }] = &dump.regions[..] else { panic!("a dump is one region: {dump}") };
+        assert!(part[..part.len().min(length as usize)].starts_with(bytes), "{dump} is not the part that is listed");
     }
     let program = Program::new(loaded.codes);
     check_reading(&program);
@@ -87,45 +87,41 @@ fn check_code(code: &Code, file: &[u8]) {
     assert!(!code.to_string().is_empty());
     assert!(code.build_id.as_ref().is_none_or(|id| (1..=64).contains(&id.len())), "{code}");
     assert!(code.big_endian || !code.big_endian_code, "{code}");
-    assert!(code.regions.len() <= file.len() / 32 + 1, "{} pieces from {} bytes", code.regions.len(), file.len());
-    code.regions.iter().for_each(|piece| check_piece(piece, file));
+    assert!(code.regions.len() <= file.len() / 32 + 1, "{} regions from {} bytes", code.regions.len(), file.len());
+    code.regions.iter().for_each(|region| check_region(region, file));
     check_symbols(code, file);
 }
 
-/// A piece lies in memory, and its bytes are some of the file's.
-fn check_piece(piece: &Region, file: &[u8]) {
-    let length = piece.bytes.len() as u64;
-    assert!(length > 0 && length <= file.len() as u64, "{piece:?} of {} bytes", file.len());
-    assert_eq!(piece.address.checked_add(length - 1), Some(piece.last()), "{piece:?} leaves memory");
-    assert_eq!(piece.starting_at(piece.address), Some(&piece.bytes[..]));
-    assert_eq!(piece.starting_at(piece.last()).map(<[u8]>::len), Some(1));
-    let outside = [piece.address.checked_sub(1), piece.last().checked_add(1)];
-    assert!(outside.iter().flatten().all(|&address| piece.starting_at(address).is_none()), "{piece:?}");
+/// A region is in memory, and its bytes are in the file.
+fn check_region(region: &Region, file: &[u8]) {
+    let length = region.bytes.len() as u64;
+    assert!(length > 0 && length <= file.len() as u64, "{region:?} of {} bytes", file.len());
+    assert_eq!(region.address.checked_add(length - 1), Some(region.last()), "{region:?} leaves memory");
+    assert_eq!(region.starting_at(region.address), Some(&region.bytes[..]));
+    assert_eq!(region.starting_at(region.last()).map(<[u8]>::len), Some(1));
+    let outside = [region.address.checked_sub(1), region.last().checked_add(1)];
+    assert!(outside.iter().flatten().all(|&address| region.starting_at(address).is_none()), "{region:?}");
 }
 
-/// A symbol owns its first byte; its last one is its own or that of one that starts later.
+/// The first byte of a symbol belongs to it, the last one to it or to a symbol that starts later.
 fn check_symbols(code: &Code, file: &[u8]) {
     assert_eq!(code.symbols.iter().count(), code.symbols.len());
     assert!(code.symbols.len() <= file.len() / 16, "{} symbols from {} bytes", code.symbols.len(), file.len());
-    for symbol in code.symbols.iter().take(MOST_SYMBOLS) {
+    for symbol in code.symbols.iter().take(MAX_SYMBOLS) {
         assert!(symbol.name.len() <= LONGEST_NAME && symbol.size > 0, "{symbol:?}");
         assert_eq!(code.symbols.find(symbol.address), Some((symbol.name, 0)), "{symbol:?}");
         let last = code.symbols.find(symbol.address.wrapping_add(symbol.size - 1));
-        assert!(last.is_some_and(|(_, behind)| behind < symbol.size), "{symbol:?} ends in {last:?}");
+        assert!(last.is_some_and(|(_, offset)| offset < symbol.size), "{symbol:?} ends in {last:?}");
     }
 }
 
-fn check_program(code: Code) {
-    check_reading(&Program::new(vec![code]));
-}
-
-/// What a program has can be read: where images overlap, the first one's bytes.
+/// All regions of a program can be read; where images overlap, the bytes of the first one.
 fn check_reading(program: &Program) {
     let space = Space { security: Security::NonSecure, el: 1 };
-    let pieces = || program.codes().iter().flat_map(|code| &code.regions);
-    for piece in pieces() {
-        for address in [piece.address, piece.last(), piece.address + (piece.last() - piece.address) / 2] {
-            let first = pieces().find_map(|piece| piece.starting_at(address)).unwrap_or_default();
+    let regions = || program.codes().iter().flat_map(|code| &code.regions);
+    for region in regions() {
+        for address in [region.address, region.last(), region.address + (region.last() - region.address) / 2] {
+            let first = regions().find_map(|region| region.starting_at(address)).unwrap_or_default();
             let read = program.read(address, space, &mut []);
             assert!(!read.is_empty() && first.starts_with(read), "{address:#x} is read as {} bytes", read.len());
         }
@@ -142,7 +138,7 @@ fn changed(mut file: Vec<u8>, changes: &[u8]) -> Vec<u8> {
         let at = usize::from(u16::from_le_bytes([change[0], change[1]]));
         match file.get_mut(at) {
             Some(byte) => *byte = byte.wrapping_add(change[2]),
-            // A place behind the end cuts the file instead.
+            // An offset after the end truncates the file instead.
             None => file.truncate(at - file.len()),
         }
     }
@@ -208,7 +204,7 @@ impl Out {
         self.bytes.extend(values.iter().flat_map(|v| if big { v.to_be_bytes() } else { v.to_le_bytes() }));
     }
 
-    /// As wide as an address.
+    /// Numbers as wide as an address.
     fn longs(&mut self, values: &[u64]) {
         for value in values {
             match (self.wide, self.big) {
@@ -220,27 +216,21 @@ impl Out {
     }
 
     fn segment(&mut self, kind: u32, offset: u64, address: u64, size: u64) {
-        self.words(&[kind]);
-        if self.wide {
-            self.words(&[5]);
-        }
+        self.words(&[kind, 5][..if self.wide { 2 } else { 1 }]);
         self.longs(&[offset, address, address, size, size]);
-        if !self.wide {
-            self.words(&[5]);
-        }
+        self.words(if self.wide { &[] } else { &[5] });
         self.longs(&[if kind == 1 { 0x1000 } else { 4 }]);
     }
 
     fn symbol(&mut self, name: u32, value: u64, size: u64, info: u8, section: u16) {
         self.words(&[name]);
-        if self.wide {
-            self.bytes.extend([info, 0]);
-            self.halves(&[section]);
-        }
-        self.longs(&[value, size]);
         if !self.wide {
-            self.bytes.extend([info, 0]);
-            self.halves(&[section]);
+            self.longs(&[value, size]);
+        }
+        self.bytes.extend([info, 0]);
+        self.halves(&[section]);
+        if self.wide {
+            self.longs(&[value, size]);
         }
     }
 }

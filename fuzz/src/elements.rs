@@ -1,24 +1,23 @@
-//! Elements: nothing is invented, nothing uncertain leaves, and what waits is bounded.
+//! Elements: none is invented, none leaves while it is speculative, and the number of waiting elements is bounded.
 //!
-//! Input: a configuration, a byte that says how to cut, a byte of which bit 0 decides whether the stream gets an
-//! alignment synchronisation and a trace info in front, and the other bits, all set, ask that it is repeated until it
-//! fills every queue; then the stream.
+//! Input: a configuration, a byte for the chunk sizes, a byte of which bit 0 puts an alignment synchronization and a trace
+//! info in front of the stream, and the other bits, all set, repeat the stream until it fills every queue; then the stream.
 
-use unspool_coresight::{DecodeElements as _, Element, ElementItem, Packets, Transactions};
 use unspool_coresight::etm4::packet::TraceInfo;
 use unspool_coresight::etm4::{Config, ElementDecoder, Packet, PacketItem, Speculation, p0_count, survives_cancel};
+use unspool_coresight::{DecodeElements as _, Element, ElementItem, Packets, Transactions};
 
-use crate::packets::in_pieces;
+use crate::packets::in_chunks;
 use crate::setup::{byte, config};
 
-/// What `Speculation` may hold: a queue and a transaction of 65,536 each.
-const MOST_HELD: i64 = 2 * (1 << 16) + 2;
-/// How long a repeated stream is: more than twice what would fill a queue.
+/// Maximum number of elements that `Speculation` holds: a queue and a transaction of 65,536 each.
+const MAX_HELD: i64 = 2 * (1 << 16) + 2;
+/// Length of a repeated stream: more than twice the length that fills a queue.
 const LONG: usize = 150_000;
-/// The flags that ask for it.
+/// Flags that select a repeated stream.
 const REPEAT: u8 = 0xfe;
 
-/// Holds every promise of the rooms against these bytes.
+/// Checks all properties for these bytes.
 pub fn check(mut data: &[u8]) {
     let config = config(&mut data);
     let (cut, how) = (byte(&mut data), byte(&mut data));
@@ -31,7 +30,7 @@ pub fn check(mut data: &[u8]) {
         check_committed(&config, mode, &elements, &committed);
     }
     if stream.len() < LONG {
-        check_cuts(&config, &stream, cut, &elements);
+        check_chunks(&config, &stream, cut, &elements);
         check_text(&elements);
     }
 }
@@ -60,7 +59,7 @@ fn elements(config: &Config, packets: &[PacketItem]) -> Vec<ElementItem> {
     elements
 }
 
-/// Offsets never fall, and nothing comes from beyond the stream.
+/// Offsets never decrease, and are inside the stream.
 fn check_order(elements: &[ElementItem], length: u64) {
     let mut last = 0;
     for item in elements {
@@ -73,19 +72,19 @@ fn check_order(elements: &[ElementItem], length: u64) {
     }
 }
 
-/// What leaves speculation. On the way: is what waits bounded?
+/// The elements that leave speculation. Also checks that the number of waiting elements is bounded.
 fn committed(config: &Config, mode: Transactions, elements: &[ElementItem]) -> Vec<ElementItem> {
     let mut speculation = Speculation::new(config, mode);
     let mut committed: Vec<ElementItem> = Vec::new();
-    // Elements that came and did not leave, since some were last dropped. A run of atoms may leave in two parts, so
-    // this is a lower bound.
+    // Elements that entered and did not leave since elements were last dropped: a lower bound, since a run of atoms may
+    // leave in two parts.
     let mut held = 0_i64;
     for item in elements {
         let before = committed.len();
         speculation.push(*item, &mut |item| committed.push(item));
         let left = committed[before..].iter().flatten().count() as i64;
         held = if may_drop(item) { 0 } else { (held + i64::from(enters(item)) - left).max(0) };
-        assert!(held <= MOST_HELD, "{held} elements wait at {item:?}");
+        assert!(held <= MAX_HELD, "{held} elements wait at {item:?}");
     }
     let outstanding = speculation.outstanding();
     assert_eq!(speculation.finish(&mut |item| committed.push(item)), outstanding);
@@ -121,10 +120,10 @@ fn check_committed(config: &Config, mode: Transactions, elements: &[ElementItem]
     }
 }
 
-/// However the stream is cut, both rooms say the same.
-fn check_cuts(config: &Config, stream: &[u8], cut: u8, whole: &[ElementItem]) {
-    let packets = in_pieces(config, stream, cut);
-    assert_eq!(elements(config, &packets), whole, "cut into pieces, the stream says something else");
+/// Chunk sizes make no difference.
+fn check_chunks(config: &Config, stream: &[u8], cut: u8, whole: &[ElementItem]) {
+    let packets = in_chunks(config, stream, cut);
+    assert_eq!(elements(config, &packets), whole, "chunks make a difference");
 }
 
 fn check_text(elements: &[ElementItem]) {

@@ -1,22 +1,22 @@
-//! The trace unit and the encoder: any settings and any steps make a capture, and decoding it gives the steps back.
+//! The trace unit and the encoder: any settings and any steps become a capture, which decodes to the same steps.
 //!
-//! Input: byte 0 says how (see [`Choice`]), byte 1 how many registers follow: each is a byte that chooses a name, and a
-//! word. Then come sixteen instructions, a byte that chooses an opcode or, if it is 0xff, a word that is one; then what
-//! is executed, a byte each, see [`Script`].
+//! Input: byte 0 selects options (see [`Choice`]), byte 1 is the number of registers that follow: each is a byte that selects
+//! a name, and a word. Then sixteen instructions, each a byte that selects an opcode or, after 0xff, a word that is one; then
+//! the execution, one byte per step, see [`Script`].
 //!
-//! Held against it: what cannot be encoded is refused with a reason; what was decoded is what was executed, in order,
-//! with nothing between that the decoder finds wrong; nothing is missing but what a filter left out, what a Q element
-//! counts, and what the encoder itself was not sure of.
+//! Checked: steps that cannot be encoded are refused with a reason; the decoded instructions were executed, in order, and the
+//! decoder reports no problem; no instruction is missing except those that a filter excludes, that a Q element counts, or that
+//! the encoder itself was not sure of.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use unspool::encode::{EncodeOptions, Encoded, Encoder};
-use unspool::{Watch, Program, Trace};
+use unspool::{Program, Trace, Watch};
 use unspool_capture::Capture;
-use unspool_coresight::{Protocol, Transactions};
 use unspool_coresight::etm4::unit::Settings;
+use unspool_coresight::{Protocol, Transactions};
 use unspool_flow::{Around, FlowItem, Instruction as Decoded, InstructionSink, Item};
 use unspool_isa::decode;
 use unspool_model::{
@@ -26,18 +26,13 @@ use unspool_model::{
 use crate::setup::{byte, word};
 use crate::walk::scratch;
 
-/// How a capture is made.
+/// Options of a capture. Bit 0: the protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice(pub u8);
 
 impl Choice {
     fn has(self, bit: u8) -> bool {
         self.0 >> bit & 1 != 0
-    }
-
-    /// Bit 0.
-    fn protocol(self) -> Protocol {
-        if self.has(0) { Protocol::Etm4 } else { Protocol::Ete }
     }
 
     /// Bits 1 and 2: A64, A32, T32, or the last two in turn.
@@ -62,27 +57,9 @@ impl Choice {
     }
 }
 
-/// Registers that there is one of; the numbered ones follow them.
-const SINGLE: [&str; 18] = [
-    "TRCCONFIGR",
-    "TRCVICTLR",
-    "TRCVIIECTLR",
-    "TRCVISSCTLR",
-    "TRCSYNCPR",
-    "TRCCCCTLR",
-    "TRCBBCTLR",
-    "TRCTSCTLR",
-    "TRCQCTLR",
-    "TRCEVENTCTL0R",
-    "TRCEVENTCTL1R",
-    "TRCTRACEIDR",
-    "TRCIDR0",
-    "TRCIDR1",
-    "TRCIDR2",
-    "TRCIDR8",
-    "TRCDEVARCH",
-    "TRCIDR3",
-];
+/// Registers without a number; the numbered ones follow them.
+const SINGLE: &str = "TRCCONFIGR TRCVICTLR TRCVIIECTLR TRCVISSCTLR TRCSYNCPR TRCCCCTLR TRCBBCTLR TRCTSCTLR TRCQCTLR \
+                      TRCEVENTCTL0R TRCEVENTCTL1R TRCTRACEIDR TRCIDR0 TRCIDR1 TRCIDR2 TRCIDR8 TRCDEVARCH TRCIDR3";
 const NUMBERED: [(&str, u8); 9] = [
     ("TRCACVR", 16),
     ("TRCACATR", 16),
@@ -95,31 +72,31 @@ const NUMBERED: [(&str, u8); 9] = [
     ("TRCSSCSR", 8),
 ];
 const SLOTS: usize = 16;
-/// Where the instructions are; of A64, the last four are far away.
+/// Address of the instructions; the last four of A64 are far away.
 const BASE: u64 = 0x40_0000;
 const FAR: u64 = 0xffff_8000_0008_0000;
 
-/// The name of the register that a byte chooses.
+/// The name of the register that a byte selects.
 pub fn register(choice: u8) -> String {
-    let mut number = choice;
-    if let Some(name) = SINGLE.get(usize::from(number)) {
+    let single: Vec<&str> = SINGLE.split_whitespace().collect();
+    if let Some(name) = single.get(usize::from(choice)) {
         return (*name).to_string();
     }
-    number -= SINGLE.len() as u8;
+    let mut number = choice - single.len() as u8;
     for (name, count) in NUMBERED {
         if number < count {
             return format!("{name}{number}");
         }
         number -= count;
     }
-    SINGLE[usize::from(number) % SINGLE.len()].to_string()
+    single[usize::from(number) % single.len()].to_string()
 }
 
-/// Holds every promise of the room against these bytes.
+/// Checks all properties for these bytes.
 pub fn check(mut data: &[u8]) {
     let choice = Choice(byte(&mut data));
     let Some(settings) = settings(choice, &mut data) else { return };
-    let silent = asks(&settings, "TRCCONFIGR", 0x4000) && choice.has(4);
+    let silent = has_bits(&settings, "TRCCONFIGR", 0x4000) && choice.has(4);
     let filters = filters(&settings);
     let slots = slots(choice, &mut data);
     let steps = Script { slots: &slots, data, at: 0, time: 0 }.steps();
@@ -130,14 +107,14 @@ pub fn check(mut data: &[u8]) {
         Err(SinkError::Refused { reason, .. }) => return assert!(!reason.is_empty()),
         Err(error) => panic!("{error}"),
     };
-    let ear = listen(directory);
+    let decoded = decode_capture(directory);
     let mut executed = steps.iter().filter_map(|step| step.event.instruction());
-    for (number, told) in ear.told.iter().enumerate() {
-        let is_it = |step: &Instruction| (step.address, step.opcode) == (told.0, Some(told.1));
-        assert!(executed.any(is_it), "instruction {number} at {:#x} was not executed", told.0);
+    for (number, (address, opcode)) in decoded.instructions.iter().enumerate() {
+        let is_it = |step: &Instruction| (step.address, step.opcode) == (*address, Some(*opcode));
+        assert!(executed.any(is_it), "instruction {number} at {address:#x} was not executed");
     }
-    assert_eq!(ear.problem, None, "behind {} instructions", ear.told.len());
-    let found = ear.told.len() as u64 + ear.counted;
+    assert_eq!(decoded.problem, None, "after {} instructions", decoded.instructions.len());
+    let found = decoded.instructions.len() as u64 + decoded.counted;
     assert!(found <= encoded.instructions, "{found} of {}", encoded.instructions);
     if !filters && !silent {
         assert_eq!(found, encoded.instructions, "instructions are missing");
@@ -145,7 +122,7 @@ pub fn check(mut data: &[u8]) {
 }
 
 fn settings(choice: Choice, data: &mut &[u8]) -> Option<Settings> {
-    let mut settings = Settings::new(choice.protocol());
+    let mut settings = Settings::new(if choice.has(0) { Protocol::Etm4 } else { Protocol::Ete });
     for _ in 0..byte(data) % 32 {
         let (name, value) = (register(byte(data)), word(data));
         let is_comparator = name.starts_with("TRCACVR") && value >> 31 == 0;
@@ -156,7 +133,7 @@ fn settings(choice: Choice, data: &mut &[u8]) -> Option<Settings> {
     settings.get("TRCTRACEIDR").is_some_and(|id| (1..0x70).contains(&(id & 0x7f))).then_some(settings)
 }
 
-fn asks(settings: &Settings, register: &str, bits: u64) -> bool {
+fn has_bits(settings: &Settings, register: &str, bits: u64) -> bool {
     settings.get(register).unwrap_or(0) & bits != 0
 }
 
@@ -164,8 +141,8 @@ fn filters(settings: &Settings) -> bool {
     let view = settings.get("TRCVICTLR").unwrap_or(0);
     view & 0xff != 1
         || view & 0x07ff_0200 != 0x200
-        || asks(settings, "TRCVIIECTLR", u64::MAX)
-        || asks(settings, "TRCVISSCTLR", u64::MAX)
+        || has_bits(settings, "TRCVIIECTLR", u64::MAX)
+        || has_bits(settings, "TRCVISSCTLR", u64::MAX)
 }
 
 /// An instruction: address, opcode, length, instruction set.
@@ -181,7 +158,7 @@ fn slots(choice: Choice, data: &mut &[u8]) -> Vec<Slot> {
         }
         let kind = byte(data);
         let opcode = if kind == 0xff { word(data) } else { opcode(isa, kind) };
-        // Only the first halfword says how long an instruction is.
+        // Only the first halfword encodes the length of an instruction.
         let opcode = if isa == Isa::T32 && opcode >> 16 < 0xe800 { opcode & 0xffff } else { opcode };
         let opcode = if isa == Isa::T32 && opcode >> 16 == 0 && opcode >= 0xe800 { 0xbf00 } else { opcode };
         address = address.next_multiple_of(if isa == Isa::T32 { 2 } else { 4 });
@@ -192,7 +169,7 @@ fn slots(choice: Choice, data: &mut &[u8]) -> Vec<Slot> {
     slots
 }
 
-/// Nops, branches to places near by, calls, returns, barriers, returns from exceptions.
+/// Nops, branches to near addresses, calls, returns, barriers, exception returns.
 fn opcode(isa: Isa, kind: u8) -> u32 {
     let back = u32::from(kind >> 4);
     let choose = |opcodes: &[u32]| opcodes[usize::from(kind & 15) % opcodes.len()];
@@ -240,9 +217,8 @@ fn opcode(isa: Isa, kind: u8) -> u32 {
     }
 }
 
-/// What is executed. The highest two bits of a byte say what it means: 0: the instruction here, then the next one; 1: then
-/// the one of the low four bits; 2: the same, and the step says something of a branch (bit 4: taken, bit 5: its target);
-/// 3: anything else.
+/// The execution. The highest two bits of a byte define it: 0: this instruction, and the next one follows; 1: the one of the
+/// low four bits follows; 2: the same, and the step has a branch (bit 4: taken, bit 5: its target); 3: anything else.
 struct Script<'d> {
     slots: &'d [Slot],
     data: &'d [u8],
@@ -254,8 +230,8 @@ impl Script<'_> {
     fn steps(mut self) -> Vec<Step> {
         let mut steps = vec![];
         while !self.data.is_empty() {
-            let what = byte(&mut self.data);
-            let event = self.event(what);
+            let code = byte(&mut self.data);
+            let event = self.event(code);
             let mut step = Step::default();
             (step.event, step.time) = (event, (self.time != 0).then_some(self.time));
             step.position = steps.len() as u64;
@@ -264,41 +240,41 @@ impl Script<'_> {
         steps
     }
 
-    fn event(&mut self, what: u8) -> Event {
+    fn event(&mut self, code: u8) -> Event {
         let (address, opcode, length, isa) = self.slots[self.at];
-        let to = usize::from(what & 15);
-        let target = (what >> 5 & 1 == 1).then_some(self.slots[to].0);
-        let branch = (what >> 6 == 2).then_some(Branch { taken: what >> 4 & 1 == 1, target });
-        self.at = match what >> 6 {
+        let to = usize::from(code & 15);
+        let target = (code >> 5 & 1 == 1).then_some(self.slots[to].0);
+        let branch = (code >> 6 == 2).then_some(Branch { taken: code >> 4 & 1 == 1, target });
+        self.at = match code >> 6 {
             0 => (self.at + 1) % SLOTS,
             1 | 2 => to,
-            _ => return self.other(what & 0x3f),
+            _ => return self.other(code & 0x3f),
         };
         let opcode = Some(opcode);
         Event::Instruction(Instruction { address, opcode, length, isa, is_executed: None, branch, za_index: None })
     }
 
-    fn other(&mut self, what: u8) -> Event {
+    fn other(&mut self, code: u8) -> Event {
         let more = byte(&mut self.data);
-        match what >> 3 {
-            0 | 1 => self.exception(what & 7, more),
+        match code >> 3 {
+            0 | 1 => self.exception(code & 7, more),
             2 | 3 => Event::Context(Context {
-                level: (what & 1 == 0).then_some(more & 3),
-                security: (what & 2 == 0).then_some(
+                level: (code & 1 == 0).then_some(more & 3),
+                security: (code & 2 == 0).then_some(
                     [Security::Secure, Security::NonSecure, Security::Root, Security::Realm]
                         [usize::from(more >> 2 & 3)],
                 ),
-                process: (what & 4 == 0).then_some(u64::from(more >> 4)),
-                vmid: (what & 4 != 0).then_some(u32::from(more >> 5)),
+                process: (code & 4 == 0).then_some(u64::from(more >> 4)),
+                vmid: (code & 4 != 0).then_some(u32::from(more >> 5)),
                 ..Context::default()
             }),
-            4 => Event::Gap([Gap::Start, Gap::Overflow, Gap::Discard, Gap::Damaged][usize::from(what & 3)]),
+            4 => Event::Gap([Gap::Start, Gap::Overflow, Gap::Discard, Gap::Damaged][usize::from(code & 3)]),
             5 => {
                 self.time = self.time.wrapping_add(u64::from(more));
                 Event::State
             }
             6 => {
-                self.time = u64::from(more) << (8 * u32::from(what & 7));
+                self.time = u64::from(more) << (8 * u32::from(code & 7));
                 Event::State
             }
             _ => Event::ExceptionReturn { target: None },
@@ -323,7 +299,6 @@ impl Script<'_> {
     }
 }
 
-/// The directory of the capture.
 fn directory() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| scratch("encode").join("capture"))
@@ -335,18 +310,18 @@ fn encode(directory: &Path, options: EncodeOptions, steps: &[Step]) -> Result<En
     encoder.finish()
 }
 
-/// What the decoder says.
 #[derive(Default)]
-struct Ear {
-    told: Vec<(u64, u32)>,
+struct DecodedTrace {
+    /// Addresses and opcodes.
+    instructions: Vec<(u64, u32)>,
     /// Instructions of Q elements.
     counted: u64,
     problem: Option<String>,
 }
 
-impl InstructionSink for Ear {
+impl InstructionSink for DecodedTrace {
     fn instruction(&mut self, instruction: &Decoded, _: &Around) {
-        self.told.push((instruction.address, instruction.opcode));
+        self.instructions.push((instruction.address, instruction.opcode));
     }
 
     fn item(&mut self, item: FlowItem) {
@@ -365,13 +340,13 @@ impl InstructionSink for Ear {
     }
 }
 
-impl Watch for Ear {}
+impl Watch for DecodedTrace {}
 
-fn listen(directory: &Path) -> Ear {
-    let capture = Capture::open(directory).expect("what was encoded opens");
+fn decode_capture(directory: &Path) -> DecodedTrace {
+    let capture = Capture::open(directory).expect("an encoded capture opens");
     let traces = Trace::all(&capture);
     let (program, _) = Program::of(&capture, traces[0].source().core, &[]);
-    let mut ear = Ear::default();
-    traces[0].instructions(Transactions::Show, &program, &mut ear).expect("what was encoded can be read");
-    ear
+    let mut decoded = DecodedTrace::default();
+    traces[0].instructions(Transactions::Show, &program, &mut decoded).expect("an encoded trace can be read");
+    decoded
 }

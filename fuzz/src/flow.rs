@@ -1,47 +1,43 @@
-//! Flow: what is told is in the code, and neither cuts nor what was walked before make a difference.
+//! Flow: ranges are in the code, and neither chunk sizes nor earlier code make a difference.
 //!
-//! Input: a configuration, a byte that says how to cut, a byte that says how the code lies in memory and what stands in
-//! front of the stream (see [`Setup`]), two bytes with the length of the code; then the code and the stream.
+//! Input: a configuration, a byte for the chunk sizes, a byte for the position of the code in memory and for the start of the
+//! stream (see [`Setup`]), two bytes with the length of the code; then the code and the stream.
 
+use unspool_coresight::etm4::packet::{Address, TraceInfo};
+use unspool_coresight::etm4::{Config, ElementDecoder, Packet, PacketItem, Speculation};
 use unspool_coresight::{
     Context, DecodeElements as _, Decoders as _, ElementItem, Malformed, PacketError, Packets, Security, Sink, SubIsa,
     Transactions,
 };
-use unspool_coresight::etm4::packet::{Address, TraceInfo};
-use unspool_coresight::etm4::{Config, ElementDecoder, Packet, PacketItem, Speculation};
 use unspool_flow::{CodeMemory, FlowDecoder, FlowItem, FlowSink, Item, Range, Run, Space, Walker};
 use unspool_isa::{ControlFlow, Decoded, Isa, Target, decode};
 
-use crate::packets::in_pieces;
+use crate::packets::in_chunks;
 use crate::setup::{byte, config};
 
-/// Holds every promise of the room against these bytes.
+/// Checks all properties for these bytes.
 pub fn check(mut data: &[u8]) {
     let config = config(&mut data);
-    let (cut, setup) = (byte(&mut data), Setup::new(byte(&mut data)));
+    let (cut, setup) = (byte(&mut data), Setup(byte(&mut data)));
     let length = usize::from(u16::from_le_bytes([byte(&mut data), byte(&mut data)]));
     let (code, stream) = data.split_at(length.min(data.len()));
     let code = Code { setup, bytes: code };
     let stream = [setup.front(&config), stream.to_vec()].concat();
     let packets: Vec<PacketItem> = Packets::new(&config, &stream).collect();
     let end = stream.len() as u64;
-    let told = fresh(&config, &code, &packets, end);
-    check_order(&told, end);
-    assert_eq!(fresh(&config, &code, &in_pieces(&config, &stream, cut), end), told, "cuts make a difference");
-    assert_eq!(room_by_room(&config, &code, &packets, end), told, "joined, the rooms say something else");
-    check_again(&config, &code, &packets, &told, end);
+    let reported = fresh(&config, &code, &packets, end);
+    check_order(&reported, end);
+    assert_eq!(fresh(&config, &code, &in_chunks(&config, &stream, cut), end), reported, "chunks make a difference");
+    assert_eq!(stage_by_stage(&config, &code, &packets, end), reported, "the joined decoders differ");
+    check_again(&config, &code, &packets, &reported, end);
 }
 
-/// Bits 0 and 1: nothing in front of the stream, or a start in A64, A32 or T32. Bit 2: the code lies at the top of
-/// memory and goes on at the bottom. Bit 3: code is read a few bytes at a time. Bit 4: transactions are resolved.
+/// Bits 0 and 1: nothing in front of the stream, or a start in A64, A32 or T32. Bit 2: the code is at the top of memory and
+/// continues at the bottom. Bit 3: code is read a few bytes at a time. Bit 4: transactions are resolved.
 #[derive(Debug, Clone, Copy)]
 struct Setup(u8);
 
 impl Setup {
-    fn new(how: u8) -> Self {
-        Self(how)
-    }
-
     fn context(self) -> Option<(Context, SubIsa)> {
         let context = |aarch64| Context { el: 0, aarch64, security: Security::Secure, vmid: None, context_id: None };
         match self.0 & 3 {
@@ -52,7 +48,7 @@ impl Setup {
         }
     }
 
-    /// An alignment synchronisation, a trace info, and the address where the code starts.
+    /// An alignment synchronization, a trace info, and the address where the code starts.
     fn front(self, config: &Config) -> Vec<u8> {
         let Some((context, isa)) = self.context() else { return Vec::new() };
         let info = TraceInfo { speculation: Some(0), ..TraceInfo::default() };
@@ -72,13 +68,9 @@ impl Setup {
         }
     }
 
-    /// The highest address that there is.
+    /// The highest address.
     fn top(self) -> u64 {
         if self.0 & 2 != 0 { u64::from(u32::MAX) } else { u64::MAX }
-    }
-
-    fn few_at_a_time(self) -> bool {
-        self.0 & 8 != 0
     }
 
     fn transactions(self) -> Transactions {
@@ -86,7 +78,7 @@ impl Setup {
     }
 }
 
-/// The same code for everybody.
+/// The same code in every space.
 #[derive(Debug, Clone, Copy)]
 struct Code<'c> {
     setup: Setup,
@@ -103,12 +95,12 @@ impl<'c> Code<'c> {
 
 impl CodeMemory for Code<'_> {
     fn read<'b>(&'b self, address: u64, _space: Space, buffer: &'b mut [u8]) -> &'b [u8] {
-        // Behind the top of memory its bottom follows only for who counts to the top, so nobody is lent both at once.
+        // Whether the bottom of memory follows the top depends on the reader, so that no read returns both.
         let left =
             usize::try_from(self.setup.top().saturating_sub(address)).map_or(usize::MAX, |left| left.saturating_add(1));
         let all = self.from(address);
         let all = &all[..all.len().min(left)];
-        if !self.setup.few_at_a_time() {
+        if self.setup.0 & 8 == 0 {
             return all;
         }
         let count = (1 + address as usize % 7).min(all.len()).min(buffer.len());
@@ -117,28 +109,28 @@ impl CodeMemory for Code<'_> {
     }
 }
 
-/// A range or an item, each with its place in the stream.
+/// A range or an item, each with its offset in the stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Told {
+enum Reported {
     Range { offset: u64, start: u64, end: u64, isa: Isa, instructions: u32, taken: bool },
     Item(FlowItem),
 }
 
-/// Checks ranges as they come, and keeps all.
-struct Listener<'c> {
+/// Checks ranges, and keeps all.
+struct Collector<'c> {
     code: Code<'c>,
     wfx_is_p0: bool,
-    told: Vec<Told>,
+    reported: Vec<Reported>,
 }
 
-impl FlowSink for Listener<'_> {
+impl FlowSink for Collector<'_> {
     fn run(&mut self, run: Run<'_>) {
         assert!(!run.is_empty() && run.len() == run.ranges().len(), "a run without ranges");
         let sum = run.ranges().map(|range| u64::from(range.instructions())).sum::<u64>();
         assert_eq!(run.instructions(), sum, "instructions of {run:?}");
         for range in run.ranges() {
             check_range(&self.code, &range, self.wfx_is_p0);
-            self.told.push(Told::Range {
+            self.reported.push(Reported::Range {
                 offset: run.offset(),
                 start: range.start(),
                 end: range.end(),
@@ -150,11 +142,11 @@ impl FlowSink for Listener<'_> {
     }
 
     fn item(&mut self, item: FlowItem) {
-        self.told.push(Told::Item(item));
+        self.reported.push(Reported::Item(item));
     }
 }
 
-/// A range is in the code, word by word, and ends with the instruction that it says.
+/// The opcodes of a range are in the code, and its last instruction is decoded correctly.
 fn check_range(code: &Code<'_>, range: &Range<'_>, wfx_is_p0: bool) {
     assert!(range.instructions() > 0, "{range:?} is empty");
     assert_eq!(range.opcodes().len(), range.instructions() as usize, "{range:?}");
@@ -168,8 +160,8 @@ fn check_range(code: &Code<'_>, range: &Range<'_>, wfx_is_p0: bool) {
         at = at.wrapping_add(length) & top;
     }
     assert_eq!(at, range.end(), "the end of {range:?}");
-    // Within a range nobody but the walk knows which instructions an IT instruction made conditional.
-    // What is no branch is not decoded there, so that UDF is not told from others.
+    // Only the walk knows which instructions of a range an IT instruction made conditional.
+    // Instructions that are not branches are not decoded there, so that UDF is like the others.
     let flow = |flow: ControlFlow| if flow == ControlFlow::Undefined { ControlFlow::FallThrough } else { flow };
     let conditional = range.last().conditional;
     let same = last.map(|facts| Decoded { conditional, flow: flow(facts.flow), ..facts });
@@ -186,7 +178,7 @@ fn check_range(code: &Code<'_>, range: &Range<'_>, wfx_is_p0: bool) {
     assert_eq!(range.next(), next, "what follows {range:?}");
 }
 
-/// Byte by byte, around the top of memory if need be.
+/// The opcode and the length of an instruction, which may continue at the bottom of memory.
 fn opcode_at(code: &Code<'_>, isa: Isa, at: u64, top: u64) -> (Option<u32>, u64) {
     let half = |at: u64| {
         let byte = |at: u64| code.from(at & top).first().copied();
@@ -200,35 +192,35 @@ fn opcode_at(code: &Code<'_>, isa: Isa, at: u64, top: u64) -> (Option<u32>, u64)
     }
 }
 
-fn listener<'c>(config: &Config, code: &Code<'c>) -> Listener<'c> {
-    Listener { code: *code, wfx_is_p0: config.wfx_is_p0, told: Vec::new() }
+fn collector<'c>(config: &Config, code: &Code<'c>) -> Collector<'c> {
+    Collector { code: *code, wfx_is_p0: config.wfx_is_p0, reported: Vec::new() }
 }
 
-/// What a new decoder says.
-fn fresh(config: &Config, code: &Code<'_>, packets: &[PacketItem], end: u64) -> Vec<Told> {
-    let mut sink = listener(config, code);
+/// Output of a new decoder.
+fn fresh(config: &Config, code: &Code<'_>, packets: &[PacketItem], end: u64) -> Vec<Reported> {
+    let mut sink = collector(config, code);
     let mut decoder = FlowDecoder::new(config, code.setup.transactions(), code);
     packets.iter().for_each(|packet| decoder.push(*packet, &mut sink));
     decoder.finish(end, &mut sink);
-    sink.told
+    sink.reported
 }
 
-/// The same stream twice, behind a break: what was walked before makes no difference.
-fn check_again(config: &Config, code: &Code<'_>, packets: &[PacketItem], told: &[Told], end: u64) {
-    let mut sink = listener(config, code);
+/// The same stream twice, with a discontinuity between: earlier code makes no difference.
+fn check_again(config: &Config, code: &Code<'_>, packets: &[PacketItem], reported: &[Reported], end: u64) {
+    let mut sink = collector(config, code);
     let mut decoder = FlowDecoder::new(config, code.setup.transactions(), code);
     packets.iter().for_each(|packet| decoder.push(*packet, &mut sink));
     decoder.push(Err(PacketError { offset: end, skipped: 0, kind: Malformed::Discontinuity }), &mut sink);
-    sink.told.clear();
+    sink.reported.clear();
     packets.iter().for_each(|packet| decoder.push(*packet, &mut sink));
     decoder.finish(end, &mut sink);
-    assert_eq!(sink.told, told, "told again, the stream says something else");
+    assert_eq!(sink.reported, reported, "the second time, the output differs");
 }
 
-/// Each room on its own, without any short cut between them.
-fn room_by_room(config: &Config, code: &Code<'_>, packets: &[PacketItem], end: u64) -> Vec<Told> {
-    struct Room<'r>(&'r mut Speculation, &'r mut Vec<ElementItem>);
-    impl Sink<ElementItem> for Room<'_> {
+/// Output of the separate decoders, without the short cuts between them.
+fn stage_by_stage(config: &Config, code: &Code<'_>, packets: &[PacketItem], end: u64) -> Vec<Reported> {
+    struct Stage<'r>(&'r mut Speculation, &'r mut Vec<ElementItem>);
+    impl Sink<ElementItem> for Stage<'_> {
         fn item(&mut self, item: ElementItem) {
             self.0.push(item, &mut |item| self.1.push(item));
         }
@@ -236,37 +228,40 @@ fn room_by_room(config: &Config, code: &Code<'_>, packets: &[PacketItem], end: u
     let mut elements = ElementDecoder::new(config);
     let mut speculation = Speculation::new(config, code.setup.transactions());
     let mut committed = Vec::new();
-    packets.iter().for_each(|packet| elements.push(*packet, &mut Room(&mut speculation, &mut committed)));
-    elements.finish(&mut Room(&mut speculation, &mut committed));
+    packets.iter().for_each(|packet| elements.push(*packet, &mut Stage(&mut speculation, &mut committed)));
+    elements.finish(&mut Stage(&mut speculation, &mut committed));
     speculation.finish(&mut |item| committed.push(item));
-    let mut sink = listener(config, code);
+    let mut sink = collector(config, code);
     let mut walker = Walker::new(config.flow_rules(), code);
     committed.into_iter().for_each(|item| walker.push(item, &mut sink));
     walker.finish(end, &mut sink);
-    sink.told
+    sink.reported
 }
 
-/// Offsets never fall: neither those of ranges and Q elements, of which the latter wait for the address behind them, nor
-/// those of other items. What is lost is told when it ends, at the place where it began, and errors do not wait for what
-/// is still uncertain. The end comes last, once.
-fn check_order(told: &[Told], end: u64) {
+/// Offsets never decrease: neither those of ranges and Q elements, which wait for the address that follows, nor those of other
+/// items. A loss is reported when it ends, at the offset where it began, and errors do not wait for uncertain elements. The
+/// end is last, and occurs once.
+fn check_order(all: &[Reported], end: u64) {
     let (mut executed, mut happened) = (0, 0);
-    for told in told {
-        let (offset, length, last) = match told {
-            Told::Range { offset, .. } => (*offset, 0, Some(&mut executed)),
-            Told::Item(Ok(item)) => match item.value {
+    for item in all {
+        let (offset, length, last) = match item {
+            Reported::Range { offset, .. } => (*offset, 0, Some(&mut executed)),
+            Reported::Item(Ok(item)) => match item.value {
                 Item::Lost { .. } => (item.offset, item.length, None),
                 Item::Q { .. } => (item.offset, item.length, Some(&mut executed)),
                 _ => (item.offset, item.length, Some(&mut happened)),
             },
-            Told::Item(Err(error)) => (error.offset, error.skipped, None),
+            Reported::Item(Err(error)) => (error.offset, error.skipped, None),
         };
-        assert!(offset + length <= end, "{told:?} comes from beyond {end:#x}");
+        assert!(offset + length <= end, "{item:?} is after the end, {end:#x}");
         if let Some(last) = last {
-            assert!(offset >= *last, "{told:?} comes after {last:#x}");
+            assert!(offset >= *last, "{item:?} comes after {last:#x}");
             *last = offset;
         }
     }
-    let is_end = |told: &&Told| matches!(told, Told::Item(Ok(item)) if item.value == Item::End);
-    assert!(told.iter().filter(is_end).count() == 1 && told.last().as_ref().is_some_and(is_end), "where is the end?");
+    let is_end = |item: &&Reported| matches!(item, Reported::Item(Ok(item)) if item.value == Item::End);
+    assert!(
+        all.iter().filter(is_end).count() == 1 && all.last().as_ref().is_some_and(is_end),
+        "the end is not last, or occurs twice"
+    );
 }

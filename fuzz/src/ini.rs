@@ -1,7 +1,7 @@
-//! Ini files: any text opens or is refused, no name leads out of the package, and what opens can be saved.
+//! Ini files: any text opens or is refused, no name refers to a file outside the package, and an opened capture can be saved.
 //!
-//! Input: byte 0 says the form (bit 0: package), how it is opened (bit 1: by its main file), whether it is saved
-//! (bit 2) and the size of the file `x` (bits 4 to 7); then the main file, `t.ini` and `d.ini`, with 0x1c in between.
+//! Input: byte 0 selects the form (bit 0: package), how it is opened (bit 1: by its main file), whether it is saved (bit 2)
+//! and the size of the file `x` (bits 4 to 7); then the main file, `t.ini` and `d.ini`, with 0x1c in between.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use std::sync::OnceLock;
 use unspool_capture::{Capture, Error};
 
 use crate::setup::byte;
-use crate::walk::{MOST_READ, scratch, sizes, walk};
+use crate::walk::{MAX_READ, scratch, sizes, walk};
 
-/// What stands between the files of an input.
+/// Separator of the files of an input.
 pub const SEPARATOR: u8 = 0x1c;
-/// The sizes that `x` may have: around frames and around the blocks of a probe.
+/// Sizes of the file `x`: around frames and around the blocks of a probe.
 const SIZES: [usize; 16] = [0, 1, 15, 16, 17, 64, 503, 504, 505, 511, 512, 513, 1024, 1030, 1536, 2047];
-/// A size that nothing inside of the package has.
+/// A size that no file inside the package has.
 const OUTSIDE: u64 = 1_000_003;
 
-/// Holds every promise of the room against these bytes.
+/// Checks all properties for these bytes.
 pub fn check(mut data: &[u8]) {
     let how = byte(&mut data);
     let package = package();
@@ -28,7 +28,7 @@ pub fn check(mut data: &[u8]) {
     let path = if how & 2 == 0 { package.to_path_buf() } else { package.join(main) };
     match Capture::open(path) {
         Ok(capture) => {
-            assert!(sizes(&capture).all(|size| size != OUTSIDE), "a file outside of the package was found");
+            assert!(sizes(&capture).all(|size| size != OUTSIDE), "a file outside the package was found");
             walk(&capture);
             if how & 4 != 0 {
                 check_saving(&capture, &package.with_file_name("saved"));
@@ -38,8 +38,8 @@ pub fn check(mut data: &[u8]) {
     }
 }
 
-/// The directory of the package. Beside it lies a file that must not be found, and in it a folder whose name could
-/// help to get there.
+/// The directory of the package. Next to it is a file that must not be found, and in it a folder whose name could lead
+/// there.
 fn package() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
@@ -67,7 +67,7 @@ fn fill(package: &Path, main: &str, data: &[u8], size: usize) {
     fs::write(package.join("x"), counted).expect("a file");
 }
 
-/// Saved and opened again, it is the same capture. Names that an ini file cannot hold may be refused.
+/// A capture that is saved and opened again is the same. Names that an ini file cannot contain may be refused.
 fn check_saving(capture: &Capture, directory: &Path) {
     let _ = fs::remove_dir_all(directory);
     match capture.save(directory) {
@@ -75,7 +75,7 @@ fn check_saving(capture: &Capture, directory: &Path) {
         Err(Error::Unwritable { .. }) => return,
         Err(error) => panic!("saving failed: {error}"),
     }
-    let saved = Capture::open(directory).expect("what was saved opens");
+    let saved = Capture::open(directory).expect("a saved capture opens");
     walk(&saved);
     let (saved, capture) = (&with_old_names(saved), &with_old_names(capture.clone()));
     assert_eq!(saved.sources, capture.sources);
@@ -104,6 +104,6 @@ fn with_old_names(mut capture: Capture) -> Capture {
 fn bytes(capture: &Capture, buffer: usize) -> Option<Vec<u8>> {
     use std::io::Read;
     let mut bytes = Vec::new();
-    capture.reader(buffer).ok()?.take(MOST_READ).read_to_end(&mut bytes).ok()?;
+    capture.reader(buffer).ok()?.take(MAX_READ).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

@@ -1,8 +1,8 @@
-//! What every room promises about any bytes, one module a room.
+//! Properties that must hold for any bytes, one module per fuzz target.
 //!
-//! Comes in: bytes that a fuzzer or a seed file gives. Goes out: nothing, or a panic that says which promise was
-//! broken. The first bytes of an input choose how the room is set up, the rest is what the room reads. The targets in
-//! `fuzz_targets` hand bytes to these modules, and so does `replay`, which needs no fuzzer.
+//! Takes the bytes of a fuzzer or of a seed file. Panics with the property that does not hold. The first bytes of an input
+//! select the configuration, the rest is the data to read. The targets in `fuzz_targets` pass bytes to these modules, and so
+//! does the example `replay`, which needs no fuzzer.
 
 pub mod astf;
 pub mod code;
@@ -21,10 +21,10 @@ pub mod tarmac;
 pub mod walk;
 pub mod zip;
 
-/// A room's name and its check.
+/// Name of a target, and its check.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All of them, in the order of the house.
+/// All targets, in the order of the data flow.
 pub const TARGETS: [Target; 14] = [
     ("frames", frames::check),
     ("packets", packets::check),

@@ -1,38 +1,39 @@
-//! Packets: they tile the stream however it is cut, and every one can be written and read again.
+//! Packets: they tile the stream whatever its chunks are, and every packet survives a round trip.
 //!
-//! Input: a configuration (see [`setup::config`](crate::setup::config)), a byte that says how to cut, the stream.
+//! Input: a configuration (see [`setup::config`](crate::setup::config)), a byte for the chunk sizes, the stream.
 
 use std::fmt::Write;
 
 use unspool_coresight::etm4::{Config, Packet, PacketDecoder, PacketItem};
 use unspool_coresight::{DecodePackets as _, Packets};
 
-use crate::setup::{byte, config, pieces};
+use crate::setup::{byte, chunks, config};
 
-/// The longest packet is a trace info with all its fields; zeros and skipped bytes need no memory.
-const MOST_CARRIED: usize = 64;
+/// Maximum number of bytes that wait for more. The longest packet is a trace info with all its fields; zeros and skipped bytes
+/// need no memory.
+const MAX_CARRIED: usize = 64;
 
-/// Holds every promise of the room against these bytes.
+/// Checks all properties for these bytes.
 pub fn check(mut data: &[u8]) {
     let config = config(&mut data);
     let cut = byte(&mut data);
     let whole: Vec<PacketItem> = Packets::new(&config, data).collect();
     check_tiles(data, 0, &whole);
-    assert_eq!(in_pieces(&config, data, cut), whole, "cut into pieces, the stream says something else");
+    assert_eq!(in_chunks(&config, data, cut), whole, "chunks make a difference");
     check_text(&whole);
     check_encoding(&config, &whole);
     check_resync(&config, data, &whole, usize::from(cut));
 }
 
-/// All items of a stream that comes in pieces.
-pub fn in_pieces(config: &Config, data: &[u8], cut: u8) -> Vec<PacketItem> {
+/// All items of a stream that is pushed in chunks.
+pub fn in_chunks(config: &Config, data: &[u8], cut: u8) -> Vec<PacketItem> {
     let mut decoder = PacketDecoder::new(config);
     let (mut carry, mut items) = (Vec::new(), Vec::new());
-    for piece in pieces(data, cut) {
-        carry.extend_from_slice(piece);
+    for chunk in chunks(data, cut) {
+        carry.extend_from_slice(chunk);
         let read = decoder.decode(&carry, false, |item| items.push(item));
         carry.drain(..read);
-        assert!(carry.len() < MOST_CARRIED, "{} bytes wait for the end of a packet", carry.len());
+        assert!(carry.len() < MAX_CARRIED, "{} bytes wait for the end of a packet", carry.len());
     }
     let read = decoder.decode(&carry, true, |item| items.push(item));
     assert_eq!((read, decoder.offset()), (carry.len(), data.len() as u64), "the last bytes were not read");
@@ -46,7 +47,7 @@ fn check_tiles(data: &[u8], start: u64, items: &[PacketItem]) {
             Ok(packet) => (packet.offset, packet.length),
             Err(error) => (error.offset, error.skipped),
         };
-        assert!(offset == end && length > 0, "{item:?} does not follow on {end:#x}");
+        assert!(offset == end && length > 0, "{item:?} does not start at {end:#x}");
         end += length;
     }
     assert_eq!(end, data.len() as u64, "the items do not cover the stream");
@@ -64,7 +65,7 @@ fn check_text(items: &[PacketItem]) {
     }
 }
 
-/// Written and read again, the packets are the same; ours are never longer.
+/// Packets that are written and read again are the same; our encodings are never longer.
 fn check_encoding(config: &Config, items: &[PacketItem]) {
     let mut bytes = Vec::new();
     let sync = Packet::AlignmentSync.encode(config, &mut bytes);
@@ -82,7 +83,7 @@ fn check_encoding(config: &Config, items: &[PacketItem]) {
     assert_eq!(read, written, "written and read again, packets differ");
 }
 
-/// Whoever asks to synchronise anew gets the rest of the stream, from an alignment synchronisation on.
+/// After a request to resynchronize, the decoder returns the rest of the stream, starting with an alignment synchronization.
 fn check_resync(config: &Config, data: &[u8], whole: &[PacketItem], after: usize) {
     let mut packets = Packets::new(config, data);
     let passed = packets.by_ref().take(after).count();
@@ -94,6 +95,6 @@ fn check_resync(config: &Config, data: &[u8], whole: &[PacketItem], after: usize
         let first = rest.iter().flatten().next();
         assert!(first.is_none_or(|packet| packet.value == Packet::AlignmentSync), "{first:?} came first");
     } else {
-        assert!(rest.is_empty() && passed == whole.len(), "something follows on the end");
+        assert!(rest.is_empty() && passed == whole.len(), "something follows the end");
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Input: byte 0 selects the machine. The rest is the stream after its header.
 //!
-//! Checked: every stream is steps, then an end or an error; how it is read makes no difference; templates are equal to steps;
-//! the places of a core's instructions rise one by one; no instruction has more bytes than four.
+//! Checked: every stream is steps, then an end or an error; the size of reads makes no difference; templates are equal to
+//! steps; positions of the instructions of a core are consecutive; no instruction has more than four bytes.
 
 use std::collections::HashMap;
-use std::io::{self, Read};
+use std::io::Read;
 use std::ops::ControlFlow;
 
 use unspool::record::{Machine, Stream};
@@ -14,20 +14,22 @@ use unspool_model::{
     BlockSink, Branch, Direction, Event, Instruction, Step, StepSource, StoppedAt, Template, TemplateTrace,
 };
 
-/// More steps than this are not taken: one byte may be a block of hundreds.
-const MOST: usize = 50_000;
+use crate::setup::SmallReads;
 
-/// How a stream starts.
+/// Maximum number of steps that are read: one byte may be a block of hundreds.
+const MAX_STEPS: usize = 50_000;
+
+/// Header of a stream.
 const START: &[u8] = b"unspool record 2\nany\n";
 
-/// Reads a stream at once and in drops.
+/// Checks all properties for these bytes.
 pub fn check(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     let machines = [Machine::Aarch64, Machine::Arm, Machine::Riscv64, Machine::Riscv32];
     let machine = machines[usize::from(choice & 3)];
     let whole = steps(START.chain(rest), machine);
-    assert_eq!(steps(Drops(START).chain(Drops(rest)), machine), whole, "drops");
-    if whole.0.len() < MOST {
+    assert_eq!(steps(SmallReads(START.chain(rest), 3), machine), whole, "small reads");
+    if whole.0.len() < MAX_STEPS {
         let expected: Vec<Emitted> = whole.0.iter().map(emitted).collect();
         assert_eq!(with_templates(START.chain(rest), machine), (expected, whole.1.clone()), "templates");
     }
@@ -46,7 +48,7 @@ fn steps(input: impl Read, machine: Machine) -> (Vec<Step>, Option<String>) {
     let mut all = Vec::new();
     let ended = Stream::new(input, machine).each(&mut |step| {
         all.push(step.clone());
-        if all.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if all.len() < MAX_STEPS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     (all, ended.err().map(|error| error.text))
 }
@@ -90,7 +92,7 @@ impl BlockSink for Kept {
     fn templates(&mut self, trace: &TemplateTrace<'_>) -> ControlFlow<(), Option<StoppedAt>> {
         assert_eq!(trace.instructions, trace.instructions_of(trace.executions.len()));
         let mut rest = trace.addresses.iter().copied();
-        // The fourth execution is not taken.
+        // The fourth execution is refused.
         for execution in trace.executions.iter().take(3) {
             let Template { instructions, accesses, end } = &trace.templates[execution.number()];
             let accesses: Vec<_> = accesses.iter().map(|access| (access, rest.next().expect("an address"))).collect();
@@ -114,17 +116,4 @@ fn with_templates(input: impl Read, machine: Machine) -> (Vec<Emitted>, Option<S
     let mut kept = Kept::default();
     let ended = Stream::new(input, machine).follow(&mut kept);
     (kept.0, ended.err().map(|error| error.text))
-}
-
-/// A reader that gives three bytes at a time.
-struct Drops<'a>(&'a [u8]);
-
-impl Read for Drops<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let count = self.0.len().min(into.len()).min(3);
-        let (now, later) = self.0.split_at(count);
-        into[..count].copy_from_slice(now);
-        self.0 = later;
-        Ok(count)
-    }
 }

@@ -1,10 +1,10 @@
-//! Cuts of any file: what was chosen is in them, and they are as good as the file.
+//! Slices of any file: they contain the selected instructions, and are as valid as the file.
 //!
-//! Input: byte 0 chooses. Its lowest bits say what the rest is: ASTF, STF, or Tarmac; bit 2 that each piece is a trace of
-//! its own. The next four bytes say which of 32 instructions are wanted, over and over again.
+//! Input: the lowest bits of byte 0 select the format: ASTF, STF, or Tarmac; bit 2 that each range is a trace of its own. The
+//! next four bytes are a mask that selects of every 32 instructions.
 //!
-//! Held against it: every cut ends; it has the instructions that were chosen, in order; it can be read, and breaks no rule
-//! of its format if the file breaks none. Of an STF file that breaks rules, only that the cut ends.
+//! Checked: slicing ends; a slice has the selected instructions, in order; it can be read, and breaks no rule of its format if
+//! the file breaks none. For an STF file that breaks rules, only that slicing ends.
 
 use std::io::Cursor;
 use std::ops::ControlFlow;
@@ -19,7 +19,7 @@ use unspool_tarmac::Record;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::read::{Position, lines};
 
-/// Chooses, and remembers what.
+/// Selects by a mask, and keeps the indexes.
 struct Mask {
     wanted: u32,
     chosen: Vec<usize>,
@@ -35,7 +35,7 @@ impl Select for Mask {
     }
 }
 
-/// Holds the promises against these bytes.
+/// Checks all properties for these bytes.
 pub fn check(data: &[u8]) {
     let Some((&[choice, a, b, c, d], file)) = data.split_first_chunk() else { return };
     let (split, mask) = (choice & 4 != 0, Mask { wanted: u32::from_le_bytes([a, b, c, d]), chosen: Vec::new() });
@@ -46,36 +46,36 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// The cuts have what was chosen, and no error if the file has none.
-fn compared<I: PartialEq + std::fmt::Debug>(
-    pieces: &[Vec<u8>],
+/// Slices contain the selected instructions, and break no rule if the file breaks none.
+fn compare<I: PartialEq + std::fmt::Debug>(
+    parts: &[Vec<u8>],
     chosen: &[usize],
     file: (Vec<I>, Vec<String>),
     read: impl Fn(&[u8]) -> (Vec<I>, Vec<String>),
 ) {
     let (all, errors) = file;
     let mut found = Vec::new();
-    for piece in pieces {
-        let (mut instructions, new) = read(piece);
+    for part in parts {
+        let (mut instructions, new) = read(part);
         found.append(&mut instructions);
         assert!(!errors.is_empty() || new.is_empty(), "{new:#?}");
     }
     let wanted: Vec<_> = chosen.iter().filter_map(|index| all.get(*index)).collect();
-    assert!(found.iter().eq(wanted.iter().copied()), "{found:?} are not {wanted:?}");
+    assert!(found.iter().eq(wanted.iter().copied()), "{found:?} is not {wanted:?}");
 }
 
 fn of_astf(file: &[u8], split: bool, mut mask: Mask) {
     let Ok(mut reader) = astf::read::Reader::in_place(file) else { return };
-    let (header, mut pieces) = (reader.header().to_bytes(), Vec::<Vec<astf::Bytes>>::new());
-    let sliced = astf::slice::slice(&mut reader, &mut mask, astf::slice::SliceOptions { split }, &mut pieces);
+    let (header, mut parts) = (reader.header().to_bytes(), Vec::<Vec<astf::Bytes>>::new());
+    let sliced = astf::slice::slice(&mut reader, &mut mask, astf::slice::SliceOptions { split }, &mut parts);
     let Ok(sliced) = sliced else { return };
     assert_eq!(sliced.instructions, mask.chosen.len() as u64);
-    assert!(split || pieces.len() <= 1);
-    let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| [&header, piece.as_flattened()].concat()).collect();
-    compared(&pieces, &mask.chosen, records_of_astf(file), records_of_astf);
+    assert!(split || parts.len() <= 1);
+    let parts: Vec<Vec<u8>> = parts.iter().map(|part| [&header, part.as_flattened()].concat()).collect();
+    compare(&parts, &mask.chosen, records_of_astf(file), records_of_astf);
 }
 
-/// The instructions, and what is wrong.
+/// The instructions, and the rules that are broken.
 fn records_of_astf(file: &[u8]) -> (Vec<astf::Bytes>, Vec<String>) {
     let (mut checker, mut errors, mut instructions) = (astf::check::Checker::new(), Vec::new(), Vec::new());
     let mut keep = |finding: astf::check::Finding| {
@@ -102,14 +102,14 @@ fn records_of_astf(file: &[u8]) -> (Vec<astf::Bytes>, Vec<String>) {
 fn of_stf(file: &[u8], split: bool, mut mask: Mask) {
     let open = |file: &[u8]| stf::read::Reader::new(Cursor::new(file.to_vec()), stf::read::ReadOptions { threads: 1 });
     let Ok(mut reader) = open(file) else { return };
-    let (options, mut pieces) = (stf::slice::SliceOptions { sign: false, split }, Vec::<Vec<u8>>::new());
-    let Ok(sliced) = stf::slice::slice_by(&mut reader, &mut mask, options, &mut pieces) else { return };
+    let (options, mut parts) = (stf::slice::SliceOptions { sign: false, split }, Vec::<Vec<u8>>::new());
+    let Ok(sliced) = stf::slice::slice_by(&mut reader, &mut mask, options, &mut parts) else { return };
     assert_eq!(sliced.instructions, mask.chosen.len() as u64);
-    assert!(split || pieces.len() <= 1);
+    assert!(split || parts.len() <= 1);
     let groups = groups_of_stf(file);
-    // Records of the header have no place behind it, and change what others mean.
+    // Records of the header must not follow it: they change what others mean.
     if groups.1.is_empty() {
-        compared(&pieces, &mask.chosen, groups, groups_of_stf);
+        compare(&parts, &mask.chosen, groups, groups_of_stf);
     }
 }
 
@@ -143,14 +143,14 @@ fn of_tarmac(file: &[u8], split: bool, mut mask: Mask) {
     }
     let dialect = reader.dialect();
     let options = tarmac::slice::SliceOptions { split, core: None, dialect: Some(dialect) };
-    let mut pieces = Vec::<Vec<u8>>::new();
-    let Ok(sliced) = tarmac::slice::slice(&mut reader, &mut mask, options, &mut pieces, |_, _| {}) else { return };
+    let mut parts = Vec::<Vec<u8>>::new();
+    let Ok(sliced) = tarmac::slice::slice(&mut reader, &mut mask, options, &mut parts, |_, _| {}) else { return };
     assert_eq!(sliced.instructions, mask.chosen.len() as u64);
     let read = |file: &[u8]| lines_of_tarmac(file, dialect);
-    compared(&pieces, &mask.chosen, read(file), read);
+    compare(&parts, &mask.chosen, read(file), read);
 }
 
-/// A line of a log. The first of a piece gets the time and the core that hold, if it has none.
+/// A line of a log. The first line of a range gets the current time and core, if it has none.
 #[derive(Debug)]
 struct Text(String);
 
@@ -168,7 +168,7 @@ fn lines_of_tarmac(file: &[u8], dialect: tarmac::dialect::Dialect) -> (Vec<Text>
             errors.push(format!("{finding:?}"));
         }
     };
-    // Lines are read as those of the file, whatever a piece by itself looks like.
+    // Lines are parsed in the dialect of the file, whatever a range alone looks like.
     let mut parser = Parser::new(ParseOptions { implicit_thumb: dialect.has_implicit_thumb() });
     for (number, (offset, raw)) in (1..).zip(lines(file)) {
         let line = parser.parse(raw);

@@ -1,35 +1,34 @@
-//! Steps of any file, in every format: what was written without a loss comes back.
+//! Steps of any file, in every format: steps that are written without a loss survive a round trip.
 //!
-//! Input: byte 0 chooses. Its lowest two bits say what the rest is: ASTF, STF, Tarmac, or what its first bytes say. The
-//! others say how it is read and written, see [`Choice`].
+//! Input: the lowest two bits of byte 0 select the format of the rest: ASTF, STF, Tarmac, or auto-detected. The other bits
+//! select how it is read and written, see [`Choice`].
 //!
-//! Held against it: every file is steps, then an end or an error; a block sink gets the same; every sink takes them, or refuses them with a reason;
-//! what STF and Tarmac got without a loss comes back, but for places, the number of the core (STF) and steps that say
-//! nothing (Tarmac); ASTF that was written breaks no rule of ASTF, and ASTF that breaks none comes back, but for
-//! contexts in which nothing happened; statistics and
-//! rules take all steps.
+//! Checked: every file is steps, then an end or an error; a block sink receives the same; every sink accepts the steps, or
+//! refuses them with a reason; steps written to STF and Tarmac without a loss survive, except for positions, the number of the
+//! core (STF) and empty steps (Tarmac); written ASTF breaks no rule, and ASTF that breaks none survives, except for contexts
+//! without an instruction; statistics and rules accept all steps.
 
 use std::io::Cursor;
 use std::ops::ControlFlow;
 
-use unspool::{OpenSteps, FileKind, open_steps_of};
+use unspool::{FileKind, OpenSteps, open_steps_of};
 use unspool_analyze::check::Checker;
 use unspool_analyze::stats::Stats;
-use unspool_astf::record::{Level, Storage};
-use unspool_stf::builder::StfVersion;
-use unspool_tarmac::lower::Style;
-use unspool_tarmac::parse::ParseOptions;
 use unspool_astf as astf;
-use unspool_stf as stf;
-use unspool_tarmac as tarmac;
+use unspool_astf::record::{Level, Storage};
 use unspool_model::{
     BlockSink, Context, Coverage, Event, Losses, Security, SinkError, Step, StepSink, StepSource, TimeUnit,
 };
+use unspool_stf as stf;
+use unspool_stf::builder::StfVersion;
+use unspool_tarmac as tarmac;
+use unspool_tarmac::lower::Style;
+use unspool_tarmac::parse::ParseOptions;
 
-/// More steps than this are not taken: a few bytes may be gigabytes.
-const MOST: usize = 20_000;
+/// Maximum number of steps that are read: a few bytes may decompress to gigabytes.
+const MAX_STEPS: usize = 20_000;
 
-/// How a file is read, and how its steps are written.
+/// Options for reading a file and writing its steps.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice(pub u8);
 
@@ -47,7 +46,7 @@ impl Choice {
         if self.has(2) { Level::Basic } else { Level::BasicPlus }
     }
 
-    /// Bit 3: the user vouches for a state of execution.
+    /// Bit 3: a state of execution is assumed.
     fn assumed(self) -> Context {
         let context = Context {
             level: Some(1),
@@ -64,7 +63,7 @@ impl Choice {
         if self.has(4) { StfVersion::V1_6 } else { StfVersion::V1_3 }
     }
 
-    /// Bit 5: Tarmac in the words of Fast Models.
+    /// Bit 5: Tarmac in the style of Fast Models.
     fn style(self) -> Style {
         if self.has(5) { Style::FastModels } else { Style::Rev3 }
     }
@@ -82,21 +81,20 @@ impl Choice {
     }
 }
 
-/// What a source tells.
 #[derive(Debug)]
-pub struct Told {
+pub struct ReadSteps {
     coverage: Coverage,
     unit: TimeUnit,
     steps: Vec<Step>,
 }
 
-impl Told {
-    /// The first steps of a source, and whether it ends well.
-    pub fn of(mut source: impl StepSource) -> (Self, bool) {
+impl ReadSteps {
+    /// Reads the first steps of a source. Also returns whether it ends without an error.
+    pub fn read(mut source: impl StepSource) -> (Self, bool) {
         let (coverage, unit, mut steps) = (source.coverage(), source.time_unit(), Vec::new());
         let end = source.each(&mut |step| {
             steps.push(step.clone());
-            if steps.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            if steps.len() < MAX_STEPS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         if let Err(error) = &end {
             assert!(!error.to_string().is_empty());
@@ -104,9 +102,9 @@ impl Told {
         (Self { coverage, unit, steps }, end.is_ok())
     }
 
-    /// No more than its first steps.
-    pub fn start(mut self, most: usize) -> Self {
-        self.steps.truncate(most);
+    /// At most its first `count` steps.
+    pub fn start(mut self, count: usize) -> Self {
+        self.steps.truncate(count);
         self
     }
 
@@ -117,7 +115,7 @@ impl Told {
         Self { steps, ..*self }
     }
 
-    /// As STF.
+    /// Lowers the steps to STF.
     pub fn stf(&self, version: StfVersion) -> Option<Vec<u8>> {
         let options = stf::lower::LowerOptions { version };
         let mut lowerer = written(stf::lower::Lowerer::new(Vec::new(), self.coverage, self.unit, &options))?;
@@ -126,7 +124,7 @@ impl Told {
         Some(lowerer.into_sink())
     }
 
-    /// As Tarmac, and what was lost.
+    /// Lowers the steps to Tarmac. Also returns the losses.
     pub fn tarmac(&self, style: Style) -> Option<(Vec<u8>, Losses)> {
         let options = tarmac::lower::LowerOptions { style, disassemble: false };
         let mut lowerer = written(tarmac::lower::Lowerer::new(Vec::new(), self.coverage, self.unit, &options))?;
@@ -136,7 +134,7 @@ impl Told {
         Some((lowerer.into_inner(), losses))
     }
 
-    /// As records of ASTF, and what was lost.
+    /// Lowers the steps to ASTF records. Also returns the losses.
     fn astf(&self, level: Option<Level>, assumed: Context, is_start: bool) -> Option<(Vec<astf::Bytes>, Losses)> {
         let options = astf::lower::LowerOptions { level, storage: Storage::Raw, assumed, ..Default::default() };
         let header = written(astf::lower::header(self.coverage, self.unit, &options))?;
@@ -146,15 +144,15 @@ impl Told {
             if end == 0 || is_start {
                 return None;
             }
-            // What comes before may be written.
-            return Told { steps: self.steps[..end].to_vec(), ..*self }.astf(level, assumed, true);
+            // The steps before may be written.
+            return ReadSteps { steps: self.steps[..end].to_vec(), ..*self }.astf(level, assumed, true);
         }
         let losses = lowerer.losses().clone();
         assert!(losses.iter().all(|(loss, _)| astf::lower::LOSSES.contains(&loss)), "{losses}");
         Some((lowerer.into_sink(), losses))
     }
 
-    /// Writes all steps; or says how many there are before one that is refused.
+    /// Writes all steps, or returns the number of steps before the refused one.
     fn lower(&self, sink: &mut dyn StepSink) -> Result<(), usize> {
         for (index, step) in self.steps.iter().enumerate() {
             written(sink.push(step)).ok_or(index)?;
@@ -163,7 +161,7 @@ impl Told {
     }
 }
 
-/// What of a step a block sink takes.
+/// The part of a step that a block sink receives.
 type Execution = (u32, u64, Option<u64>, Event, String);
 
 fn execution(step: &Step) -> Execution {
@@ -177,11 +175,11 @@ struct Followed(Vec<Execution>);
 impl BlockSink for Followed {
     fn step(&mut self, step: &Step) -> ControlFlow<()> {
         self.0.push(execution(step));
-        if self.0.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if self.0.len() < MAX_STEPS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 
-/// What is not written has a reason.
+/// Checks that a refusal has a reason.
 fn written<T>(result: Result<T, SinkError>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
@@ -193,100 +191,100 @@ fn written<T>(result: Result<T, SinkError>) -> Option<T> {
     }
 }
 
-/// Holds the promises against these bytes.
+/// Checks all properties for these bytes.
 pub fn check(data: &[u8]) {
     let Some((choice, file)) = data.split_first() else { return };
     let choice = Choice(*choice);
     let Ok(source) = open_steps_of("file", Cursor::new(file.to_vec()), &choice.options()) else { return };
-    let (told, ends_well) = Told::of(source);
+    let (read, ends_well) = ReadSteps::read(source);
     if let Ok(mut source) = open_steps_of("file", Cursor::new(file.to_vec()), &choice.options()) {
         let mut followed = Followed::default();
         assert_eq!(source.follow(&mut followed).is_ok(), ends_well);
-        assert_eq!(followed.0, told.steps.iter().map(execution).collect::<Vec<_>>());
+        assert_eq!(followed.0, read.steps.iter().map(execution).collect::<Vec<_>>());
     }
-    analyzed(&told);
-    let one = told.of_one_core();
+    analyze(&read);
+    let one = read.of_one_core();
     if let Some((records, _)) = one.astf(Some(choice.level()), choice.assumed(), false) {
         assert_eq!(errors(&records), [""; 0]);
-        assert!(Told::of(open(FileKind::Astf, records.as_flattened().to_vec())).1);
+        assert!(ReadSteps::read(open(FileKind::Astf, records.as_flattened().to_vec())).1);
     }
     if choice.kind() == Some(FileKind::Astf) {
-        returned(file, &told);
+        check_round_trip(file, &read);
     }
     if let Some(bytes) = one.stf(choice.version()) {
-        let (again, ends_well) = Told::of(open(FileKind::Stf, bytes));
+        let (again, ends_well) = ReadSteps::read(open(FileKind::Stf, bytes));
         assert!(ends_well);
         let numberless = |step: &Step| (0, plain(step, false));
         same(&one, &again, numberless, |_| true);
     }
-    if let Some((log, losses)) = told.tarmac(choice.style())
+    if let Some((log, losses)) = read.tarmac(choice.style())
         && losses.is_empty()
     {
-        let (again, ends_well) = Told::of(open(FileKind::Tarmac, log));
+        let (again, ends_well) = ReadSteps::read(open(FileKind::Tarmac, log));
         assert!(ends_well);
         let numbered = |step: &Step| (step.core, plain(step, true));
-        same(&told, &again, numbered, says_something);
+        same(&read, &again, numbered, is_not_empty);
     }
 }
 
-fn open(what: FileKind, file: Vec<u8>) -> impl StepSource {
-    let options = OpenSteps { kind: Some(what), threads: Some(1), ..OpenSteps::default() };
+fn open(kind: FileKind, file: Vec<u8>) -> impl StepSource {
+    let options = OpenSteps { kind: Some(kind), threads: Some(1), ..OpenSteps::default() };
     open_steps_of("written", Cursor::new(file), &options).expect("it was written")
 }
 
-/// Takes all steps.
-fn analyzed(told: &Told) {
-    let mut checker = Checker::new(told.coverage);
+/// Statistics and rules accept all steps.
+fn analyze(read: &ReadSteps) {
+    let mut checker = Checker::new(read.coverage);
     let mut stats = Stats::new(|_, opcode| format!("{:x}", opcode >> 24));
     let mut found = |finding: unspool_analyze::check::Finding| assert!(!finding.detail.is_empty());
-    for step in &told.steps {
+    for step in &read.steps {
         checker.step(step, &mut found);
         stats.step(step);
     }
     checker.finish(&mut found);
     let report = stats.finish();
-    let instructions = told.steps.iter().filter(|step| step.event.instruction().is_some()).count();
+    let instructions = read.steps.iter().filter(|step| step.event.instruction().is_some()).count();
     assert_eq!(report.all().instructions, instructions as u64);
 }
 
-/// A trace that breaks no rule is the same when its steps are written again. Of one that does, what it leaves open is
-/// told, if it follows from the rest.
-fn returned(file: &[u8], told: &Told) {
-    let has_instructions = told.steps.iter().any(|step| step.event.instruction().is_some());
+/// A trace that breaks no rule survives a round trip. A trace that breaks one may change: facts that follow from others are
+/// added.
+fn check_round_trip(file: &[u8], read: &ReadSteps) {
+    let has_instructions = read.steps.iter().any(|step| step.event.instruction().is_some());
     if !has_instructions || !is_faultless(file) {
         return;
     }
-    let (again, losses) = told.astf(None, Context::default(), true).expect("it was ASTF");
+    let (again, losses) = read.astf(None, Context::default(), true).expect("it was ASTF");
     assert!(losses.is_empty(), "{losses}");
-    let (again, ends_well) = Told::of(open(FileKind::Astf, again.as_flattened().to_vec()));
+    let (again, ends_well) = ReadSteps::read(open(FileKind::Astf, again.as_flattened().to_vec()));
     assert!(ends_well);
-    same(told, &again, |step| (0, plain(step, false)), |_| true);
+    same(read, &again, |step| (0, plain(step, false)), |_| true);
 }
 
-/// Every record is there, and none breaks a rule.
+/// Whether all records can be read, and none breaks a rule.
 fn is_faultless(file: &[u8]) -> bool {
     let Ok(mut reader) = astf::read::Reader::in_place(file) else { return false };
     let mut records = vec![reader.header().to_bytes()];
     loop {
         match reader.next_records() {
-            // Who writes refuses what these rules only warn of: an exception that leads to a lower level, and what stands
-            // around a record that nobody knows.
+            // The writer refuses what these rules only warn about: an exception to a lower level, and the records around
+            // an unknown record.
             Ok([]) => {
                 let odd = findings(&records, |rule| matches!(rule.name, "astf-trap-level" | "astf-unknown-record"));
                 return errors(&records).is_empty() && odd.is_empty();
             }
-            Ok(more) if records.len() < MOST => records.extend_from_slice(more),
+            Ok(more) if records.len() < MAX_STEPS => records.extend_from_slice(more),
             _ => return false,
         }
     }
 }
 
-/// The rules of ASTF that records break.
+/// Errors of the ASTF rules.
 fn errors(records: &[astf::Bytes]) -> Vec<String> {
     findings(records, |rule| rule.severity == astf::check::Severity::Error)
 }
 
-/// What rules of a kind find.
+/// Findings of the rules of a kind.
 fn findings(records: &[astf::Bytes], is_kind: impl Fn(&astf::check::Rule) -> bool) -> Vec<String> {
     let (mut checker, mut errors) = (astf::check::Checker::new(), Vec::new());
     let mut keep = |finding: astf::check::Finding| {
@@ -299,18 +297,18 @@ fn findings(records: &[astf::Bytes], is_kind: impl Fn(&astf::check::Rule) -> boo
     errors
 }
 
-/// The same steps of each core in the same order. Times may be counted in another unit.
-fn same(told: &Told, again: &Told, plain: impl Fn(&Step) -> (u32, Step), says: impl Fn(&Step) -> bool) {
-    assert_eq!(told.coverage, again.coverage);
-    let is_cut = told.steps.len() == MOST || again.steps.len() == MOST;
+/// Each core has the same steps in the same order. Times may have another unit.
+fn same(read: &ReadSteps, again: &ReadSteps, plain: impl Fn(&Step) -> (u32, Step), is_kept: impl Fn(&Step) -> bool) {
+    assert_eq!(read.coverage, again.coverage);
+    let is_cut = read.steps.len() == MAX_STEPS || again.steps.len() == MAX_STEPS;
     let by_core = |steps: &[Step]| {
-        let mut steps: Vec<_> = steps.iter().filter(|step| says(step)).map(&plain).collect();
+        let mut steps: Vec<_> = steps.iter().filter(|step| is_kept(step)).map(&plain).collect();
         steps.sort_by_key(|(core, _)| *core);
         steps
     };
-    let (mut wanted, found) = (by_core(&told.steps), by_core(&again.steps));
-    if told.unit != again.unit {
-        let scale = |time| told.unit.convert(time, again.unit);
+    let (mut wanted, found) = (by_core(&read.steps), by_core(&again.steps));
+    if read.unit != again.unit {
+        let scale = |time| read.unit.convert(time, again.unit);
         wanted.iter_mut().for_each(|(_, step)| step.time = step.time.and_then(scale));
     }
     for (index, (wanted, found)) in wanted.iter().zip(&found).enumerate() {
@@ -319,12 +317,11 @@ fn same(told: &Told, again: &Told, plain: impl Fn(&Step) -> (u32, Step), says: i
     assert!(is_cut || wanted.len() == found.len(), "{:?}", wanted.get(found.len()).or(found.get(wanted.len())));
 }
 
-fn says_something(step: &Step) -> bool {
+fn is_not_empty(step: &Step) -> bool {
     step.event != Event::State || step.registers().len() > 0 || step.accesses().len() > 0
 }
 
-/// What a step says, but where, and of which core; and without bits that nobody knows. To Tarmac, data of which nothing
-/// is known is no data.
+/// A step without its position and core, and without unknown bits. In Tarmac, data without a known bit is no data.
 fn plain(step: &Step, is_tarmac: bool) -> Step {
     let known = |(value, known): &(u8, u8)| (value & known, *known);
     let mut plain = Step::default();

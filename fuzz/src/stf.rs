@@ -1,13 +1,13 @@
-//! STF files, any bytes and damaged files: every one is records, then an end or an error.
+//! STF files, any bytes and damaged files: records, then an end or an error.
 //!
-//! Input: byte 0 chooses. 0: the rest is the file. 1: the rest stands behind a good header. 2: the rest stands where the
-//! chunks of a .zstf file are. 3 and more: the rest is records behind a good header, as far as it can be read, which
-//! are written in one of the five containers and then changed where its first bytes say.
+//! Input: byte 0 selects. 0: the rest is the file. 1: the rest follows a valid header. 2: the rest is the chunks of a .zstf
+//! file. 3 and more: the rest is records after a valid header, as far as it can be read; they are written in one of the five
+//! containers, and then changed as the first bytes of the rest define.
 //!
-//! Held against it: readers of one thread and of two give the same records, of a pipe and of a file; an error tells the
-//! record that is missing; every record comes back from its fields; a file that was not changed comes back; going to an
-//! instruction finds the one that reading on finds. Of what can be read: the rules find what they find at places that
-//! there are; a cut has what it says, can be read, and is the same if it is cut again; and so is another version.
+//! Checked: readers with one and two threads, of a pipe and of a file, return the same records; an error names the record
+//! that is missing; every record and every unchanged file survives a round trip; seeking finds the same instruction as
+//! reading. For readable files: findings refer to existing records; a slice contains what it reports, can be read, and is
+//! the same if it is sliced again; the same holds for a rewrite to another version.
 
 use std::io::{Cursor, Read};
 use std::ops::ControlFlow;
@@ -22,14 +22,16 @@ use unspool_stf::version::Rewriter;
 use unspool_stf::write::{WriteOptions, Writer};
 use unspool_stf::{Layout, Record};
 
-/// More bytes than this are not read: a few bytes may be gigabytes.
-const MOST: usize = 1 << 22;
+use crate::setup::{SmallReads, change};
+
+/// Maximum number of bytes that are read: a few bytes may decompress to gigabytes.
+const MAX_BYTES: usize = 1 << 22;
 
 /// Identifier, version, features, vector length, protocol, end of the header.
 pub const HEADER: &[u8] =
     b"\x01STF\x02\x01\0\0\0\x06\0\0\0\x07\0\0\x08\0\0\0\0\0\x0a\x80\0\0\0\x0b\x01\x09\0\0\0\x80\0\0\0\0\x13";
 
-/// Holds the promises against these bytes.
+/// Checks all properties for these bytes.
 pub fn check(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     match choice {
@@ -52,21 +54,18 @@ fn damaged(choice: u8, rest: &[u8]) {
     writer.write(records).expect("memory");
     let mut file = writer.finish().expect("memory").into_inner();
     let (read, error) = all(Reader::seekable(Cursor::new(file.clone()), ReadOptions { threads: 1 }));
-    // The mark of the end is the only record that others must not follow.
+    // The end marker is the only record that no other record may follow.
     let is_refused = error.as_ref().is_some_and(|error| error.to_string().contains("ends before this"));
     let has_version = error.as_ref().is_some_and(|error| error.to_string().contains("version"));
     assert!(is_refused || has_version || (error.is_none() && read == records), "{container}: {error:?}");
     if container == Storage::Zstf && error.is_none() {
-        sought(&file);
+        check_seeking(&file);
     }
-    for change in changes.chunks_exact(3) {
-        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % file.len();
-        file[at] = file[at].wrapping_add(change[2]);
-    }
+    change(&mut file, changes);
     agree(&file);
 }
 
-/// How many of the bytes are whole records.
+/// Number of bytes that are complete records.
 fn readable(bytes: &[u8]) -> usize {
     let (mut layout, mut at) = (Layout::default(), 0);
     while let Ok((record, length)) = Record::parse(&bytes[at..], &layout) {
@@ -76,8 +75,8 @@ fn readable(bytes: &[u8]) -> usize {
     at
 }
 
-/// Going to an instruction finds the one that reading on finds.
-fn sought(file: &[u8]) {
+/// Seeking an instruction finds the same one as reading.
+fn check_seeking(file: &[u8]) {
     let open = || Reader::seekable(Cursor::new(file.to_vec()), ReadOptions { threads: 1 }).expect("a good file");
     let mut expected = Vec::new();
     let read = open().each_instruction(&mut Follower::default(), |instruction| {
@@ -103,29 +102,29 @@ fn sought(file: &[u8]) {
 
 fn agree(file: &[u8]) {
     let piped = |threads| all(Reader::new(Cursor::new(file.to_vec()), ReadOptions { threads }));
-    let sought = |threads| all(Reader::seekable(Cursor::new(file.to_vec()), ReadOptions { threads }));
+    let seekable = |threads| all(Reader::seekable(Cursor::new(file.to_vec()), ReadOptions { threads }));
     let (first, error) = piped(1);
-    for (how, (bytes, other)) in [("piped, 2", piped(2)), ("sought, 1", sought(1)), ("sought, 2", sought(2))] {
+    for (how, (bytes, other)) in [("piped, 2", piped(2)), ("seekable, 1", seekable(1)), ("seekable, 2", seekable(2))] {
         assert!(bytes == first, "{how}: {} bytes or {}: {other:?} or {error:?}", bytes.len(), first.len());
         assert_eq!(other.is_some(), error.is_some(), "{how}: {other:?} or {error:?}");
     }
     if file.len() < 1000 {
-        let (drops, other) = all(Reader::new(Drops(Cursor::new(file.to_vec())), ReadOptions { threads: 1 }));
-        assert!(first == drops, "{error:?} or {other:?}");
+        let (small, other) = all(Reader::new(SmallReads(Cursor::new(file.to_vec()), 3), ReadOptions { threads: 1 }));
+        assert!(first == small, "{error:?} or {other:?}");
         assert_eq!(error.as_ref().map(ToString::to_string), other.map(|other| other.to_string()));
     }
     if first.len() < 1 << 16 {
-        used(&first);
-        // The header says nothing about instructions, so that its traces are of transactions.
+        check_uses(&first);
+        // The header contains nothing about instructions, so that its traces are of transactions.
         if let Some(body) = first.strip_prefix(HEADER) {
             let (end, start) = (b"\x05\x02\0\x13", &HEADER[..HEADER.len() - 1]);
-            used(&[start, end, body].concat());
+            check_uses(&[start, end, body].concat());
         }
     }
-    if first.len() < MOST
+    if first.len() < MAX_BYTES
         && let Ok(mut reader) = Reader::seekable(Cursor::new(file.to_vec()), ReadOptions { threads: 1 })
     {
-        // Whatever this leads to, it leads to an end.
+        // Any result is fine, as long as there is one.
         let mut follower = Follower::default();
         let _ = reader.seek_instruction(3, &mut follower);
         let _ = reader.each_instruction(&mut follower, |_| ControlFlow::Continue(()));
@@ -133,15 +132,15 @@ fn agree(file: &[u8]) {
     }
 }
 
-/// What rules, cuts and versions make of records that can be read.
-fn used(bytes: &[u8]) {
+/// Checks rules, slices and versions of records that can be read.
+fn check_uses(bytes: &[u8]) {
     let Some(markers) = checked(bytes) else { return };
     for range in [0..u64::MAX, 1..3, markers / 2..markers] {
-        let Some((cut, sliced)) = cut(bytes, range.clone()) else { continue };
-        let counted = checked(&cut).expect("a cut is right");
-        let told = sliced.instructions.max(sliced.transactions);
-        assert!(told > 0 && told <= range.end - range.start && told <= counted, "{sliced:?}, {counted}");
-        let (again, same) = self::cut(&cut, 0..told).expect("a cut can be cut");
+        let Some((cut, sliced)) = slice_of(bytes, range.clone()) else { continue };
+        let counted = checked(&cut).expect("a slice is valid");
+        let kept = sliced.instructions.max(sliced.transactions);
+        assert!(kept > 0 && kept <= range.end - range.start && kept <= counted, "{sliced:?}, {counted}");
+        let (again, same) = slice_of(&cut, 0..kept).expect("a slice can be sliced");
         assert!(again == cut && (same.instructions, same.transactions) == (sliced.instructions, sliced.transactions));
     }
     for version in [StfVersion::V1_3, StfVersion::V1_6] {
@@ -153,7 +152,7 @@ fn used(bytes: &[u8]) {
     }
 }
 
-/// How many opcodes and transactions there are; `None` if the records do not stand where they belong.
+/// Number of opcodes and transactions; `None` if records are not where they belong.
 fn checked(bytes: &[u8]) -> Option<u64> {
     let (mut checker, mut markers, mut is_ended, mut is_proper, mut read) = (Checker::new(), 0, false, true, 0);
     let mut reader = Reader::plain(bytes);
@@ -175,13 +174,13 @@ fn checked(bytes: &[u8]) -> Option<u64> {
     (result.is_ok() && is_ended && is_proper).then_some(markers)
 }
 
-fn cut(bytes: &[u8], range: std::ops::Range<u64>) -> Option<(Vec<u8>, Sliced)> {
+fn slice_of(bytes: &[u8], range: std::ops::Range<u64>) -> Option<(Vec<u8>, Sliced)> {
     let mut cut = Vec::new();
     let sliced = slice(&mut Reader::plain(bytes), range, SliceOptions { sign: false, split: false }, &mut cut).ok()?;
     Some((cut, sliced))
 }
 
-/// The records in another version, if it can say anything of them.
+/// The records in another version, if that can express any of them.
 fn rewritten(bytes: &[u8], version: StfVersion) -> Option<Vec<u8>> {
     let (mut rewriter, mut other) = (Rewriter::new(version), Vec::new());
     let read = Reader::plain(bytes).each(|_, record| {
@@ -192,7 +191,7 @@ fn rewritten(bytes: &[u8], version: StfVersion) -> Option<Vec<u8>> {
     (!rewriter.is_impossible()).then_some(other)
 }
 
-/// What is behind the header.
+/// The records after the header.
 fn body(bytes: &[u8]) -> &[u8] {
     let (mut layout, mut at) = (Layout::default(), 0);
     while let Ok((record, length)) = Record::parse(&bytes[at..], &layout) {
@@ -205,7 +204,7 @@ fn body(bytes: &[u8]) -> &[u8] {
     &bytes[at..]
 }
 
-/// The bytes of all records, each put together again, and the error at their end.
+/// The bytes of all records, each encoded again, and the error at their end.
 fn all<R: Read>(reader: Result<Reader<R>, ReadError>) -> (Vec<u8>, Option<ReadError>) {
     let mut reader = match reader {
         Ok(reader) => reader,
@@ -216,19 +215,10 @@ fn all<R: Read>(reader: Result<Reader<R>, ReadError>) -> (Vec<u8>, Option<ReadEr
         assert_eq!((position.record, position.offset), (records, bytes.len() as u64));
         record.encode(&mut bytes);
         records += 1;
-        if bytes.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if bytes.len() < MAX_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     if let Err(error) = &result {
         assert_eq!((error.record, error.offset), (records, bytes.len() as u64), "{error}");
     }
     (bytes, result.err())
-}
-
-struct Drops(Cursor<Vec<u8>>);
-
-impl Read for Drops {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let bytes = buffer.len().min(3);
-        self.0.read(&mut buffer[..bytes])
-    }
 }

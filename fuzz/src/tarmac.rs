@@ -1,51 +1,52 @@
-//! Tarmac logs, any bytes: every one is lines, then an end or an error.
+//! Tarmac logs, any bytes: lines, then an end or an error.
 //!
-//! Input: byte 0 chooses whether Thumb is implied (bit 0) and how the rest is read: in one piece, or in drops (bit 1).
+//! Input: byte 0 selects whether Thumb is implied (bit 0) and how the rest is read: at once, or with small reads (bit 1).
 //!
-//! Held against it: lines tile the log, and so do runs; each line is a record, or a problem with a column in the line or
-//! right behind it, and with words; a slice that a record holds is one of its line; the same line is the same record when
-//! it is read again; drops and pieces make no difference.
+//! Checked: lines tile the log, and so do check_runs; each line is a record, or a problem with a text and a column in the line or
+//! right after it; the slices of a record are in its line; a line that is parsed check_again is the same record; the size of reads
+//! makes no difference.
 
-use std::io::{self, Read};
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 use unspool_container::Container;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::read::{Position, ReadOptions, Reader, lines};
 use unspool_tarmac::{Line, Record};
 
-/// More bytes than this are not read: a few bytes may be gigabytes.
-const MOST: u64 = 1 << 22;
+use crate::setup::SmallReads;
 
-/// Holds the promises against these bytes.
+/// Maximum number of bytes that are read: a few bytes may decompress to gigabytes.
+const MAX_BYTES: u64 = 1 << 22;
+
+/// Checks all properties for these bytes.
 pub fn check(data: &[u8]) {
     let Some((choice, log)) = data.split_first() else { return };
     let parse = ParseOptions { implicit_thumb: choice & 1 != 0 };
-    let drops = if choice & 2 != 0 { 1 + usize::from(choice >> 2) } else { usize::MAX };
-    let Ok(mut reader) = Reader::new(Drops(log, drops), ReadOptions { parse }) else { return };
+    let read_size = if choice & 2 != 0 { 1 + usize::from(choice >> 2) } else { usize::MAX };
+    let Ok(mut reader) = Reader::new(SmallReads(log, read_size), ReadOptions { parse }) else { return };
     let container = reader.container();
     let mut found: Vec<(Position, Vec<u8>)> = Vec::new();
     let end = reader.each(|position, line| {
-        understood(line);
+        check_line(line);
         found.push((position, line.raw.to_vec()));
-        if position.offset < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if position.offset < MAX_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     if let Err(error) = &end {
         assert!(!error.to_string().is_empty());
     }
     if container == Container::Plain {
-        assert!(!end.expect("memory"), "not all was read");
-        tiled(log, &found);
-        runs(log, parse);
-        again(log, parse);
+        assert!(!end.expect("memory"), "the log was not read to its end");
+        check_tiles(log, &found);
+        check_runs(log, parse);
+        check_again(log, parse);
     }
 }
 
-/// A record holds what its line has.
-fn understood(line: &Line<'_>) {
+/// The slices of a record are in its line.
+fn check_line(line: &Line<'_>) {
     let inside = |part: &[u8]| {
         let (all, part) = (line.raw.as_ptr_range(), part.as_ptr_range());
-        assert!(part.is_empty() || within(&all, &part), "{line:?}");
+        assert!(part.is_empty() || all.start <= part.start && part.end <= all.end, "{line:?}");
     };
     line.core.into_iter().for_each(inside);
     match &line.record {
@@ -68,12 +69,8 @@ fn understood(line: &Line<'_>) {
     }
 }
 
-fn within<T: PartialOrd>(all: &Range<T>, part: &Range<T>) -> bool {
-    all.start <= part.start && part.end <= all.end
-}
-
-/// Each line starts where the one before ends, and between them is nothing but an end.
-fn tiled(log: &[u8], found: &[(Position, Vec<u8>)]) {
+/// Each line starts where the one before ends, with only a line end between them.
+fn check_tiles(log: &[u8], found: &[(Position, Vec<u8>)]) {
     let (mut offset, mut line) = (0, 1);
     for (position, raw) in found {
         assert_eq!((position.offset as usize, position.line), (offset, line));
@@ -86,8 +83,8 @@ fn tiled(log: &[u8], found: &[(Position, Vec<u8>)]) {
     assert_eq!(offset, log.len());
 }
 
-/// Runs are the log.
-fn runs(log: &[u8], parse: ParseOptions) {
+/// Runs tile the log.
+fn check_runs(log: &[u8], parse: ParseOptions) {
     let mut copy = Vec::new();
     let mut reader = Reader::new(log, ReadOptions { parse }).expect("memory");
     let more = reader.each_run(|position, run| {
@@ -98,8 +95,8 @@ fn runs(log: &[u8], parse: ParseOptions) {
     assert!(!more.expect("memory") && copy == log);
 }
 
-/// A line by itself is what it is among others, unless it goes on with a picture.
-fn again(log: &[u8], parse: ParseOptions) {
+/// A line alone is the same record as among others, unless it continues a picture.
+fn check_again(log: &[u8], parse: ParseOptions) {
     let mut parser = Parser::new(parse);
     for (_, raw) in lines(log) {
         let line = parser.parse(raw);
@@ -107,17 +104,5 @@ fn again(log: &[u8], parse: ParseOptions) {
         if !is_continued && !matches!(line.record, Record::Unknown(_)) {
             assert_eq!(line, Parser::new(parse).parse(raw));
         }
-    }
-}
-
-/// Bytes, no more than so many at a time.
-struct Drops<'a>(&'a [u8], usize);
-
-impl Read for Drops<'_> {
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let length = self.0.len().min(room.len()).min(self.1);
-        room[..length].copy_from_slice(&self.0[..length]);
-        self.0 = &self.0[length..];
-        Ok(length)
     }
 }

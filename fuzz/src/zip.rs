@@ -1,7 +1,7 @@
-//! Zip archives: any bytes open or are refused, and no member unpacks to more than its bytes can hold.
+//! Zip archives: any bytes open or are refused, and no member decompresses to more bytes than possible.
 //!
-//! Input: byte 0 chooses. 0: the rest is the archive. 1 and more: an archive of our own is changed, where every three
-//! bytes are a place (little-endian, counted from the end, where the index is) and what is added to the byte there.
+//! Input: byte 0 selects. 0: the rest is the archive. 1 and more: one of our own archives is changed. Three bytes per change:
+//! an offset (little-endian, from the end, where the index is) and the number to add.
 
 use std::fs;
 use std::io::{Cursor, Write};
@@ -15,10 +15,10 @@ use zip::write::SimpleFileOptions;
 use crate::setup::byte;
 use crate::walk::{scratch, sizes, walk};
 
-/// Deflate packs no more than this many bytes into one.
-const MOST_PACKED: u64 = 1032;
+/// Maximum number of bytes that deflate packs into one.
+const MAX_RATIO: u64 = 1032;
 
-/// Holds every promise of the room against these bytes.
+/// Checks all properties for these bytes.
 pub fn check(mut data: &[u8]) {
     let archive = match byte(&mut data) {
         0 => data.to_vec(),
@@ -33,14 +33,14 @@ pub fn check(mut data: &[u8]) {
     read_everything(&capture, archive.len() as u64);
 }
 
-/// No file gives more bytes than can be packed into the archive, whatever the index says.
+/// No file has more bytes than can be packed into the archive, whatever the index contains.
 fn read_everything(capture: &Capture, archive: u64) {
-    let most = archive * MOST_PACKED + MOST_PACKED;
+    let max = archive * MAX_RATIO + MAX_RATIO;
     let named = capture.buffers.iter().flat_map(|buffer| &buffer.files).filter(|file| file.size.is_some());
     for file in named.take(16) {
         let mut reader = capture.open_file(&file.name).expect("a member that was found opens");
         let read = std::io::copy(&mut reader, &mut std::io::sink());
-        assert!(read.as_ref().map_or(true, |read| *read <= most), "{read:?} bytes from {archive}");
+        assert!(read.as_ref().map_or(true, |read| *read <= max), "{read:?} bytes from {archive}");
         assert!(read.as_ref().map_or(true, |read| Some(*read) == file.size), "{read:?} bytes, not {:?}", file.size);
     }
     assert!(sizes(capture).count() < archive as usize, "more files than the archive can name");

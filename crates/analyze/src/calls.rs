@@ -73,7 +73,7 @@ impl Instruction {
     }
 }
 
-/// How a call began.
+/// Beginning of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Began {
     /// The root: the function at the start of the trace that never returned. Each core has one.
@@ -86,7 +86,7 @@ pub enum Began {
     Exception,
 }
 
-/// How a call ended.
+/// End of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ended {
     /// By a return.
@@ -106,9 +106,9 @@ pub struct Call {
     pub last: u64,
     /// The address of the function; if it began before the trace, the first address seen in it.
     pub function: u64,
-    /// How it began.
+    /// Its beginning.
     pub began: Began,
-    /// How it ended.
+    /// Its end.
     pub ended: Ended,
     /// The calling instruction.
     pub site: Option<Site>,

@@ -113,14 +113,14 @@ pub struct Around {
     pub here: [Vec<Site>; 2],
 }
 
-/// Why instructions are skipped without being a difference.
+/// Reason why instructions are skipped without being a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SkipReason {
     /// One source starts earlier.
     Start,
     /// One source ends later.
     End,
-    /// These sources have a gap.
+    /// A gap in these sources.
     Gap([bool; 2]),
     /// Too few instructions between two gaps to align them.
     Island,
@@ -173,10 +173,8 @@ pub struct Pair<'p> {
     pub exceptions: &'p [Exception],
 }
 
-/// Consumer of pairs.
 type PairSink<'t> = dyn FnMut(&Pair<'_>) -> ControlFlow<()> + 't;
 
-/// Consumer of findings.
 type FindingSink<'t> = dyn FnMut(&Finding) -> ControlFlow<()> + 't;
 
 /// Comparison counts of a facet.
@@ -197,7 +195,7 @@ impl Tally {
     }
 }
 
-/// Why the comparison ended.
+/// Reason why the comparison ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Ending {
     /// A source has no more instructions.
@@ -238,7 +236,7 @@ pub struct Summary {
     pub other_cores: [u64; 2],
     /// Number of differences.
     pub differences: u64,
-    /// Why it ended.
+    /// Reason why it ended.
     pub ending: Ending,
     /// Data of each source that its steps do not carry, if it was read to its end.
     pub not_in_steps: [Losses; 2],

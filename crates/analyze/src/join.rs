@@ -15,7 +15,7 @@ use unspool_model::{
     Context, Coverage, Event, Exception, Facet, Losses, Pull, SourceError, Step, StepSource, TimeUnit,
 };
 
-use crate::diff::{Differ, Options, Pair};
+use crate::diff::{Differ, Options};
 
 /// Maximum number of steps that wait for the next instruction; beyond it, they are emitted unchanged.
 const MAX_WAITING: usize = 64;
@@ -44,7 +44,7 @@ impl Join {
     }
 }
 
-/// What two sources have in common.
+/// Common part of two sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Common {
     /// Instructions.
@@ -98,7 +98,7 @@ impl StepSource for Join {
         });
         if failure.is_none() {
             // A break has no effect here: nothing follows.
-            let _ = joiner.release();
+            let _ = joiner.emit_waiting(false);
         }
         if !is_stopped && joiner.number > 0 && !joiner.is_paired {
             let text = "the two traces have no instruction in common".to_string();
@@ -136,16 +136,12 @@ impl StepSource for Partners {
                 (step.position, step.event) = (pair.number, event);
                 sink(&step)?;
             }
-            partner(&mut step, pair);
+            step.clone_from(pair.step);
+            step.position = pair.number;
             sink(&step)
         });
         ended.map(|_| ()).map_err(|error| error.error)
     }
-}
-
-fn partner(step: &mut Step, pair: &Pair<'_>) {
-    step.clone_from(pair.step);
-    step.position = pair.number;
 }
 
 /// Joins steps with their partners.
@@ -213,7 +209,7 @@ impl<'t> Joiner<'t> {
     /// Holds a step until the next instruction, whose partner may have more details.
     fn wait(&mut self, step: &Step) -> ControlFlow<()> {
         if self.waits == MAX_WAITING {
-            self.release()?;
+            self.emit_waiting(false)?;
         }
         if self.waits == self.waiting.len() {
             self.waiting.push(Step::default());
@@ -273,7 +269,7 @@ impl<'t> Joiner<'t> {
     }
 
     fn alone(&mut self, step: &Step) -> ControlFlow<()> {
-        self.release()?;
+        self.emit_waiting(false)?;
         (self.sink)(step)
     }
 
@@ -297,12 +293,7 @@ impl<'t> Joiner<'t> {
         }
     }
 
-    /// Emits the waiting steps unchanged.
-    fn release(&mut self) -> ControlFlow<()> {
-        self.emit_waiting(false)
-    }
-
-    /// Emits the waiting steps. With a partner, contexts are dropped: a more detailed one follows.
+    /// Emits the waiting steps: unchanged without a partner. With one, contexts are dropped: a more detailed one follows.
     fn emit_waiting(&mut self, is_paired: bool) -> ControlFlow<()> {
         let waits = std::mem::take(&mut self.waits);
         for step in &self.waiting[..waits] {

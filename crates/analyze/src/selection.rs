@@ -1,6 +1,6 @@
 //! Selection of instructions by function, with or without what the function calls.
 //!
-//! Takes candidates in the order of the trace; produces a choice for each, and stops once enough pieces were selected.
+//! Takes candidates in the order of the trace; produces a choice for each, and stops after a number of ranges.
 //! Knows nothing of symbols: functions are address ranges.
 
 use std::ops::Range;
@@ -9,13 +9,13 @@ use unspool_model::selection::{Candidate, Choice, Select, Selection};
 
 use crate::calls::{Began, Code, Follower, Instruction, Site};
 
-/// Selection of instructions, also by function, and of a bounded number of pieces.
+/// Selection of instructions, also by function, and of a bounded number of ranges.
 #[derive(Debug)]
 pub struct FunctionSelection {
     selection: Selection,
     callees: Option<Callees>,
-    most_pieces: Option<u64>,
-    pieces: u64,
+    max_ranges: Option<u64>,
+    ranges: u64,
     /// Index of the last instruction taken.
     last: Option<u64>,
     is_cut_short: bool,
@@ -23,12 +23,12 @@ pub struct FunctionSelection {
 
 impl FunctionSelection {
     /// Restricts `selection` to these functions, if there are any; `with_callees`: and to all that is executed until they
-    /// return. At most `most_pieces` runs of consecutive instructions are taken.
+    /// return. At most `max_ranges` runs of consecutive instructions are taken.
     pub fn new(
         mut selection: Selection,
         functions: Vec<Range<u64>>,
         with_callees: bool,
-        most_pieces: Option<u64>,
+        max_ranges: Option<u64>,
     ) -> Self {
         let callees = if with_callees {
             Some(Callees { functions, cores: Vec::new() })
@@ -36,10 +36,10 @@ impl FunctionSelection {
             selection.addresses.extend(functions);
             None
         };
-        Self { selection, callees, most_pieces, pieces: 0, last: None, is_cut_short: false }
+        Self { selection, callees, max_ranges, ranges: 0, last: None, is_cut_short: false }
     }
 
-    /// Were there more pieces than allowed?
+    /// Whether there were more ranges than allowed.
     pub fn is_cut_short(&self) -> bool {
         self.is_cut_short
     }
@@ -50,8 +50,8 @@ impl FunctionSelection {
             return choice;
         }
         let follows = self.last.replace(candidate.index).is_some_and(|last| last + 1 == candidate.index);
-        self.pieces += u64::from(!follows);
-        self.is_cut_short = self.most_pieces.is_some_and(|most| self.pieces > most);
+        self.ranges += u64::from(!follows);
+        self.is_cut_short = self.max_ranges.is_some_and(|max| self.ranges > max);
         if self.is_cut_short { Choice::Stop } else { Choice::Take }
     }
 }

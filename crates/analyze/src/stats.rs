@@ -31,7 +31,7 @@ mod tally;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 
-use unspool_model::{Context, Event, ExceptionKind, Gap, Instruction, Isa, Security, Step};
+use unspool_model::{Context, Event, Gap, Instruction, Isa, Security, Step};
 
 pub use self::branches::{BranchKind, Branches, Outcomes};
 pub use self::footprint::{CodeFootprint, DataFootprint, LINE_BYTES, PAGE_BYTES};
@@ -139,7 +139,7 @@ impl<'n> Stats<'n> {
         match &step.event {
             Event::Instruction(instruction) => self.instruction(instruction),
             Event::Exception(exception) => {
-                self.rest.exceptions[exception_index(exception.kind)] += 1;
+                self.rest.exceptions[exception.kind as usize] += 1;
                 self.tally().exceptions += 1;
             }
             Event::ExceptionReturn { .. } => self.tally().exception_returns += 1,
@@ -281,19 +281,8 @@ impl Report {
     }
 }
 
+/// In the order of [`ExceptionKind`](unspool_model::ExceptionKind).
 const EXCEPTIONS: [&str; 7] = ["unknown", "reset", "synchronous", "irq", "fiq", "serror", "debug"];
-
-fn exception_index(kind: ExceptionKind) -> usize {
-    match kind {
-        ExceptionKind::Unknown => 0,
-        ExceptionKind::Reset => 1,
-        ExceptionKind::Synchronous => 2,
-        ExceptionKind::Irq => 3,
-        ExceptionKind::Fiq => 4,
-        ExceptionKind::SError => 5,
-        ExceptionKind::Debug => 6,
-    }
-}
 
 const GAPS: [&str; 7] = ["start", "overflow", "discard", "no-code", "damaged", "contradiction", "transaction-failed"];
 

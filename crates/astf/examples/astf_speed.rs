@@ -1,14 +1,15 @@
-//! How fast ASTF files are read and written, beside the tools that do nothing but the decompression.
+//! Speed of reading and writing ASTF files, compared with tools that only decompress.
 //!
 //! ```sh
-//! cargo run --release -p unspool-formats --example astf_speed            # 256 MiB of records
-//! cargo run --release -p unspool-formats --example astf_speed -- 1024    # so many MiB
-//! cargo run --release -p unspool-formats --example astf_speed -- levels  # what the levels cost and bring
-//! cargo run --release -p unspool-formats --example astf_speed -- flat    # memory over 8 GB, raw, .xz and zlib
+//! cargo run --release -p unspool-astf --example astf_speed            # 256 MiB of records
+//! cargo run --release -p unspool-astf --example astf_speed -- 1024    # this many MiB
+//! cargo run --release -p unspool-astf --example astf_speed -- levels  # cost and ratio of each level
+//! cargo run --release -p unspool-astf --example astf_speed -- flat    # memory over 8 GB, raw, .xz and zlib
 //! ```
 //!
-//! Speeds are in bytes of records, not of the file: the best of five runs, and the average by processor time. `xz` and `python3` (whose zlib is libz) are
-//! started as programs of their own and read the same bytes from a file; without them their lines are missing.
+//! Speeds are in bytes of records, not of the file: the best of five runs, and the average by processor time. `xz` and
+//! `python3` (whose zlib is libz) are started as separate programs and read the same bytes from a file; without them
+//! their lines are missing.
 
 use std::error::Error;
 use std::fs::File;
@@ -20,10 +21,7 @@ use std::time::Instant;
 
 use unspool_astf::Bytes;
 use unspool_astf::read::{ReadOptions, Reader};
-use unspool_astf::record::{
-    Context, ContextView, ExtraEaView, Header, HeaderView, Instruction, InstructionView, Level, Storage,
-    StringContinuationView, StringStartView, TimestampView, TrapView, View,
-};
+use unspool_astf::record::{Context, Header, Instruction, Level, Storage, View};
 use unspool_astf::write::{WriteOptions, Writer};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
@@ -38,7 +36,7 @@ fn main() -> Outcome {
     }
 }
 
-fn say(what: &str, value: impl std::fmt::Display) {
+fn print_row(what: &str, value: impl std::fmt::Display) {
     let _ = writeln!(io::stdout(), "{what:<44} {value}");
 }
 
@@ -47,7 +45,7 @@ fn speeds(mib: usize) -> Outcome {
     let bytes = trace.as_flattened();
     let rate = |time: Time| {
         let [wall, cpu] = [time.wall, time.cpu].map(|seconds| bytes.len() as f64 / seconds / 1e9);
-        format!("{wall:8.3} GB/s {cpu:8.3} GB a second of processor")
+        format!("{wall:8.3} GB/s {cpu:8.3} GB per processor second")
     };
 
     let mut copy = vec![1; bytes.len()];
@@ -55,38 +53,38 @@ fn speeds(mib: usize) -> Outcome {
         black_box(&mut copy).copy_from_slice(black_box(bytes));
         Ok(())
     });
-    say("memcpy", rate(copying?));
+    print_row("memcpy", rate(copying?));
     drop(copy);
     let touching = time(|| {
         black_box(touch(black_box(&trace)));
         Ok(())
     });
-    say("every field of records in memory", rate(touching?));
+    print_row("every field of records in memory", rate(touching?));
 
     let raw = save("raw", Storage::Raw, &trace, WriteOptions::default())?;
-    say("raw, batches only", rate(time(|| read(&raw, 1, |_| 0))?));
-    say("raw, every field", rate(time(|| read(&raw, 1, touch))?));
+    print_row("raw, batches only", rate(time(|| read(&raw, 1, |_| 0))?));
+    print_row("raw, every field", rate(time(|| read(&raw, 1, touch))?));
     std::fs::remove_file(raw)?;
 
     for (storage, name) in [(Storage::Lzma, "xz"), (Storage::Zlib, "zlib")] {
         for threads in [1, 2] {
             let options = WriteOptions { threads, ..WriteOptions::default() };
             let write = time(|| save(name, storage, &trace, options).map(drop))?;
-            say(&format!("{name}, written by {threads}"), rate(write));
+            print_row(&format!("{name}, written by {threads}"), rate(write));
         }
         let path = save(name, storage, &trace, WriteOptions::default())?;
         for threads in [1, 2] {
-            say(&format!("{name}, read by {threads}, batches only"), rate(time(|| read(&path, threads, |_| 0))?));
-            say(&format!("{name}, read by {threads}, every field"), rate(time(|| read(&path, threads, touch))?));
+            print_row(&format!("{name}, read by {threads}, batches only"), rate(time(|| read(&path, threads, |_| 0))?));
+            print_row(&format!("{name}, read by {threads}, every field"), rate(time(|| read(&path, threads, touch))?));
         }
-        let body = behind_header(&path)?;
+        let body = without_header(&path)?;
         let tools: &[(&str, &[&str])] = match storage {
             Storage::Lzma => &[("xz -dc -T1", &["xz", "-dc", "-T1"]), ("xz -dc -T2", &["xz", "-dc", "-T2"])],
             _ => &[("libz (python3)", &["python3", "-c", LIBZ])],
         };
         for (tool, command) in tools {
             if let Ok(seconds) = time(|| run(command, &body)) {
-                say(tool, rate(seconds));
+                print_row(tool, rate(seconds));
             }
         }
         std::fs::remove_file(path)?;
@@ -95,7 +93,7 @@ fn speeds(mib: usize) -> Outcome {
     Ok(())
 }
 
-/// What each level costs and brings, on 64 MiB and two threads.
+/// Cost and ratio of each level, on 64 MiB and two threads.
 fn levels() -> Outcome {
     let trace: Vec<Bytes> = Program::default().take(2 << 20).collect();
     let bytes = trace.as_flattened().len() as f64;
@@ -108,8 +106,8 @@ fn levels() -> Outcome {
                 let write = bytes / 1e6 / (processor_seconds()? - before);
                 let ratio = bytes / std::fs::metadata(&path)?.len() as f64;
                 let read = bytes / 1e6 / time(|| read(&path, 1, |_| 0))?.wall;
-                let line = format!("ratio {ratio:5.1}, {write:5.0} MB a second of processor, read at {read:5.0} MB/s");
-                say(&format!("{name} level {level}, blocks of {} MiB", block_bytes >> 20), line);
+                let line = format!("ratio {ratio:5.1}, {write:5.0} MB per processor second, read at {read:5.0} MB/s");
+                print_row(&format!("{name} level {level}, blocks of {} MiB", block_bytes >> 20), line);
                 std::fs::remove_file(path)?;
             }
         }
@@ -117,19 +115,19 @@ fn levels() -> Outcome {
     Ok(())
 }
 
-/// libz through a thin shell. Its input comes in small pieces, so that its output stays in the cache as ours does.
+/// libz through Python. Its input comes in small chunks, so that its output stays in the cache as ours does.
 const LIBZ: &str = "
 import sys, zlib
 stream, source = zlib.decompressobj(), sys.stdin.buffer
-while piece := source.read(1 << 14):
-    stream.decompress(piece)
+while chunk := source.read(1 << 14):
+    stream.decompress(chunk)
 ";
 
-/// How long something took.
+/// Duration of an action.
 struct Time {
-    /// The least of all runs.
+    /// Minimum of all runs.
     wall: f64,
-    /// The average of all runs, over all threads and programs that were waited for: what a busy machine does not change.
+    /// The average of all runs, over all threads and awaited programs; a busy machine does not change it.
     cpu: f64,
 }
 
@@ -146,10 +144,10 @@ fn time(mut action: impl FnMut() -> Outcome) -> Outcome<Time> {
 
 const RUNS: u32 = 5;
 
-/// What this process and its children have used; the kernel counts in hundredths of a second.
+/// Processor time of this process and its children; the kernel counts in hundredths of a second.
 fn processor_seconds() -> Outcome<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // Fields are counted behind the name of the program, which may hold anything.
+    // Fields are counted after the program name, which may contain anything.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     Ok(fields.skip(11).take(4).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0)
 }
@@ -167,7 +165,7 @@ fn save(name: &str, storage: Storage, trace: &[Bytes], options: WriteOptions) ->
 }
 
 /// The compressed records alone, for tools that know nothing of the header.
-fn behind_header(path: &Path) -> Outcome<PathBuf> {
+fn without_header(path: &Path) -> Outcome<PathBuf> {
     let body = scratch("body");
     std::fs::write(&body, std::fs::read(path)?.get(32..).unwrap_or(&[]))?;
     Ok(body)
@@ -205,56 +203,27 @@ macro_rules! sum {
 #[inline(always)]
 fn fields(view: View<'_>) -> u64 {
     match view {
-        View::Instruction(view) => instruction(view),
-        View::ExtraEa(view) => extra_ea(view),
-        View::Trap(view) => trap(view),
-        View::Context(view) => context(view),
-        View::Header(view) => header(view),
-        View::StringStart(view) => string_start(view),
-        View::StringContinuation(view) => string_continuation(view),
-        View::Timestamp(view) => timestamp(view),
+        View::Instruction(view) => sum!(view: xattr_mode reserved6 reserved1 ea_tagged trap is_branch is_read is_write
+            ea_valid extra_eas ea_size iword pc ea xattr),
+        View::ExtraEa(view) => {
+            sum!(view: mem0_reserved8 mem0_reserved5 mem0_tagged mem0_is_read mem0_is_write mem0_size
+            mem0_reserved32 mem0_addr mem1_valid extra_eas mem1_addr_range reserved5 mem1_reserved8 mem1_reserved5
+            mem1_tagged mem1_is_read mem1_is_write mem1_size mem1_reserved32 mem1_addr)
+        }
+        View::Trap(view) => sum!(view: reserved8 trap_type reserved1a syscall_type reserved2 is_virtual reserved1b ec
+            syscall_index reserved16 target_pc reserved128_low reserved128_high),
+        View::Context(view) => sum!(view: pstate_sm pstate_dit pstate_ssbs reserved5a reserved16 evl reserved12
+            unsupported mte_tcf reserved5b el reserved2 secure handler pid_valid tid_valid pid tid reserved64),
+        View::Header(view) => {
+            u64::from(view.magic()[0])
+                ^ sum!(view: version_major version_minor reserved16 compressed
+            use_zlib reserved62 reginfo meminfo addrinfo_d addrinfo_i pseudo single_el timestamps reserved57 reserved64)
+        }
+        View::StringStart(view) => sum!(view: reserved8 size) ^ bytes(&view.string()),
+        View::StringContinuation(view) => bytes(&view.string()),
+        View::Timestamp(view) => sum!(view: unit reserved16 reserved32 value value1 reserved64),
         View::Unknown(bytes) => u64::from(bytes[0]),
     }
-}
-
-#[inline(always)]
-fn instruction(view: InstructionView<'_>) -> u64 {
-    sum!(view: xattr_mode reserved6 reserved1 ea_tagged trap is_branch is_read is_write ea_valid extra_eas ea_size iword
-        pc ea xattr)
-}
-
-fn extra_ea(view: ExtraEaView<'_>) -> u64 {
-    sum!(view: mem0_reserved8 mem0_reserved5 mem0_tagged mem0_is_read mem0_is_write mem0_size mem0_reserved32 mem0_addr
-        mem1_valid extra_eas mem1_addr_range reserved5 mem1_reserved8 mem1_reserved5 mem1_tagged mem1_is_read
-        mem1_is_write mem1_size mem1_reserved32 mem1_addr)
-}
-
-fn trap(view: TrapView<'_>) -> u64 {
-    sum!(view: reserved8 trap_type reserved1a syscall_type reserved2 is_virtual reserved1b ec syscall_index reserved16
-        target_pc reserved128_low reserved128_high)
-}
-
-fn context(view: ContextView<'_>) -> u64 {
-    sum!(view: pstate_sm pstate_dit pstate_ssbs reserved5a reserved16 evl reserved12 unsupported mte_tcf reserved5b el
-        reserved2 secure handler pid_valid tid_valid pid tid reserved64)
-}
-
-fn header(view: HeaderView<'_>) -> u64 {
-    sum!(view: version_major version_minor reserved16 compressed use_zlib reserved62 reginfo meminfo addrinfo_d
-        addrinfo_i pseudo single_el timestamps reserved57 reserved64)
-        ^ u64::from(view.magic()[0])
-}
-
-fn string_start(view: StringStartView<'_>) -> u64 {
-    sum!(view: reserved8 size) ^ bytes(&view.string())
-}
-
-fn string_continuation(view: StringContinuationView<'_>) -> u64 {
-    bytes(&view.string())
-}
-
-fn timestamp(view: TimestampView<'_>) -> u64 {
-    sum!(view: unit reserved16 reserved32 value value1 reserved64)
 }
 
 fn bytes(bytes: &[u8]) -> u64 {
@@ -313,7 +282,7 @@ impl Iterator for Program {
                 self.at += 1;
             }
             3 if code & 0x700 == 0 => {
-                // The end of a loop of up to 32 instructions, which is passed sixteen times or so.
+                // The end of a loop of up to 32 instructions, which runs about sixteen times.
                 instruction.is_branch = true;
                 instruction.ea_valid = Self::mix(self.step) & 15 != 0;
                 let back = self.at.min(code >> 24 & 31);
@@ -333,18 +302,18 @@ impl Iterator for Program {
     }
 }
 
-/// 8 GB of records through every storage, by a pipe between two threads: how much memory that takes.
+/// 8 GB of records through every storage, by a pipe between two threads: and the memory it takes.
 fn flat() -> Outcome {
     let records = (8_u64 << 30) / 32;
-    say("memory at the start", memory()?);
+    print_row("memory at the start", memory()?);
     for storage in [Storage::Raw, Storage::Zlib, Storage::Lzma] {
         let (input, output) = io::pipe()?;
         let write = move || -> io::Result<()> {
             let header = Header::new(Level::Basic, false, storage);
             let mut writer = Writer::new(output, &header, WriteOptions::default())?;
-            let piece: Vec<Bytes> = Program::default().take(1 << 18).collect();
-            for _ in 0..records / piece.len() as u64 {
-                writer.write(&piece)?;
+            let chunk: Vec<Bytes> = Program::default().take(1 << 18).collect();
+            for _ in 0..records / chunk.len() as u64 {
+                writer.write(&chunk)?;
             }
             writer.finish().map(drop)
         };
@@ -353,7 +322,7 @@ fn flat() -> Outcome {
         let count = count(input)?;
         writer.join().map_err(|_| "the writer has failed")??;
         let seconds = start.elapsed().as_secs_f64();
-        say(&format!("{storage:?}: {count} records in {seconds:.1} s, at most"), memory()?);
+        print_row(&format!("{storage:?}: {count} records in {seconds:.1} s, at most"), memory()?);
     }
     Ok(())
 }
@@ -369,7 +338,7 @@ fn count(input: impl Read + Send + 'static) -> Outcome<u64> {
     }
 }
 
-/// The most memory that this process ever had.
+/// Peak memory of this process.
 fn memory() -> Outcome<String> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find(|line| line.starts_with("VmHWM")).ok_or("no VmHWM")?;

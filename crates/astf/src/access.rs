@@ -1,33 +1,33 @@
-//! One access to memory, wherever it stands: in the record of its instruction or in one behind it.
+//! One memory access, in the record of its instruction or in an Extra EA.
 
 use super::record::{ExtraEa, Instruction, xattr_mode};
 
-/// An access to memory.
+/// A memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// Where it starts.
+    /// First address.
     pub address: u64,
-    /// How far it goes.
+    /// Its size.
     pub extent: Extent,
-    /// It read.
+    /// The access read.
     pub read: bool,
-    /// It wrote.
+    /// The access wrote.
     pub write: bool,
-    /// It was to tag memory too.
+    /// The access was to tag memory too.
     pub tagged: bool,
 }
 
-/// How far an access goes.
+/// Size of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Extent {
-    /// So many bytes, as the instruction has it.
+    /// Bytes, as the instruction encodes them.
     Bytes(u16),
-    /// So many bytes, as a register has it; there may be none.
+    /// Bytes, as a register has them; possibly none.
     Range(u64),
 }
 
 impl Extent {
-    /// How many bytes they are.
+    /// Number of bytes.
     pub fn bytes(self) -> u64 {
         match self {
             Self::Bytes(bytes) => u64::from(bytes),

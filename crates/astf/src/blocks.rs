@@ -5,9 +5,9 @@
 //!      └──── new ─▶ learn ─▶ blocks
 //! ```
 //!
-//! A block is known by the first word of each of its records, which holds the opcode and all flags, and by their addresses.
-//! Accesses make no difference. Instructions whose steps contain more than that, or something else each time, are in no
-//! block. After an execution comes another instruction, so that no other record belongs to it.
+//! A block is known by the first word of each of its records, which holds the opcode and all flags, and by their
+//! addresses. Accesses make no difference. Instructions whose steps contain more than that, or something else each
+//! time, are in no block. After an execution comes another instruction, so that no other record belongs to it.
 
 use std::collections::HashMap;
 
@@ -16,11 +16,11 @@ use unspool_model::{Block, BlockExecution, Isa};
 use super::layout::Bytes;
 use super::record::{Instruction, InstructionView, xattr_mode};
 
-/// The most instructions of a block.
+/// Maximum instructions of a block.
 const LONGEST: usize = 64;
 
-/// The most instructions of all blocks; no more blocks are learned then.
-const MOST: usize = 1 << 20;
+/// Maximum instructions of all blocks; no more blocks are learned then.
+const MAX_WORDS: usize = 1 << 20;
 
 /// The bit of the first word for a branch that was taken.
 const TAKEN: u64 = 1 << 22;
@@ -44,11 +44,11 @@ pub(super) struct Blocks {
     learner: Learner,
 }
 
-/// How a block is recognized.
+/// Key by which a block is recognized.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     start: u64,
-    /// Where its words are.
+    /// Index of its first word.
     first: u32,
     length: u32,
     /// Bits of its last word that may differ.
@@ -142,7 +142,7 @@ impl Blocks {
             let known = &self.known[*number as usize];
             self.words[known.first as usize..][..known.length as usize] == words[..]
         });
-        if !is_known && self.words.len() + words.len() <= MOST {
+        if !is_known && self.words.len() + words.len() <= MAX_WORDS {
             let ends_in_branch = InstructionView::new(&record_of(*last)).is_branch();
             let (first, length) = (self.words.len() as u32, words.len() as u32);
             if let Some(before) = self.at.insert(*start, self.known.len() as u32) {
@@ -159,7 +159,8 @@ impl Blocks {
 }
 
 impl Known {
-    /// Whether the branch was taken and where to, if the records start with this block and an instruction where it leads.
+    /// Whether the branch was taken and where to, if the records start with this block and an instruction where it
+    /// leads.
     #[inline]
     fn execution(&self, words: &[u64], records: &[Bytes]) -> Option<(bool, u64)> {
         let length = self.length as usize;

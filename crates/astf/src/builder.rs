@@ -1,11 +1,10 @@
-//! Records from instructions: a writer that knows the rules.
+//! Builder of traces: a writer that knows the rules.
 //!
-//! what a PE does ─▶ **records**, header first, in the order and shape that the format asks for
+//! what a PE does ─▶ **records**, header first, in the order and form of the format
 //!
-//! Accesses are split, paired and chained here, strings are cut, addresses lose their tags. What would make a wrong trace
-//! is refused, by the same rules that [`check`](super::check) holds a file to, and leaves no record behind, so that the
-//! caller can mend it and go on.
-//! Specification: Arm Architectural Structured Trace Format, "Trace levels" and "Trace format".
+//! Splits, pairs and chains accesses, cuts strings, and removes tags from addresses. Refuses what would make a wrong
+//! trace, by the same rules that [`check`](super::check) applies to a file. A refusal leaves no record, so that the
+//! caller can correct it and continue. Specification: Arm Architectural Structured Trace Format, issue 0.11.
 
 mod error;
 mod patterns;
@@ -30,34 +29,33 @@ use super::record::{
 use super::sanitize::Regime;
 use super::write::{WriteOptions, Writer};
 
-/// The largest exception class.
-const MOST_CLASS: u8 = 0x3f;
+/// Maximum exception class.
+const MAX_CLASS: u8 = 0x3f;
 
-/// Bytes that one access of a record can have.
-const MOST_BYTES: u16 = 256;
+/// Maximum bytes of one access in a record.
+const MAX_BYTES: u16 = 256;
 
-/// How far the trace has come.
+/// Position in the trace.
 #[derive(Debug, Clone, Copy, Default)]
-struct Course {
+struct Progress {
     time: Option<u64>,
     state: Option<State>,
-    /// Where execution goes on, if that is known.
+    /// Address where execution continues, if it is known.
     next: Option<u64>,
-    /// Execution goes on elsewhere, and only a context says where, or at which Exception level.
-    left: bool,
-    /// What leads to another Exception level.
-    turn: Turn,
+    /// Execution continues elsewhere or at another Exception level: a context has to follow.
+    needs_context: bool,
+    level_change: LevelChange,
 }
 
-/// What leads to another Exception level than that of the last context.
+/// Direction in which the Exception level may differ from that of the last context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Turn {
-    /// Nothing, or what may lead anywhere.
+enum LevelChange {
+    /// Not at all, or in any way.
     #[default]
     None,
-    /// An exception: not to a lower one, and not to EL0.
+    /// By an exception: not to a lower one, and not to EL0.
     Up,
-    /// The return from one: not to a higher one.
+    /// By the return from one: not to a higher one.
     Down,
 }
 
@@ -73,7 +71,7 @@ enum Turn {
 /// trace.context(&State::default())?;
 /// trace.instruction(&Step::plain(0x8000, 0xd503_201f))?; // nop
 /// trace.instruction(&Step { effect: Effect::Taken(0x8000), ..Step::plain(0x8004, 0x17ff_ffff) })?; // b 0x8000
-/// // What cannot be is refused.
+/// // A wrong step is refused.
 /// assert!(trace.instruction(&Step::plain(0x9000, 0xd503_201f)).is_err());
 /// assert_eq!(trace.finish().len(), 4);
 /// # Ok(())
@@ -85,63 +83,63 @@ pub struct Builder<S> {
     level: Level,
     timestamps: bool,
     regime: Option<Regime>,
-    course: Course,
-    /// The records of one thing that happened.
+    progress: Progress,
+    /// Records of the current call.
     records: Vec<Bytes>,
-    /// The accesses of one instruction, in pieces that records can hold.
-    pieces: Vec<Access>,
-    /// Holds the trace to all rules of the format.
+    /// Accesses of one instruction, in parts that fit into records.
+    parts: Vec<Access>,
+    /// Checks the trace against all rules of the format.
     checker: Checker,
 }
 
 impl<W: Write> Builder<Writer<W>> {
-    /// Begins a file: its header, and the records behind it stored as the header says. Of the header, only level,
-    /// timestamps and storage are taken. End it with [`close`](Self::close).
+    /// Begins a file: its header, and the records after it as the header specifies. Of the header, only level,
+    /// timestamps and storage are used. End it with [`close`](Self::close).
     pub fn create(output: W, header: &Header, options: WriteOptions) -> io::Result<Self> {
         let (level, timestamps) = (header.level(), header.timestamps);
         let header = Header::new(level, timestamps, header.storage());
-        Ok(Self::behind_header(Writer::new(output, &header, options)?, level, timestamps))
+        Ok(Self::after_header(Writer::new(output, &header, options)?, level, timestamps))
     }
 
-    /// Ends the trace and the file, and gives the output back.
+    /// Ends the trace and the file, and returns the output.
     pub fn close(self) -> io::Result<W> {
         self.finish().finish()
     }
 }
 
 impl<S: RecordSink> Builder<S> {
-    /// Begins a trace: hands the header on. Of the header, only level, timestamps and storage are taken.
+    /// Begins a trace with its header. Of the header, only level, timestamps and storage are used.
     pub fn new(mut sink: S, header: &Header) -> io::Result<Self> {
         let (level, timestamps) = (header.level(), header.timestamps);
         sink.write_records(&[Header::new(level, timestamps, header.storage()).to_bytes()])?;
-        Ok(Self::behind_header(sink, level, timestamps))
+        Ok(Self::after_header(sink, level, timestamps))
     }
 
-    /// Goes on behind a header that the sink has got already.
-    pub fn behind_header(sink: S, level: Level, timestamps: bool) -> Self {
+    /// Continues after a header that the sink already has.
+    pub fn after_header(sink: S, level: Level, timestamps: bool) -> Self {
         let mut checker = Checker::new();
-        // How the records are stored breaks no rule, nor does anything else in a header that is made here.
+        // The storage breaks no rule, nor does anything else in a header that is made here.
         checker.push(&Header::new(level, timestamps, Storage::Raw).to_bytes(), &mut |_| {});
         Self {
             sink,
             level,
             timestamps,
             regime: None,
-            course: Course::default(),
+            progress: Progress::default(),
             records: Vec::new(),
-            pieces: Vec::new(),
+            parts: Vec::new(),
             checker,
         }
     }
 
-    /// From here on, addresses lose what is no address in this regime.
+    /// From here on, addresses lose the bits that are no address in this regime.
     pub fn regime(&mut self, regime: Option<Regime>) {
         self.regime = regime;
     }
 
-    /// A string for the reader of the trace.
+    /// Adds a string for the reader of the trace.
     pub fn string(&mut self, text: &[u8]) -> Result<(), BuildError> {
-        let before = self.course;
+        let before = self.progress;
         let size = u16::try_from(text.len()).map_err(|_| BuildError::StringTooLong(text.len()))?;
         self.needs_supported()?;
         let (first, rest) = text.split_at(text.len().min(28));
@@ -150,24 +148,24 @@ impl<S: RecordSink> Builder<S> {
         self.write(before)
     }
 
-    /// The time in microseconds, for what follows.
+    /// Adds the time in microseconds, for what follows.
     pub fn timestamp(&mut self, value: u64) -> Result<(), BuildError> {
-        let before = self.course;
+        let before = self.progress;
         if !self.timestamps {
             return Err(BuildError::NoTimestamps);
         }
         if value == u64::MAX {
             return Err(BuildError::TimestampReserved);
         }
-        if let Some(last) = self.course.time.filter(|&last| last >= value) {
+        if let Some(last) = self.progress.time.filter(|&last| last >= value) {
             return Err(BuildError::TimestampOrder { value, last });
         }
-        self.course.time = Some(value);
+        self.progress.time = Some(value);
         self.records.push(Timestamp { unit: MICROSECONDS, value, ..Default::default() }.to_bytes());
         self.write(before)
     }
 
-    /// The PE waited from one time to another. As many timestamps are written as there are different times.
+    /// The PE waited from one time to another. Writes one timestamp per distinct time.
     pub fn suspended(&mut self, from: u64, to: u64) -> Result<(), BuildError> {
         if to == u64::MAX {
             return Err(BuildError::TimestampReserved);
@@ -175,116 +173,118 @@ impl<S: RecordSink> Builder<S> {
         if from > to {
             return Err(BuildError::TimestampOrder { value: to, last: from });
         }
-        let from = match self.course.time {
+        let from = match self.progress.time {
             Some(last) if last >= from => last.saturating_add(1),
             _ => from,
         };
         if from <= to {
             self.timestamp(from)?;
         }
-        if self.course.time.is_none_or(|last| last < to) { self.timestamp(to) } else { Ok(()) }
+        if self.progress.time.is_none_or(|last| last < to) { self.timestamp(to) } else { Ok(()) }
     }
 
-    /// The state of what follows.
+    /// Adds the state for what follows.
     pub fn context(&mut self, state: &State) -> Result<(), BuildError> {
-        let before = self.course;
-        if self.timestamps && self.course.time.is_none() {
+        let before = self.progress;
+        if self.timestamps && self.progress.time.is_none() {
             return Err(BuildError::TimestampMissing);
         }
-        for (field, value, most) in [
+        for (field, value, max) in [
             ("Exception level", state.el, 3),
             ("vector length", state.evl, 15),
             ("mode of Tag Check Faults", state.tag_check_fault, 3),
         ] {
-            fits(field, value, most)?;
+            fits(field, value, max)?;
         }
         if self.level == Level::Basic {
             self.basic_context(state)?;
         }
-        self.check_turn(state)?;
-        if state.unsupported || self.course.state.is_some_and(|state| state.unsupported) {
-            self.course.next = None;
+        self.check_level_change(state)?;
+        if state.unsupported || self.progress.state.is_some_and(|state| state.unsupported) {
+            self.progress.next = None;
         }
-        self.course.state = Some(*state);
-        self.course.left = false;
-        self.course.turn = Turn::None;
+        self.progress.state = Some(*state);
+        self.progress.needs_context = false;
+        self.progress.level_change = LevelChange::None;
         if self.level == Level::Basic {
-            // What happened elsewhere is not in the trace.
-            self.course.next = None;
+            // What happened in between is not in the trace.
+            self.progress.next = None;
         }
         self.records.push(context(state).to_bytes());
         self.write(before)
     }
 
-    fn check_turn(&self, state: &State) -> Result<(), BuildError> {
-        let from = self.course.state.map_or(state.el, |from| from.el);
-        match self.course.turn {
-            Turn::Up if state.el == 0 || state.el < from => Err(BuildError::Down { from, to: state.el }),
-            Turn::Down if state.el > from => Err(BuildError::Up { from, to: state.el }),
+    fn check_level_change(&self, state: &State) -> Result<(), BuildError> {
+        let from = self.progress.state.map_or(state.el, |from| from.el);
+        match self.progress.level_change {
+            LevelChange::Up if state.el == 0 || state.el < from => Err(BuildError::Down { from, to: state.el }),
+            LevelChange::Down if state.el > from => Err(BuildError::Up { from, to: state.el }),
             _ => Ok(()),
         }
     }
 
-    /// An exception was taken, or returned from.
-    fn turn(&mut self, turn: Turn) {
-        self.course.turn = turn;
-        // EL0 takes no exception: a context has to tell who does.
-        self.course.left = turn == Turn::Up && self.course.state.is_some_and(|state| state.el == 0);
+    /// Records that an exception was taken, or returned from.
+    fn change_level(&mut self, change: LevelChange) {
+        self.progress.level_change = change;
+        // EL0 takes no exception: a context has to state the level that does.
+        self.progress.needs_context =
+            change == LevelChange::Up && self.progress.state.is_some_and(|state| state.el == 0);
     }
 
     fn basic_context(&self, state: &State) -> Result<(), BuildError> {
         if state.unsupported {
             return Err(BuildError::NotInBasic("an unsupported mode"));
         }
-        match self.course.state.filter(|first| first.el != state.el) {
+        match self.progress.state.filter(|first| first.el != state.el) {
             Some(first) => Err(BuildError::OtherLevel { first: first.el, found: state.el }),
             None => Ok(()),
         }
     }
 
-    /// Where execution goes on, if that is known.
+    /// Address where execution continues, if it is known.
     pub fn next(&self) -> Option<u64> {
-        self.course.next
+        self.progress.next
     }
 
-    /// An instruction was executed, or was tried.
+    /// Adds an instruction that was executed or attempted.
     pub fn instruction(&mut self, step: &Step<'_>) -> Result<(), BuildError> {
         self.needs_supported()?;
-        if self.course.state.is_none() || self.course.left {
+        if self.progress.state.is_none() || self.progress.needs_context {
             return Err(BuildError::ContextMissing);
         }
         let pc = self.sanitized(step.pc);
-        if let Some(expected) = self.course.next.filter(|&next| next != pc) {
+        if let Some(expected) = self.progress.next.filter(|&next| next != pc) {
             return Err(BuildError::Discontinuity { expected, found: pc });
         }
         let record = self.first_record(step, pc)?.to_bytes();
         if self.is_usual(step, &record) {
-            self.course.next = Some(self.sanitized(pc.wrapping_add(4)));
+            self.progress.next = Some(self.sanitized(pc.wrapping_add(4)));
             return Ok(self.sink.write_records(slice::from_ref(&record))?);
         }
-        let before = self.course;
+        let before = self.progress;
         if let Some(what) = wrong_effect(step, self.level, |address| self.sanitized(address)) {
             return Err(BuildError::Effect { opcode: step.opcode, pc, what });
         }
         self.basic_step(step)?;
-        step.exception.map_or(Ok(()), |exception| fits("exception class", exception.class, MOST_CLASS))?;
+        step.exception.map_or(Ok(()), |exception| fits("exception class", exception.class, MAX_CLASS))?;
         self.records.push(record);
         self.push_extra();
         let next = self.push_trap(step);
         match (step.exception, step.effect) {
-            (Some(_), _) if self.level == Level::Basic => self.course.left = true,
-            (Some(_), _) => self.turn(Turn::Up),
-            (None, Effect::ExceptionReturn(_)) => self.turn(Turn::Down),
+            (Some(_), _) if self.level == Level::Basic => self.progress.needs_context = true,
+            (Some(_), _) => self.change_level(LevelChange::Up),
+            (None, Effect::ExceptionReturn(_)) => self.change_level(LevelChange::Down),
             _ => {}
         }
-        self.course.next = if self.level == Level::Basic && self.course.left { None } else { Some(next) };
+        let is_left = self.level == Level::Basic && self.progress.needs_context;
+        self.progress.next = (!is_left).then_some(next);
         self.write(before)
     }
 
-    /// Nearly all instructions do what they always do, are told by one record, and break no rule.
+    /// Whether the instruction is ordinary: one record, which breaks no rule. Nearly all are.
     #[inline]
     fn is_usual(&mut self, step: &Step<'_>, record: &Bytes) -> bool {
-        let is_single = self.pieces.len() <= 1 && !matches!(step.effect, Effect::ExceptionReturn(_));
+        let is_single = self.parts.len() <= 1 && !matches!(step.effect, Effect::ExceptionReturn(_));
         is_single && step.exception.is_none() && self.checker.push_usual(record)
     }
 
@@ -298,7 +298,7 @@ impl<S: RecordSink> Builder<S> {
         }
     }
 
-    /// The record of the instruction with its first access. If there are more, all of them are in `pieces`.
+    /// The record of the instruction with its first access. If there are more, all of them are in `parts`.
     #[inline]
     fn first_record(&mut self, step: &Step<'_>, pc: u64) -> Result<Instruction, BuildError> {
         let mut record = Instruction {
@@ -311,25 +311,25 @@ impl<S: RecordSink> Builder<S> {
         if let Some(index) = step.sme_index {
             (record.xattr_mode, record.xattr) = (xattr_mode::SME, u64::from(index));
         }
-        self.pieces.clear();
+        self.parts.clear();
         match step.effect {
             Effect::Taken(target) => (record.ea_valid, record.ea) = (true, self.sanitized(target)),
-            // Most have one, which needs no room of its own.
-            Effect::Accesses([one @ Access { extent: Extent::Bytes(1..=MOST_BYTES), .. }]) => {
+            // Most have a single access, which is not copied.
+            Effect::Accesses([one @ Access { extent: Extent::Bytes(1..=MAX_BYTES), .. }]) => {
                 set_access(&mut record, one)?;
                 record.ea = self.sanitized(record.ea);
             }
             Effect::Accesses(accesses) => self.split(accesses)?,
             _ => {}
         }
-        if let Some(first) = self.pieces.first() {
+        if let Some(first) = self.parts.first() {
             set_access(&mut record, first)?;
         }
-        record.extra_eas = self.pieces.len() > 1;
+        record.extra_eas = self.parts.len() > 1;
         Ok(record)
     }
 
-    /// Puts the accesses into pieces that records can hold.
+    /// Splits the accesses into parts that fit into records.
     #[inline]
     fn split(&mut self, accesses: &[Access]) -> Result<(), BuildError> {
         let mut writes_range = false;
@@ -344,13 +344,13 @@ impl<S: RecordSink> Builder<S> {
                 }
                 Extent::Range(_) => {
                     writes_range |= access.write;
-                    self.pieces.push(Access { address, ..*access });
+                    self.parts.push(Access { address, ..*access });
                 }
                 Extent::Bytes(0) => return Err(BuildError::Access("has at least one byte")),
-                Extent::Bytes(1..=MOST_BYTES) => self.pieces.push(Access { address, ..*access }),
-                Extent::Bytes(bytes) => self.pieces.extend((0..bytes).step_by(MOST_BYTES.into()).map(|at| Access {
+                Extent::Bytes(1..=MAX_BYTES) => self.parts.push(Access { address, ..*access }),
+                Extent::Bytes(bytes) => self.parts.extend((0..bytes).step_by(MAX_BYTES.into()).map(|at| Access {
                     address: address.wrapping_add(at.into()),
-                    extent: Extent::Bytes((bytes - at).min(MOST_BYTES)),
+                    extent: Extent::Bytes((bytes - at).min(MAX_BYTES)),
                     ..*access
                 })),
             }
@@ -358,9 +358,9 @@ impl<S: RecordSink> Builder<S> {
         Ok(())
     }
 
-    /// The pieces behind the first: two accesses a record, or one range.
+    /// Adds the parts after the first: two accesses per record, or one range.
     fn push_extra(&mut self) {
-        let mut accesses = self.pieces.get(1..).unwrap_or_default();
+        let mut accesses = self.parts.get(1..).unwrap_or_default();
         while let [first, rest @ ..] = accesses {
             let mut record = ExtraEa {
                 mem0_addr: first.address,
@@ -392,7 +392,7 @@ impl<S: RecordSink> Builder<S> {
         }
     }
 
-    /// The trap that belongs to an instruction, if there is one; returns where execution goes on.
+    /// Adds the trap of an instruction, if it has one; returns where execution continues.
     fn push_trap(&mut self, step: &Step<'_>) -> u64 {
         let pc = self.sanitized(step.pc);
         if let Some(Exception { class, call, target }) = step.exception {
@@ -416,9 +416,9 @@ impl<S: RecordSink> Builder<S> {
         }
     }
 
-    /// Execution is redirected, and no instruction is the cause.
+    /// Execution is redirected, not by an instruction.
     pub fn redirected(&mut self, by: Redirection, target: u64) -> Result<(), BuildError> {
-        let before = self.course;
+        let before = self.progress;
         if self.level == Level::Basic {
             return Err(BuildError::NotInBasic("an exception or a reset"));
         }
@@ -430,12 +430,12 @@ impl<S: RecordSink> Builder<S> {
             Redirection::ExceptionReturn => (trap_type::EXCEPTION_RETURN, 0, false),
             Redirection::Reset => (trap_type::RESET, 0, false),
         };
-        fits("exception class", ec, MOST_CLASS)?;
+        fits("exception class", ec, MAX_CLASS)?;
         let target_pc = self.sanitized(target);
-        self.course.next = Some(target_pc);
-        self.turn(match by {
-            Redirection::Reset | Redirection::ExceptionReturn => Turn::None,
-            _ => Turn::Up,
+        self.progress.next = Some(target_pc);
+        self.change_level(match by {
+            Redirection::Reset | Redirection::ExceptionReturn => LevelChange::None,
+            _ => LevelChange::Up,
         });
         let mut trap = Trap { trap_type, ec, is_virtual, target_pc, ..Default::default() };
         if let Redirection::Call { call, .. } = by {
@@ -445,13 +445,13 @@ impl<S: RecordSink> Builder<S> {
         self.write(before)
     }
 
-    /// Ends the trace, and gives back what took it.
+    /// Ends the trace, and returns the sink.
     pub fn finish(self) -> S {
         self.sink
     }
 
     fn needs_supported(&self) -> Result<(), BuildError> {
-        let is_unsupported = self.course.state.is_some_and(|state| state.unsupported);
+        let is_unsupported = self.progress.state.is_some_and(|state| state.unsupported);
         if is_unsupported { Err(BuildError::Unsupported) } else { Ok(()) }
     }
 
@@ -459,9 +459,9 @@ impl<S: RecordSink> Builder<S> {
         self.regime.map_or(address, |regime| regime.sanitize(address))
     }
 
-    /// Hands the records on. If they break a rule, everything is as it was `before`.
-    fn write(&mut self, before: Course) -> Result<(), BuildError> {
-        let mark = self.checker.mark();
+    /// Writes the records. If they break a rule, everything is as it was `before`.
+    fn write(&mut self, before: Progress) -> Result<(), BuildError> {
+        let checked = self.checker.progress.clone();
         let mut broken = None;
         let mut keep = |finding: Finding| {
             if finding.rule.severity == Severity::Error {
@@ -471,8 +471,8 @@ impl<S: RecordSink> Builder<S> {
         self.records.iter().for_each(|record| self.checker.push(record, &mut keep));
         if let Some(Finding { rule, detail, .. }) = broken {
             self.records.clear();
-            self.course = before;
-            self.checker.go_back(mark);
+            self.progress = before;
+            self.checker.progress = checked;
             return Err(BuildError::Rule { rule, detail });
         }
         let written = self.sink.write_records(&self.records);
@@ -481,12 +481,12 @@ impl<S: RecordSink> Builder<S> {
     }
 }
 
-/// A field has only so many bits.
-fn fits(field: &'static str, value: u8, most: u8) -> Result<(), BuildError> {
-    if value > most { Err(BuildError::TooLarge { field, value: value.into() }) } else { Ok(()) }
+/// Checks the width of a field.
+fn fits(field: &'static str, value: u8, max: u8) -> Result<(), BuildError> {
+    if value > max { Err(BuildError::TooLarge { field, value: value.into() }) } else { Ok(()) }
 }
 
-/// What is wrong with the effect that an instruction is said to have had.
+/// Why the instruction cannot have had this effect.
 fn wrong_effect(step: &Step<'_>, level: Level, sanitized: impl Fn(u64) -> u64) -> Option<&'static str> {
     let decoded = decode(Isa::A64, sanitized(step.pc), step.opcode);
     let is_eret = decoded.flow == ControlFlow::ExceptionReturn;
@@ -494,22 +494,22 @@ fn wrong_effect(step: &Step<'_>, level: Level, sanitized: impl Fn(u64) -> u64) -
     let direct = decoded.target_address().map(&sanitized);
     match step.effect {
         Effect::Taken(_) if step.exception.is_some() => Some("raised an exception, so it was not taken"),
-        Effect::Taken(target) if direct.is_some_and(|direct| direct != sanitized(target)) => Some("goes elsewhere"),
+        Effect::Taken(target) if direct.is_some_and(|direct| direct != sanitized(target)) => Some("has another target"),
         Effect::Taken(_) => None,
         Effect::NotTaken if is_branch && !decoded.conditional && step.exception.is_none() => Some("is always taken"),
         Effect::NotTaken => None,
         Effect::ExceptionReturn(_) if !is_eret => Some("does not return from an exception"),
         Effect::ExceptionReturn(_) if step.exception.is_some() => Some("raised an exception, so it did not return"),
         Effect::ExceptionReturn(_) => None,
-        _ if is_branch => Some("is a branch: tell whether it was taken"),
+        _ if is_branch => Some("is a branch: whether it was taken is missing"),
         _ if is_eret && step.exception.is_none() && level == Level::BasicPlus => {
-            Some("returns from an exception: tell where to")
+            Some("returns from an exception: its target is missing")
         }
         _ => None,
     }
 }
 
-/// Puts the first access into the record of its instruction.
+/// Sets the first access in the record of its instruction.
 #[inline]
 fn set_access(record: &mut Instruction, access: &Access) -> Result<(), BuildError> {
     (record.ea_valid, record.ea) = (true, access.address);
@@ -517,7 +517,7 @@ fn set_access(record: &mut Instruction, access: &Access) -> Result<(), BuildErro
     match access.extent {
         Extent::Bytes(bytes) => record.ea_size = size(bytes),
         Extent::Range(_) if record.xattr_mode != xattr_mode::NONE => {
-            return Err(BuildError::Access("to a range leaves no room for an index into ZA"));
+            return Err(BuildError::Access("to a range leaves no field for an index into ZA"));
         }
         Extent::Range(bytes) => (record.xattr_mode, record.xattr) = (xattr_mode::RANGE, bytes),
     }

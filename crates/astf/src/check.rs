@@ -1,11 +1,12 @@
-//! The rules of the format, and what breaks them.
+//! Checks a trace against the rules of the format.
 //!
 //! records ─▶ **check** ─▶ findings
 //!
-//! Every sentence of the document that a trace can be held to is a [`Rule`]. The checker remembers the last instruction,
-//! the last Context and what is still owed, and little else, so its memory does not grow. Where the document leaves
-//! room, and of opcodes that are unknown here, nothing is found; after a mistake it goes on from what is there.
-//! Specification: Arm Architectural Structured Trace Format, issue 0.11, "Trace levels" and "Trace format".
+//! Every sentence of the specification that a trace can be checked against is a [`Rule`]. The checker remembers the
+//! last instruction, the last Context and what is still due, so its memory does not grow. Where the specification
+//! leaves room, and for opcodes that are unknown here, nothing is reported. After a mistake it continues with what is
+//! there.
+//! Specification: Arm Architectural Structured Trace Format, issue 0.11.
 
 mod chain;
 mod context;
@@ -14,59 +15,49 @@ mod header;
 mod memory;
 mod opcode;
 mod range;
+mod report;
 mod reserved;
 mod rules;
 mod strings;
+mod subject;
 mod time;
 mod trap;
 
-use std::fmt;
-
 use super::layout::Bytes;
-use super::record::{ContextView, ExtraEaView, InstructionView, Level, RECORD_BYTES, TimestampView, TrapView, View};
-use chain::{Chain, Origin};
+use super::record::{ContextView, ExtraEaView, HeaderView, InstructionView, Level, TimestampView, TrapView, View};
+use chain::Chain;
 use context::State;
 use flow::{Flow, Next};
 use opcode::{Opcode, Opcodes};
+pub use report::Finding;
+use report::{Report, record_name};
 pub use rules::RULES;
-
 use rules::RuleId;
 use strings::Strings;
+use subject::Origin;
 use time::Time;
-use trap::{Before, Last, Owed};
+use trap::{Before, Due, Last};
 pub use unspool_model::rule::{Rule, Severity};
 
-/// A rule is broken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// Which one.
-    pub rule: &'static Rule,
-    /// The number of the record that breaks it; the Header is 1.
-    pub record: u64,
-    /// Where the record starts in the uncompressed trace.
-    pub offset: u64,
-    /// What was found, in one sentence.
-    pub detail: String,
-}
-
-/// All that a checker remembers of a trace, to go back to.
-#[derive(Debug)]
-pub(super) struct Mark {
+/// Position of a checker in a trace, which it can go back to.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Progress {
+    /// Number of records so far.
     records: u64,
     has_instruction: bool,
     flow: Flow,
     chain: Chain,
-    owed: Owed,
+    due: Due,
     last: Last,
     state: State,
     strings: Strings,
     time: Time,
 }
 
-/// Holds a trace to the rules, record by record.
+/// Checks a trace record by record.
 ///
-/// A finding is told as soon as it is certain, so it may be about a record before the last one: what an instruction
-/// owes is found missing only when the next one comes.
+/// A finding is reported as soon as it is certain, so it may be about an earlier record: that something due is missing
+/// shows only with the next instruction.
 ///
 /// ```
 /// use unspool_astf::check::Checker;
@@ -78,166 +69,101 @@ pub(super) struct Mark {
 /// checker.finish(&mut |finding| findings.push(finding));
 /// assert_eq!(findings[0].rule.name, "astf-level-records");
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Checker {
-    /// How many records there were.
-    records: u64,
-    /// `None` without a Header; then what depends on it is not checked.
+    /// `None` without a Header; rules that depend on it are not checked then.
     level: Option<Level>,
-    has_instruction: bool,
     opcodes: Opcodes,
-    flow: Flow,
-    chain: Chain,
-    owed: Owed,
-    last: Last,
-    state: State,
-    strings: Strings,
-    time: Time,
-}
-
-impl Default for Checker {
-    fn default() -> Self {
-        Self::new()
-    }
+    pub(super) progress: Progress,
 }
 
 impl Checker {
-    /// Before the first record.
+    /// A checker before the first record.
     pub fn new() -> Self {
-        Self {
-            records: 0,
-            level: None,
-            has_instruction: false,
-            opcodes: Opcodes::new(),
-            flow: Flow::default(),
-            chain: Chain::default(),
-            owed: Owed::Nothing,
-            last: Last::default(),
-            state: State::default(),
-            strings: Strings::default(),
-            time: Time::default(),
-        }
+        Self::default()
     }
 
-    /// The next record; the Header is the first.
+    /// Checks the next record; the Header is the first.
     pub fn push(&mut self, record: &Bytes, found: &mut impl FnMut(Finding)) {
-        self.records += 1;
-        self.step(View::new(record), &mut Out { record: self.records, found });
+        self.progress.records += 1;
+        self.step(View::new(record), &mut Report { record: self.progress.records, found });
     }
 
-    /// The trace ends.
+    /// Checks the end of the trace.
     pub fn finish(&mut self, found: &mut impl FnMut(Finding)) {
-        let out = &mut Out { record: self.records.max(1), found };
-        if self.records == 0 {
+        let progress = &mut self.progress;
+        let out = &mut Report { record: progress.records.max(1), found };
+        if progress.records == 0 {
             return out.add(RuleId::HeaderFirst, format_args!("the trace is empty"));
         }
-        // A Context is owed only to a next instruction.
-        self.owed = if self.owed == Owed::Context { Owed::Nothing } else { self.owed };
-        self.settle(out);
-        self.strings.end(out);
-        if !self.has_instruction {
-            out.add(RuleId::LevelRecords, format_args!("{} records, and no Instruction", self.records));
+        // A Context is due only before another instruction.
+        progress.due = if progress.due == Due::Context { Due::Nothing } else { progress.due };
+        progress.settle(out);
+        progress.strings.end(out);
+        if !progress.has_instruction {
+            out.add(RuleId::LevelRecords, format_args!("{} records, and no Instruction", progress.records));
         }
     }
 
-    /// Takes the record if it is an instruction that did what it always does, so that no rule is broken. Else nothing
-    /// happens.
+    /// Accepts the record if it is an ordinary instruction, which breaks no rule. Otherwise nothing changes.
     #[inline]
     pub(super) fn push_usual(&mut self, record: &Bytes) -> bool {
         let View::Instruction(view) = View::new(record) else { return false };
         let is_usual = self.is_usual(view);
         if is_usual {
-            self.records += 1;
-            self.go_on(view);
+            self.progress.records += 1;
+            self.progress.after_usual(view);
         }
         is_usual
     }
 
-    /// May instructions that do what they always do be taken from `pc` on? Then [`pass`](Self::pass) takes them.
+    /// Whether ordinary instructions may follow from `pc` on. [`pass`](Self::pass) accepts them.
     #[inline]
     pub(super) fn leads_to(&self, pc: u64) -> bool {
-        self.is_between() && self.flow.leads_to(pc)
+        self.progress.is_between() && self.progress.flow.leads_to(pc)
     }
 
-    /// Takes instructions that did what they always do, each where the one before leads to, by their last one.
+    /// Accepts consecutive ordinary instructions, given the last one.
     pub(super) fn pass(&mut self, count: u64, last: &Bytes, next: u64) {
-        self.records += count;
+        self.progress.records += count;
         if let View::Instruction(view) = View::new(last) {
-            self.go_on(view);
-            self.flow.leave(view.pc(), Next::At(next));
+            self.progress.after_usual(view);
+            self.progress.flow.leave(view.pc(), Next::At(next));
         }
     }
 
-    /// Is this record one of an instruction that did what it always does, wherever it is? So is a branch that was taken to
-    /// where it leads.
+    /// Whether the record is an ordinary instruction at any address, or a branch to the target of its opcode.
     pub(super) fn is_certain(&mut self, record: &Bytes) -> bool {
         let View::Instruction(view) = View::new(record) else { return false };
         let opcode = self.opcodes.of(view.iword());
         opcode.is_usual(view) || opcode.is_taken(view)
     }
 
-    /// What is remembered, behind the Header.
-    pub(super) fn mark(&self) -> Mark {
-        Mark {
-            records: self.records,
-            has_instruction: self.has_instruction,
-            flow: self.flow.clone(),
-            chain: self.chain.clone(),
-            owed: self.owed,
-            last: self.last.clone(),
-            state: self.state.clone(),
-            strings: self.strings.clone(),
-            time: self.time.clone(),
-        }
-    }
-
-    /// Everything is as it was at the mark.
-    pub(super) fn go_back(&mut self, mark: Mark) {
-        (self.records, self.has_instruction) = (mark.records, mark.has_instruction);
-        (self.flow, self.chain, self.owed, self.last) = (mark.flow, mark.chain, mark.owed, mark.last);
-        (self.state, self.strings, self.time) = (mark.state, mark.strings, mark.time);
-    }
-
-    fn step(&mut self, view: View<'_>, out: &mut Out<'_>) {
+    fn step(&mut self, view: View<'_>, out: &mut Report<'_>) {
         if let View::Instruction(record) = view
             && self.is_usual(record)
         {
-            return self.go_on(record);
+            return self.progress.after_usual(record);
         }
-        self.look(view, out);
+        self.check(view, out);
     }
 
-    /// Nothing is owed, and the instruction is where it should be and did what it always does.
+    /// Whether nothing is due, and the instruction is where it is expected and ordinary.
     ///
-    /// Nearly all records of a trace are such, so they are told apart from the others by a few comparisons.
+    /// Nearly all records are such, so a few comparisons sort them out.
     #[inline]
     fn is_usual(&mut self, record: InstructionView<'_>) -> bool {
         self.leads_to(record.pc()) && self.opcodes.of(record.iword()).is_usual(record)
     }
 
-    /// Nothing is owed, and nothing is open.
-    #[inline]
-    fn is_between(&self) -> bool {
-        let is_calm = self.state.is_calm() && self.time.is_started() && self.owed == Owed::Nothing;
-        is_calm && !self.chain.is_open() && !self.strings.is_open()
-    }
-
-    /// What remains to be done of a usual instruction.
-    #[inline]
-    fn go_on(&mut self, record: InstructionView<'_>) {
-        self.flow.go_on(record.pc());
-        self.chain.none();
-        self.time.other();
-        self.last = Last::new(record, self.records);
-    }
-
-    fn look(&mut self, view: View<'_>, out: &mut Out<'_>) {
-        if self.records == 1 && !matches!(view, View::Header(_)) {
-            out.add(RuleId::HeaderFirst, format_args!("the first record is {}", name(view)));
+    fn check(&mut self, view: View<'_>, out: &mut Report<'_>) {
+        let progress = &mut self.progress;
+        if progress.records == 1 && !matches!(view, View::Header(_)) {
+            out.add(RuleId::HeaderFirst, format_args!("the first record is {}", record_name(view)));
         }
         reserved::check(view, out);
-        if self.strings.is_open() {
-            self.strings.meet(view, out);
+        if progress.strings.is_open() {
+            progress.strings.interrupt(view, out);
         }
         match view {
             View::Instruction(record) => self.instruction(record, out),
@@ -247,161 +173,154 @@ impl Checker {
             View::Timestamp(record) => self.timestamp(record, out),
             View::Header(record) => self.header(record, out),
             View::StringStart(record) => {
-                self.chain.settle(out);
-                self.state.string(out);
-                self.strings.start(record, out);
+                progress.chain.settle(out);
+                progress.state.string(out);
+                progress.strings.start(record, out);
             }
             View::StringContinuation(record) => {
-                self.chain.settle(out);
-                self.strings.go_on(record, out);
+                progress.chain.settle(out);
+                progress.strings.resume(record, out);
             }
             View::Unknown(bytes) => out.add(RuleId::UnknownRecord, format_args!("the type is {:#04x}", bytes[0])),
         }
     }
 
-    fn instruction(&mut self, record: InstructionView<'_>, out: &mut Out<'_>) {
-        self.settle(out);
-        self.time.execution(out);
-        self.state.instruction(self.level, out);
-        let opcode = *self.opcodes.of(record.iword());
-        let is_clean = self.flow.arrive(record.pc(), out);
-        let next = if flow::is_branch_flag_right(record, &opcode, out) {
-            self.execute(record, &opcode, out)
-        } else {
-            self.chain.start_unchecked(record, out);
-            Next::Anywhere
-        };
-        self.flow.leave(record.pc(), if is_clean { next } else { Next::Anywhere });
-        self.last = Last::new(record, out.record);
-        self.owe(record, &opcode, out);
+    fn header(&mut self, record: HeaderView<'_>, out: &mut Report<'_>) {
+        if self.progress.records != 1 {
+            return out.add(RuleId::HeaderOnce, format_args!("this Header is not the first record"));
+        }
+        let header = record.get();
+        self.level = Some(header.level());
+        self.progress.time.is_announced = Some(header.timestamps);
+        header::check(&header, out);
     }
 
-    /// Where the instruction leads to.
-    fn execute(&mut self, record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) -> Next {
+    fn instruction(&mut self, record: InstructionView<'_>, out: &mut Report<'_>) {
+        let progress = &mut self.progress;
+        progress.settle(out);
+        progress.time.execution(out);
+        progress.state.instruction(self.level, out);
+        let opcode = *self.opcodes.of(record.iword());
+        let is_clean = progress.flow.arrive(record.pc(), out);
+        let next = if flow::is_branch_flag_right(record, &opcode, out) {
+            progress.execute(record, &opcode, self.level, out)
+        } else {
+            progress.chain.start_unchecked(record, out);
+            Next::Anywhere
+        };
+        progress.flow.leave(record.pc(), if is_clean { next } else { Next::Anywhere });
+        progress.last = Last::new(record, out.record);
+        progress.has_instruction = true;
+        if !record.trap() {
+            flow::must_trap(self.level, record, &opcode, out);
+            progress.state.expect(opcode.sets);
+        }
+        progress.due = Due::after(self.level, record.trap(), &opcode);
+    }
+
+    fn extra_ea(&mut self, record: ExtraEaView<'_>, out: &mut Report<'_>) {
+        let progress = &mut self.progress;
+        let Last { record: number, word, is_trapped: trap, .. } = progress.last;
+        let origin =
+            Origin { record: number, word, opcode: self.opcodes.of(word), trap, context: progress.state.known() };
+        progress.chain.extra(record, &origin, out);
+    }
+
+    fn trap(&mut self, record: TrapView<'_>, out: &mut Report<'_>) {
+        let progress = &mut self.progress;
+        progress.chain.settle(out);
+        progress.time.other();
+        if self.level == Some(Level::Basic) {
+            return out.add(RuleId::TrapInBasic, format_args!("the trace is Basic"));
+        }
+        let before = Before {
+            due: progress.due,
+            last: &progress.last,
+            opcode: self.opcodes.of(progress.last.word),
+            is_leaving: progress.state.is_unsupported(),
+        };
+        trap::check(record, &before, out);
+        trap::check_abort(record, &before, &progress.chain, out);
+        progress.due = Due::Nothing;
+        progress.state.trap(record.trap_type(), out);
+        let target = record.target_pc();
+        let is_clean = flow::check_address("target", target, out);
+        progress.flow.leave(target, if is_clean { Next::At(target) } else { Next::Anywhere });
+    }
+
+    fn context(&mut self, record: ContextView<'_>, out: &mut Report<'_>) {
+        let progress = &mut self.progress;
+        progress.chain.settle(out);
+        progress.time.execution(out);
+        let is_early = progress.due.is_trap() && !record.unsupported();
+        if is_early {
+            out.add(RuleId::TrapOrder, format_args!("the Trap of record {} has to come first", progress.last.record));
+        }
+        if self.level != Some(Level::BasicPlus) || record.unsupported() || progress.state.is_lost() {
+            progress.flow.lose();
+        }
+        if is_early || record.unsupported() || progress.due == Due::Context {
+            progress.due = Due::Nothing;
+        }
+        progress.state.context(record.get(), self.level, is_early, out);
+    }
+
+    fn timestamp(&mut self, record: TimestampView<'_>, out: &mut Report<'_>) {
+        let progress = &mut self.progress;
+        if progress.chain.is_open() {
+            out.add(RuleId::TimestampInterleaves, format_args!("an Extra EA has to come first"));
+        }
+        progress.state.timestamp(out);
+        let level = self.level.filter(|_| !progress.state.is_unsupported());
+        progress.time.timestamp(record.get(), level, out);
+    }
+}
+
+impl Progress {
+    /// Nothing is due, and nothing is open.
+    #[inline]
+    fn is_between(&self) -> bool {
+        let is_settled = !self.state.is_watched && self.time.is_started && self.due == Due::Nothing;
+        is_settled && !self.chain.is_open() && !self.strings.is_open()
+    }
+
+    /// Advances over an ordinary instruction.
+    #[inline]
+    fn after_usual(&mut self, record: InstructionView<'_>) {
+        self.flow.advance(record.pc());
+        self.chain.clear();
+        self.time.other();
+        self.last = Last::new(record, self.records);
+    }
+
+    /// Checks an instruction; returns its successor.
+    fn execute(
+        &mut self,
+        record: InstructionView<'_>,
+        opcode: &Opcode,
+        level: Option<Level>,
+        out: &mut Report<'_>,
+    ) -> Next {
         memory::attribute(record, opcode, out);
         let next = if record.is_branch() {
             self.chain.start_unchecked(record, out);
             flow::branch(record, opcode, out)
         } else {
-            let origin = Origin::new(record, out.record, opcode, self.state.told());
+            let origin = Origin::new(record, out.record, opcode, self.state.known());
             self.chain.start(record, &origin, out);
-            flow::behind(record, opcode, self.level)
+            flow::after(record, opcode, level)
         };
-        if record.trap() { flow::behind_trap(record, opcode, self.level) } else { next }
+        if record.trap() { flow::after_trap(record, opcode, level) } else { next }
     }
 
-    /// What has to come before the next instruction.
-    fn owe(&mut self, record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) {
-        self.has_instruction = true;
-        if !record.trap() {
-            flow::must_trap(self.level, record, opcode, out);
-            self.state.expect(opcode.sets);
-        }
-        self.owed = Owed::by(self.level, record.trap(), opcode);
-    }
-
-    fn extra_ea(&mut self, record: ExtraEaView<'_>, out: &mut Out<'_>) {
-        let opcode = self.opcodes.of(self.last.word);
-        let Last { record: number, word, is_trapped: trap, .. } = self.last;
-        let origin = Origin { record: number, word, opcode, trap, context: self.state.told() };
-        self.chain.extra(record, &origin, out);
-    }
-
-    fn trap(&mut self, record: TrapView<'_>, out: &mut Out<'_>) {
-        self.chain.settle(out);
-        self.time.other();
-        match self.level {
-            Some(Level::Basic) => out.add(RuleId::TrapInBasic, format_args!("the trace is Basic")),
-            _ => self.redirect(record, out),
-        }
-    }
-
-    fn redirect(&mut self, record: TrapView<'_>, out: &mut Out<'_>) {
-        let before = Before {
-            owed: self.owed,
-            last: &self.last,
-            opcode: self.opcodes.of(self.last.word),
-            is_leaving: self.state.is_unsupported(),
-        };
-        trap::check(record, &before, out);
-        trap::check_abort(record, &before, &self.chain, out);
-        self.owed = Owed::Nothing;
-        self.state.trap(record.trap_type(), out);
-        let target = record.target_pc();
-        let is_clean = flow::check_address("target", target, out);
-        self.flow.leave(target, if is_clean { Next::At(target) } else { Next::Anywhere });
-    }
-
-    fn context(&mut self, record: ContextView<'_>, out: &mut Out<'_>) {
-        self.chain.settle(out);
-        self.time.execution(out);
-        let is_early = self.owed.is_trap() && !record.unsupported();
-        if is_early {
-            out.add(RuleId::TrapOrder, format_args!("the Trap of record {} is still to come", self.last.record));
-        }
-        if self.level != Some(Level::BasicPlus) || record.unsupported() || self.state.is_lost() {
-            self.flow.lose();
-        }
-        if is_early || record.unsupported() || self.owed == Owed::Context {
-            self.owed = Owed::Nothing;
-        }
-        self.state.context(record.get(), self.level, is_early, out);
-    }
-
-    fn timestamp(&mut self, record: TimestampView<'_>, out: &mut Out<'_>) {
-        if self.chain.is_open() {
-            out.add(RuleId::TimestampInterleaves, format_args!("an Extra EA is still to come"));
-        }
-        self.state.timestamp(out);
-        let level = self.level.filter(|_| !self.state.is_unsupported());
-        self.time.timestamp(record.get(), level, out);
-    }
-
-    /// The last instruction is over: what was owed came, or does not come.
+    /// Completes the last instruction: reports what is still due.
     #[inline]
-    fn settle(&mut self, out: &mut Out<'_>) {
+    fn settle(&mut self, out: &mut Report<'_>) {
         self.chain.settle(out);
-        if self.owed != Owed::Nothing {
-            self.owed.settle(&self.last, out);
-            self.owed = Owed::Nothing;
+        if self.due != Due::Nothing {
+            self.due.report_missing(&self.last, out);
+            self.due = Due::Nothing;
         }
-    }
-}
-
-/// Where findings go.
-struct Out<'f> {
-    /// The number of the record that is looked at.
-    record: u64,
-    found: &'f mut dyn FnMut(Finding),
-}
-
-impl Out<'_> {
-    /// The record breaks a rule.
-    #[cold]
-    fn add(&mut self, rule: RuleId, detail: fmt::Arguments<'_>) {
-        self.add_at(self.record, rule, detail);
-    }
-
-    /// An earlier record breaks a rule.
-    #[cold]
-    fn add_at(&mut self, record: u64, rule: RuleId, detail: fmt::Arguments<'_>) {
-        let offset = record.saturating_sub(1) * RECORD_BYTES as u64;
-        (self.found)(Finding { rule: rule.rule(), record, offset, detail: detail.to_string() });
-    }
-}
-
-/// What a record is called.
-fn name(view: View<'_>) -> &'static str {
-    match view {
-        View::Header(_) => "a Header",
-        View::Instruction(_) => "an Instruction",
-        View::Trap(_) => "a Trap",
-        View::ExtraEa(_) => "an Extra EA",
-        View::Context(_) => "a Context",
-        View::StringStart(_) => "a String",
-        View::StringContinuation(_) => "a String continuation",
-        View::Timestamp(_) => "a Timestamp",
-        View::Unknown(_) => "of an unknown type",
     }
 }
 
@@ -409,10 +328,11 @@ fn name(view: View<'_>) -> &'static str {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::layout::Bytes;
     use super::super::record::{Context, Header, Instruction, Storage};
     use super::*;
 
-    /// ADD, LDR, STR, LDADD, STXR, LDP, B.NE, B, RET, SVC, ERET, STG, SMSTART, NOP, and one that is unknown.
+    /// ADD, LDR, STR, LDADD, STXR, LDP, B.NE, B, RET, SVC, ERET, STG, SMSTART, NOP, and an unknown word.
     const WORDS: [u32; 15] = [
         0x9100_0400,
         0xf940_0020,
@@ -456,7 +376,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 
         #[test]
-        fn nothing_is_missed_on_the_short_way(
+        fn the_fast_path_misses_nothing(
             instructions in prop::collection::vec(any_instruction(), 1..12),
             is_basic: bool,
         ) {
@@ -468,9 +388,9 @@ mod tests {
             let (mut found, mut expected) = (Vec::new(), Vec::new());
             for record in &records {
                 short.push(record, &mut |finding| found.push(finding));
-                long.records += 1;
-                let number = long.records;
-                long.look(View::new(record), &mut Out { record: number, found: &mut |finding| expected.push(finding) });
+                long.progress.records += 1;
+                let number = long.progress.records;
+                long.check(View::new(record), &mut Report { record: number, found: &mut |finding| expected.push(finding) });
             }
             prop_assert_eq!(found, expected);
         }

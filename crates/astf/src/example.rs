@@ -1,8 +1,8 @@
-//! A small trace that shows most of the format: the example of its specification, made by [`builder`](super::builder).
+//! A small trace that shows most of the format, made by [`builder`](super::builder).
 //!
 //! Eleven instructions at two Exception levels: a branch that is not taken and one that is, a merged and a split access,
-//! ranges with tags, an exception, streaming mode. Where the specification contradicts itself, one of its values was
-//! taken.
+//! ranges with tags, an exception, streaming mode. The trace is the example of the specification; where that contradicts
+//! itself, one of its values is used.
 
 use super::access::{Access, Extent};
 use super::builder::{BuildError, Builder, Effect, Exception, Process, RecordSink, State, Step};
@@ -12,7 +12,7 @@ use super::record::{Header, Level, Storage};
 /// The string at its start.
 const TITLE: &[u8] = b"An example that has records of several kinds";
 
-/// What kind of trace it is, stored with LZMA.
+/// Its header, stored with LZMA.
 pub fn header() -> Header {
     Header::new(Level::BasicPlus, true, Storage::Lzma)
 }
@@ -20,12 +20,12 @@ pub fn header() -> Header {
 /// All of its records, header first.
 pub fn records() -> Vec<Bytes> {
     let mut records = Vec::new();
-    // A vector takes every record, and the rules are kept: the tests see all of them.
+    // A vector accepts every record, and the trace breaks no rule; the tests see all records.
     let _ = Builder::new(&mut records, &header()).map_err(BuildError::from).and_then(|mut trace| build(&mut trace));
     records
 }
 
-/// Makes the trace behind its header.
+/// Builds the trace after its header.
 pub fn build(trace: &mut Builder<impl RecordSink>) -> Result<(), BuildError> {
     trace.string(TITLE)?;
     trace.timestamp(100)?;
@@ -44,7 +44,7 @@ pub fn build(trace: &mut Builder<impl RecordSink>) -> Result<(), BuildError> {
     trace.instruction(&Step { effect: Effect::Accesses(&loaded), sme_index: Some(5), ..load })
 }
 
-/// What happens at EL0.
+/// Instructions at EL0.
 fn user(trace: &mut Builder<impl RecordSink>) -> Result<(), BuildError> {
     // cmp w3, w0
     trace.instruction(&Step::plain(0x836_e128, 0x6b00_007f))?;
@@ -70,7 +70,7 @@ fn user(trace: &mut Builder<impl RecordSink>) -> Result<(), BuildError> {
     trace.instruction(&Step { effect: Effect::Accesses(&tried), exception, ..store })
 }
 
-/// Memory is set, with its tags if there is any of it.
+/// Memory is set, with its tags unless it is empty.
 fn set(trace: &mut Builder<impl RecordSink>, pc: u64, opcode: u32, address: u64, bytes: u64) -> Result<(), BuildError> {
     let written = [Access { address, extent: Extent::Range(bytes), read: false, write: true, tagged: bytes > 0 }];
     trace.instruction(&Step { effect: Effect::Accesses(&written), ..Step::plain(pc, opcode) })

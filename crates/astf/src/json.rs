@@ -29,7 +29,7 @@ impl Json {
     pub fn pass(&mut self, record: &Bytes) {
         match record[0] {
             StringStart::TYPE | StringContinuation::TYPE => {
-                self.take(&Record::from_bytes(record));
+                self.string_bytes(&Record::from_bytes(record));
             }
             _ => self.owed = None,
         }
@@ -38,7 +38,7 @@ impl Json {
     /// Adds the line of a record; with `hex`, also its bytes.
     pub fn line(&mut self, number: u64, bytes: &Bytes, hex: bool, out: &mut String) {
         let record = Record::from_bytes(bytes);
-        let used = self.take(&record);
+        let used = self.string_bytes(&record);
         let Self { lines, line, scratch, .. } = self;
         let mut object = Object::new(line);
         object.plain("record", number).plain("offset", offset_of(number)).string("type", type_name(&record));
@@ -63,8 +63,8 @@ impl Json {
         out.push_str(line);
     }
 
-    /// How many bytes of a string the record has.
-    fn take(&mut self, record: &Record) -> usize {
+    /// Number of string bytes in the record.
+    fn string_bytes(&mut self, record: &Record) -> usize {
         let (all, room) = match record {
             Record::StringStart(start) => (Some(usize::from(start.size)), start.string.len()),
             Record::StringContinuation(more) => (self.owed, more.string.len()),
@@ -90,48 +90,34 @@ fn type_name(record: &Record) -> &'static str {
     }
 }
 
-/// Addresses and opcodes in hexadecimal, other numbers as they are; what is reserved only if it is set.
+/// Addresses and opcodes in hexadecimal, other numbers in decimal; reserved fields only if they are set.
 fn put_number(object: &mut Object<'_>, record: &Record, name: &'static str, number: u64) {
     match (name, record) {
-        ("pc" | "ea" | "target_pc" | "mem0_addr", _) => {
-            object.hex(name, number);
-        }
-        ("iword", _) => {
-            object.string(name, format_args!("{number:#010x}"));
-        }
-        ("mem1_addr", Record::ExtraEa(extra)) if extra.mem1_addr_range => {
-            object.plain(name, number);
-        }
-        ("mem1_addr", _) => {
-            object.hex(name, number);
-        }
+        ("pc" | "ea" | "target_pc" | "mem0_addr", _) => object.hex(name, number),
+        ("iword", _) => object.string(name, format_args!("{number:#010x}")),
+        ("mem1_addr", Record::ExtraEa(extra)) if extra.mem1_addr_range => object.plain(name, number),
+        ("mem1_addr", _) => object.hex(name, number),
         ("xattr", Record::Instruction(instruction)) => put_attribute(object, instruction),
         // The second value is reserved too.
-        (name, _) if number == 0 && (name.contains("reserved") || name == "value1") => {}
-        _ => {
-            object.plain(name, number);
-        }
-    }
+        (name, _) if number == 0 && (name.contains("reserved") || name == "value1") => object,
+        _ => object.plain(name, number),
+    };
 }
 
 /// The extended attribute has a name for each of its modes.
-fn put_attribute(object: &mut Object<'_>, instruction: &Instruction) {
+fn put_attribute<'o, 'b>(object: &'o mut Object<'b>, instruction: &Instruction) -> &'o mut Object<'b> {
     let xattr = instruction.xattr;
     match instruction.xattr_mode {
-        xattr_mode::RANGE => {
-            object.plain("ea_range", xattr);
-        }
+        xattr_mode::RANGE => object.plain("ea_range", xattr),
         xattr_mode::SME => {
-            object.plain("sme_index", xattr & 0xff);
-            object.optional("sme_reserved56", Some(xattr >> 8).filter(|rest| *rest != 0));
+            let reserved = Some(xattr >> 8).filter(|rest| *rest != 0);
+            object.plain("sme_index", xattr & 0xff).optional("sme_reserved56", reserved)
         }
-        _ => {
-            object.optional("xattr", Some(xattr).filter(|xattr| *xattr != 0));
-        }
+        _ => object.optional("xattr", Some(xattr).filter(|xattr| *xattr != 0)),
     }
 }
 
-/// A string as text, or as `bytes` if it is not UTF-8; what follows its end only if it is set.
+/// A string as text, or as `bytes` if it is not UTF-8; bytes after its end only if they are set.
 fn put_bytes(object: &mut Object<'_>, name: &'static str, bytes: &[u8], used: usize) {
     let (string, rest) = bytes.split_at(used.min(bytes.len()));
     match (name, str::from_utf8(string)) {

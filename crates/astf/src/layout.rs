@@ -1,30 +1,30 @@
-//! How a table of fields becomes types: the plain struct, the view on 32 bytes, and both ways between them.
-//!
-//! A record is one number of 256 bits, little-endian. A field is a stretch of its bits that lies within one of the four
-//! 64-bit words, or bytes that are no number.
+//! From a table of fields to types: the struct, the view on 32 bytes, and the conversions between them.
 
-use super::record::RECORD_BYTES;
+//! A record is a little-endian number of 256 bits. A field is a range of bits within one of the four 64-bit words, or
+//! bytes that are not a number.
+
+/// Bytes of every record.
+pub const RECORD_BYTES: usize = 32;
 
 /// The bytes of one record.
 pub type Bytes = [u8; RECORD_BYTES];
 
-/// What a field says.
+/// Value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'r> {
-    /// A flag, one bit.
+    /// One bit.
     Flag(bool),
     /// A number.
     Number(u64),
-    /// Bytes that are no number.
+    /// Bytes that are not a number.
     Bytes(&'r [u8]),
 }
 
-/// A value that fields have.
+/// Type of a field.
 pub(super) trait Field: Sized {
-    /// What it says.
     fn value(&self) -> Value<'_>;
 
-    /// The value of the bits from `low` to `high`.
+    /// Reads the bits from `low` to `high`.
     fn get(bytes: &Bytes, low: usize, high: usize) -> Self;
     /// Sets these bits, which were zero.
     fn put(self, bytes: &mut Bytes, low: usize, high: usize);
@@ -103,7 +103,7 @@ impl<const N: usize> Field for [u8; N] {
     }
 }
 
-/// Spells a record: its type, and its fields with the bits that they have.
+/// Declares a record: its type, and its fields with their bits.
 macro_rules! record {
     (
         $(#[$doc:meta])*
@@ -114,14 +114,14 @@ macro_rules! record {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
         pub struct $name {
-            $($(#[$field_doc])* pub $field: $kind,)*
+            $($(#[$field_doc])* #[doc = concat!("Bits ", $low, " to ", $high, ".")] pub $field: $kind,)*
         }
 
         impl $name {
-            /// The first byte of such a record.
+            /// First byte of such a record.
             pub const TYPE: u8 = $type;
 
-            /// Its bytes.
+            /// Encodes the record.
             #[inline]
             pub fn to_bytes(&self) -> Bytes {
                 let mut bytes = [0; RECORD_BYTES];
@@ -130,29 +130,29 @@ macro_rules! record {
                 bytes
             }
 
-            /// Names every field, in the order of its bits, and what it says.
-            pub fn each_field(&self, mut tell: impl FnMut(&'static str, Value<'_>)) {
-                $(tell(stringify!($field), Field::value(&self.$field));)*
+            /// Calls `each` with the name and the value of every field, in the order of its bits.
+            pub fn each_field(&self, mut each: impl FnMut(&'static str, Value<'_>)) {
+                $(each(stringify!($field), Field::value(&self.$field));)*
             }
         }
 
-        #[doc = concat!("A [`", stringify!($name), "`] record as it lies in memory; each field is read when it is asked for.")]
+        #[doc = concat!("A [`", stringify!($name), "`] record in memory; fields are read on access.")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct $view<'b>(&'b Bytes);
 
         impl<'b> $view<'b> {
-            /// Looks at the bytes of a record as if they were of this type.
+            /// Views the bytes of a record as this type.
             #[inline(always)]
             pub fn new(bytes: &'b Bytes) -> Self {
                 Self(bytes)
             }
 
-            /// All of it.
+            /// The bytes of the record.
             pub fn bytes(self) -> &'b Bytes {
                 self.0
             }
 
-            /// All fields at once.
+            /// Reads all fields.
             #[inline(always)]
             pub fn get(self) -> $name {
                 $name { $($field: self.$field(),)* }
@@ -160,6 +160,7 @@ macro_rules! record {
 
             $(
                 $(#[$field_doc])*
+                #[doc = concat!("Bits ", $low, " to ", $high, ".")]
                 #[inline(always)]
                 pub fn $field(self) -> $kind {
                     Field::get(self.0, $low, $high)
@@ -169,4 +170,65 @@ macro_rules! record {
     };
 }
 
-pub(super) use record;
+/// Declares [`Record`](super::record::Record) and [`View`](super::record::View), with a variant for each kind of
+/// record.
+macro_rules! any_record {
+    ($($(#[$doc:meta])* $name:ident, $view:ident;)*) => {
+        /// A record of any type.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Record {
+            $($(#[$doc])* $name($name),)*
+            /// A type that this version of the format does not know.
+            Unknown(Bytes),
+        }
+
+        impl Record {
+            /// Encodes the record.
+            #[inline]
+            pub fn to_bytes(&self) -> Bytes {
+                match self {
+                    $(Self::$name(record) => record.to_bytes(),)*
+                    Self::Unknown(bytes) => *bytes,
+                }
+            }
+
+            /// Calls `each` with the name and the value of every field after the type.
+            pub fn each_field(&self, mut each: impl FnMut(&'static str, Value<'_>)) {
+                match self {
+                    $(Self::$name(record) => record.each_field(each),)*
+                    Self::Unknown(bytes) => each("bytes", Value::Bytes(bytes)),
+                }
+            }
+        }
+
+        /// A record of any type in memory.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum View<'b> {
+            $($(#[$doc])* $name($view<'b>),)*
+            /// A type that this version of the format does not know.
+            Unknown(&'b Bytes),
+        }
+
+        impl<'b> View<'b> {
+            /// Views a record by its type.
+            #[inline(always)]
+            pub fn new(bytes: &'b Bytes) -> Self {
+                match bytes[0] {
+                    $($name::TYPE => Self::$name($view::new(bytes)),)*
+                    _ => Self::Unknown(bytes),
+                }
+            }
+
+            /// Reads all fields.
+            #[inline(always)]
+            pub fn get(self) -> Record {
+                match self {
+                    $(Self::$name(view) => Record::$name(view.get()),)*
+                    Self::Unknown(bytes) => Record::Unknown(*bytes),
+                }
+            }
+        }
+    };
+}
+
+pub(super) use {any_record, record};

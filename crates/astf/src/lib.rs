@@ -1,4 +1,5 @@
-//! ASTF, the Architectural Structured Trace Format of Arm: what one AArch64 PE executed, with the addresses it accessed.
+//! ASTF, the Architectural Structured Trace Format of Arm: what one AArch64 PE executed, with the addresses it
+//! accessed.
 //!
 //! file ─▶ [`read`] ─▶ [`record`]s ─▶ [`lift`] (instructions), [`check`] (findings), `text` (lines)
 //! steps ─▶ [`lower`] ─▶ instructions ─▶ [`builder`] ─▶ records ─▶ [`mod@write`] ─▶ file

@@ -1,8 +1,8 @@
-//! Records as instructions, with what belongs to each.
+//! Lifting: records become instructions, each with what belongs to it.
 //!
-//! records ─▶ **instructions** with accesses, context, trap and time; and what happens between them
+//! records ─▶ **instructions** with accesses, context, trap and time, and the events between them
 //!
-//! Nothing is judged and nothing is dropped: a record that does not belong to what stands before it is told as it is.
+//! Nothing is checked and nothing is dropped: a record that does not belong to those before it is passed on as it is.
 
 use unspool_isa::{ControlFlow, Isa, decode};
 
@@ -10,11 +10,11 @@ use super::access::Access;
 use super::layout::Bytes;
 use super::record::{Context, ExtraEa, Instruction, Record, StringStart, Timestamp, Trap, trap_type};
 
-/// More accesses than any instruction can make: four vectors of 256 bytes, byte by byte, and as many again.
-const MOST_ACCESSES: usize = 1 << 12;
+/// Maximum accesses of an instruction: four vectors of 256 bytes, byte by byte, and as many again.
+const MAX_ACCESSES: usize = 1 << 12;
 
-/// Timestamps that may stand between an instruction and its trap; real traces have one there, if any.
-const MOST_BEHIND: usize = 16;
+/// Maximum timestamps between an instruction and its trap; real traces have at most one.
+const MAX_TIMESTAMPS: usize = 16;
 
 /// An instruction, and all that is known of its execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,32 +25,32 @@ pub struct Executed<'l> {
     pub instruction: Instruction,
     /// Its accesses to memory, in order.
     pub accesses: &'l [Access],
-    /// The state that it was executed in, if it was told.
+    /// The state that it was executed in, if it is known.
     pub context: Option<Context>,
-    /// The exception that it raised, or its return from one, if that was told.
+    /// The exception that it raised, or its return from one, if it is recorded.
     pub trap: Option<Trap>,
     /// The last timestamp before it.
     pub time: Option<u64>,
 }
 
-/// What a trace tells.
+/// Event of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'l> {
-    /// An instruction was executed, or was tried.
+    /// An instruction was executed or attempted.
     Instruction(Executed<'l>),
-    /// Execution was redirected, and no instruction was the cause.
+    /// Execution was redirected, not by an instruction.
     Trap(Trap),
     /// The state changed.
     Context(Context),
     /// Time passed.
     Timestamp(Timestamp),
-    /// A string, whole.
+    /// A whole string.
     String(&'l [u8]),
-    /// A record that does not belong to what stands before it, or of an unknown type.
+    /// A record that does not belong to those before it, or of an unknown type.
     Stray(Record),
 }
 
-/// Takes the records of a trace and hands out what they tell.
+/// Turns the records of a trace into items.
 ///
 /// ```
 /// use unspool_astf::{example, lift::{Item, Lifter}};
@@ -69,19 +69,19 @@ pub enum Item<'l> {
 /// ```
 #[derive(Debug, Default)]
 pub struct Lifter {
-    /// Records so far.
+    /// Number of records so far.
     record: u64,
     context: Option<Context>,
     time: Option<u64>,
-    /// The last instruction, which may not be complete yet.
+    /// The last instruction, which may be incomplete.
     open: Option<Open>,
-    /// Timestamps behind it, while it waits for its trap.
-    behind: Vec<(u64, Timestamp)>,
+    /// Timestamps after it, while it waits for its trap.
+    timestamps: Vec<(u64, Timestamp)>,
     accesses: Vec<Access>,
     string: Vec<u8>,
-    /// The record that it starts with.
+    /// The record that the string starts with.
     string_record: u64,
-    /// Bytes of the string that are still to come.
+    /// Bytes of the string that are still missing.
     missing: usize,
 }
 
@@ -97,35 +97,35 @@ struct Open {
 }
 
 impl Lifter {
-    /// Waits for the header.
+    /// A lifter before the header.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next record; the header is the first. `tell` gets the number of the record that an item starts with.
-    pub fn push(&mut self, bytes: &Bytes, tell: &mut impl FnMut(u64, Item<'_>)) {
+    /// Pushes the next record; the header is the first. `emit` gets the number of the record that an item starts with.
+    pub fn push(&mut self, bytes: &Bytes, emit: &mut impl FnMut(u64, Item<'_>)) {
         self.record += 1;
         let record = Record::from_bytes(bytes);
         if self.missing > 0 && !matches!(record, Record::StringContinuation(_)) {
-            self.end_string(tell);
+            self.end_string(emit);
         }
         match record {
             Record::ExtraEa(extra) if self.wants_accesses() => self.extra(&extra),
-            Record::Trap(trap) if self.belongs(&trap) => self.close(Some(trap), tell),
+            Record::Trap(trap) if self.belongs(&trap) => self.close(Some(trap), emit),
             Record::Timestamp(timestamp) if self.waits_for_trap() => {
                 self.time = Some(timestamp.value);
-                self.behind.push((self.record, timestamp));
+                self.timestamps.push((self.record, timestamp));
             }
             other => {
-                self.close(None, tell);
-                self.other(other, tell);
+                self.close(None, emit);
+                self.other(other, emit);
             }
         }
     }
 
-    /// Passes over so many instructions, to which no other records belong and of which the caller knows.
-    pub(super) fn skip(&mut self, instructions: u64, tell: &mut impl FnMut(u64, Item<'_>)) {
-        self.finish(tell);
+    /// Skips instructions that the caller handles itself, and to which no other records belong.
+    pub(super) fn skip(&mut self, instructions: u64, emit: &mut impl FnMut(u64, Item<'_>)) {
+        self.finish(emit);
         self.record += instructions;
     }
 
@@ -135,31 +135,31 @@ impl Lifter {
     }
 
     /// Ends the trace.
-    pub fn finish(&mut self, tell: &mut impl FnMut(u64, Item<'_>)) {
-        self.close(None, tell);
+    pub fn finish(&mut self, emit: &mut impl FnMut(u64, Item<'_>)) {
+        self.close(None, emit);
         if self.missing > 0 {
-            self.end_string(tell);
+            self.end_string(emit);
         }
     }
 
-    fn other(&mut self, record: Record, tell: &mut impl FnMut(u64, Item<'_>)) {
+    fn other(&mut self, record: Record, emit: &mut impl FnMut(u64, Item<'_>)) {
         let number = self.record;
         match record {
             Record::Instruction(instruction) => self.open(instruction),
             Record::Context(context) => {
                 self.context = Some(context);
-                tell(number, Item::Context(context));
+                emit(number, Item::Context(context));
             }
             Record::Timestamp(timestamp) => {
                 self.time = Some(timestamp.value);
-                tell(number, Item::Timestamp(timestamp));
+                emit(number, Item::Timestamp(timestamp));
             }
-            Record::Trap(trap) => tell(number, Item::Trap(trap)),
-            Record::StringStart(start) => self.start_string(&start, tell),
-            Record::StringContinuation(rest) if self.missing > 0 => self.add(&rest.string, tell),
-            // The header says how the trace is stored, which is nothing that happens in it.
+            Record::Trap(trap) => emit(number, Item::Trap(trap)),
+            Record::StringStart(start) => self.start_string(&start, emit),
+            Record::StringContinuation(rest) if self.missing > 0 => self.add(&rest.string, emit),
+            // The header describes how the trace is stored.
             Record::Header(_) if number == 1 => {}
-            stray => tell(number, Item::Stray(stray)),
+            stray => emit(number, Item::Stray(stray)),
         }
     }
 
@@ -176,7 +176,7 @@ impl Lifter {
     }
 
     fn wants_accesses(&self) -> bool {
-        self.open.is_some_and(|open| open.wants_accesses) && self.accesses.len() < MOST_ACCESSES
+        self.open.is_some_and(|open| open.wants_accesses) && self.accesses.len() < MAX_ACCESSES
     }
 
     fn extra(&mut self, extra: &ExtraEa) {
@@ -188,7 +188,7 @@ impl Lifter {
         }
     }
 
-    /// Is it the last instruction that redirected execution?
+    /// Whether the last instruction caused this trap.
     fn belongs(&self, trap: &Trap) -> bool {
         let Some(Open { instruction, .. }) = &self.open else { return false };
         match trap.trap_type {
@@ -198,45 +198,45 @@ impl Lifter {
         }
     }
 
-    /// May the trap of the last instruction still come?
+    /// Whether the trap of the last instruction may still follow.
     fn waits_for_trap(&self) -> bool {
         let waits = self.open.is_some_and(|open| open.instruction.trap || returns(&open.instruction));
-        waits && self.behind.len() < MOST_BEHIND
+        waits && self.timestamps.len() < MAX_TIMESTAMPS
     }
 
-    /// Nothing more belongs to the last instruction.
-    fn close(&mut self, trap: Option<Trap>, tell: &mut impl FnMut(u64, Item<'_>)) {
+    /// Completes the last instruction.
+    fn close(&mut self, trap: Option<Trap>, emit: &mut impl FnMut(u64, Item<'_>)) {
         if let Some(Open { record, instruction, context, time, .. }) = self.open.take() {
             let accesses = &self.accesses[..];
-            tell(record, Item::Instruction(Executed { record, instruction, accesses, context, trap, time }));
+            emit(record, Item::Instruction(Executed { record, instruction, accesses, context, trap, time }));
         }
-        self.behind.drain(..).for_each(|(record, timestamp)| tell(record, Item::Timestamp(timestamp)));
+        self.timestamps.drain(..).for_each(|(record, timestamp)| emit(record, Item::Timestamp(timestamp)));
     }
 
-    fn start_string(&mut self, start: &StringStart, tell: &mut impl FnMut(u64, Item<'_>)) {
+    fn start_string(&mut self, start: &StringStart, emit: &mut impl FnMut(u64, Item<'_>)) {
         self.string.clear();
         self.string_record = self.record;
         self.missing = usize::from(start.size);
-        self.add(&start.string, tell);
+        self.add(&start.string, emit);
     }
 
-    fn add(&mut self, bytes: &[u8], tell: &mut impl FnMut(u64, Item<'_>)) {
+    fn add(&mut self, bytes: &[u8], emit: &mut impl FnMut(u64, Item<'_>)) {
         let fits = bytes.len().min(self.missing);
         self.string.extend_from_slice(&bytes[..fits]);
         self.missing -= fits;
         if self.missing == 0 {
-            self.end_string(tell);
+            self.end_string(emit);
         }
     }
 
-    /// All of it that there is.
-    fn end_string(&mut self, tell: &mut impl FnMut(u64, Item<'_>)) {
+    /// Emits the string, as far as it is there.
+    fn end_string(&mut self, emit: &mut impl FnMut(u64, Item<'_>)) {
         self.missing = 0;
-        tell(self.string_record, Item::String(&self.string));
+        emit(self.string_record, Item::String(&self.string));
     }
 }
 
-/// Does it return from an exception?
+/// Whether it returns from an exception.
 fn returns(instruction: &Instruction) -> bool {
     decode(Isa::A64, instruction.pc, instruction.iword).flow == ControlFlow::ExceptionReturn
 }

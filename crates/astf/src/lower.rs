@@ -1,62 +1,65 @@
-//! Records of ASTF from steps of any source that tells enough.
+//! Lowering: steps of any source that reports enough become ASTF records.
 //!
-//! steps ─▶ those that wait for what follows ─▶ **instructions, traps, contexts** ─▶ [`builder`](super::builder) ─▶ records
+//! steps ─▶ held until the next instruction is known ─▶ **instructions, traps, contexts** ─▶ [`builder`](super::builder) ─▶ records
 //!
-//! Nothing is invented: what the source does not tell is taken from the opcode, from registers that it told, from where
-//! execution goes on, or from what the user vouches for, and where all are silent the steps are refused. What the format
-//! has no room for is counted ([`LOSSES`]). Times: one is lost with each change of a time that cannot be told.
-//! Instructions that cannot be told are those of another instruction set, and those whose outcome is not known where the
-//! trace ends or, in a Basic trace, has a gap or where an exception kept them from completing.
+//! Nothing is invented. What the source does not report is derived from the opcode, from reported registers, from the
+//! address of the next instruction, or from what the user assumes; where none of them helps, the step is refused. What
+//! the format has no field for is counted ([`LOSSES`]). A time is lost with each change that cannot be written.
+//! Instructions are lost if they are of another instruction set, or if their outcome is unknown at the end of the trace
+//! or, in a Basic trace, at a gap or because an exception kept them from completing.
 
 mod access;
+mod emit;
 mod exception;
+mod opcode_info;
+mod open;
 mod operand;
 mod raised;
+mod refusal;
 mod registers;
 mod state;
-mod tell;
 mod template;
 mod time;
-mod untold;
-mod word;
+mod unrecorded_access;
 
 use std::ops::ControlFlow;
 
+use unspool_model::hold::Hold;
 use unspool_model::{
     Branch, Context, Coverage, Event, Facet, Instruction, Isa, Loss, Losses, SinkError, Step, StepSink, TimeUnit,
 };
 
+use self::opcode_info::OpcodeInfos;
+use self::open::{Open, resolve};
 use self::raised::Syndrome;
-use self::registers::{Missing, Registers, Told};
+use self::refusal::{refuse, refuse_trace};
+use self::registers::{Missing, Registers, Reported};
 use self::state::Known;
-use self::tell::Open;
 use self::template::Forms;
-use self::untold::Tally;
-pub use self::untold::{LeftOut, Untold};
-use self::word::{Word, Words};
+use self::unrecorded_access::Tally;
+pub use self::unrecorded_access::{LeftOut, UnrecordedAccess};
 use super::access::Access;
 use super::builder::{Builder, RecordSink, State};
 use super::record::{Header, Level, Storage};
-use unspool_model::hold::Hold;
 
-/// How to write a trace.
+/// Options of a [`Lowerer`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LowerOptions {
-    /// The level of detail; `None`: as much as the source tells.
+    /// Level of detail; `None`: as much as the source reports.
     pub level: Option<Level>,
-    /// How records are stored.
+    /// Storage of the records.
     pub storage: Storage,
-    /// What holds where the source does not say: the user vouches for it.
+    /// Context that the user assumes where the source reports none.
     pub assumed: Context,
-    /// Of a Basic trace, instructions of the kinds of [`Untold`] are left out if no access of theirs is told, and counted
-    /// ([`Lowerer::left_out`]). Else they are refused, as all others are.
+    /// In a Basic trace, leave out and count ([`Lowerer::left_out`]) instructions of the kinds of [`UnrecordedAccess`]
+    /// whose access the source does not report. Otherwise they are refused, as all others are.
     pub leave_out: bool,
-    /// Of registers the source tells those that make an address where nothing else tells it, before the instruction
-    /// ([`Event::State`]): they hold for that instruction and no longer.
+    /// The source reports the registers that form an otherwise unknown address, before the instruction
+    /// ([`Event::State`]). They are valid for that instruction only.
     pub operands: bool,
 }
 
-/// What may be told and is not in the trace.
+/// Losses that lowering can cause.
 pub const LOSSES: &[Loss] = &[
     Loss::Instructions,
     Loss::UnknownOpcodes,
@@ -77,7 +80,7 @@ pub const LOSSES: &[Loss] = &[
     Loss::Notes,
 ];
 
-/// What the format can tell.
+/// Facets that the format can represent.
 pub fn coverage() -> Coverage {
     Coverage::of(&[
         Facet::Instructions,
@@ -92,28 +95,27 @@ pub fn coverage() -> Coverage {
     ])
 }
 
-/// The header of a trace of such a source, unless no trace can be made of it.
+/// Header of a trace from such a source, unless the source reports too little.
 pub fn header(coverage: Coverage, unit: TimeUnit, options: &LowerOptions) -> Result<Header, SinkError> {
     let is_level_known = coverage.has(Facet::Levels) || options.assumed.level.is_some();
     let is_security_known = coverage.has(Facet::Security) || options.assumed.security.is_some();
     let needs = [
-        (coverage.has(Facet::Instructions), "instructions, and the source tells none"),
-        (coverage.has(Facet::Opcodes), "opcodes, and the source tells none"),
-        (coverage.has(Facet::Accesses), "the addresses of accesses to memory, and the source tells none"),
-        (is_level_known, "Exception levels, and the source tells none: assume one (--assume el=0..3)"),
+        (coverage.has(Facet::Instructions), "instructions, and the source reports none"),
+        (coverage.has(Facet::Opcodes), "opcodes, and the source reports none"),
+        (coverage.has(Facet::Accesses), "the addresses of memory accesses, and the source reports none"),
+        (is_level_known, "Exception levels, and the source reports none: assume one (--assume el=0..3)"),
         (
             is_security_known,
-            "Security states, and the source tells none: assume one (--assume security=secure|nonsecure)",
+            "Security states, and the source reports none: assume one (--assume security=secure|nonsecure)",
         ),
     ];
     if let Some((_, what)) = needs.iter().find(|(is_there, _)| !is_there) {
-        return Err(SinkError::Refused { position: None, reason: format!("ASTF needs {what}") });
+        return refuse_trace(&format!("ASTF needs {what}"));
     }
     let has_exceptions = coverage.has(Facet::Exceptions);
     let level = options.level.unwrap_or(if has_exceptions { Level::BasicPlus } else { Level::Basic });
     if level == Level::BasicPlus && !has_exceptions {
-        let reason = "a BasicPlus trace tells every exception, and the source tells none: write a Basic one";
-        return Err(SinkError::Refused { position: None, reason: reason.into() });
+        return refuse_trace("a BasicPlus trace has every exception, and the source reports none: write a Basic trace");
     }
     let has_times = coverage.has(Facet::Times) && unit.convert(0, TimeUnit::MICROSECONDS).is_some();
     Ok(Header::new(level, has_times, options.storage))
@@ -134,7 +136,7 @@ pub fn header(coverage: Coverage, unit: TimeUnit, options: &LowerOptions) -> Res
 /// let mut step = Step::default();
 /// let nop = Instruction { address: 0x8000, opcode: Some(0xd503_201f), length: 4, ..Instruction::default() };
 /// step.event = Event::Instruction(nop);
-/// lowerer.take(&step)?;
+/// lowerer.push(&step)?;
 /// lowerer.finish()?;
 /// // A header, a context, an instruction.
 /// assert_eq!(lowerer.into_sink().len(), 3);
@@ -145,51 +147,50 @@ pub fn header(coverage: Coverage, unit: TimeUnit, options: &LowerOptions) -> Res
 pub struct Lowerer<S> {
     builder: Builder<S>,
     is_basic: bool,
-    /// Instructions of some kinds are left out without the accesses that they have to have.
+    /// Leave out some kinds of instructions if the access that they must have is unknown.
     leaves_out: bool,
     left_out: Tally,
     has_times: bool,
     coverage: Coverage,
     unit: TimeUnit,
     losses: Losses,
-    /// The core that is written.
+    /// The core whose steps are written.
     core: Option<u32>,
     hold: Hold,
-    words: Words,
-    /// The records of templates, made when they first come.
+    infos: OpcodeInfos,
+    /// Records of templates, made on first use.
     forms: Forms,
     known: Known,
     /// The last context that was written.
     written: Option<State>,
-    /// The last time that was told, and the last that was written.
+    /// The last reported time, and the last that was written.
     time: Option<u64>,
     timestamp: Option<u64>,
-    /// The last instruction, which may still raise an exception.
+    /// The last instruction, which may still raise an exception, and its accesses.
     open: Option<Open>,
-    /// Its accesses.
     accesses: Vec<Access>,
-    /// What addresses that are not told are made of.
+    /// Registers that unreported addresses are computed from.
     registers: Registers,
-    /// Accesses that follow from them, or what has to be known for that.
+    /// Accesses derived from them, or what is missing to derive them.
     derived: Vec<Access>,
     missing: Option<Missing>,
-    /// What system registers say of an exception that it may raise.
+    /// System registers that describe an exception it may raise.
     syndrome: Syndrome,
-    /// An instruction came whose opcode nobody knows.
-    blank: Option<u64>,
+    /// Position of an instruction whose opcode is unknown.
+    unknown_opcode: Option<u64>,
     /// An instruction was written.
     has_instruction: bool,
     /// The PE is in a mode that the format does not support.
     is_unsupported: bool,
-    /// It is known why execution goes on elsewhere.
+    /// The cause of the next discontinuity is known.
     is_explained: bool,
-    /// The instruction that follows what is told.
-    coming: Option<Instruction>,
+    /// The instruction after the held steps.
+    next_instruction: Option<Instruction>,
     is_ending: bool,
 }
 
 impl<S: RecordSink> Lowerer<S> {
-    /// Writes behind this header, which the sink has got already.
+    /// Writes after this header, which the sink already has.
     pub fn new(
         sink: S,
         header: &Header,
@@ -198,10 +199,10 @@ impl<S: RecordSink> Lowerer<S> {
         options: &LowerOptions,
     ) -> Result<Self, SinkError> {
         let level = header.level();
-        // Whoever made the header: the source has to tell enough for it.
+        // The header may be the caller's own: the source has to report enough for it.
         self::header(coverage, unit, &LowerOptions { level: Some(level), ..*options })?;
         Ok(Self {
-            builder: Builder::behind_header(sink, level, header.timestamps),
+            builder: Builder::after_header(sink, level, header.timestamps),
             is_basic: level == Level::Basic,
             leaves_out: options.leave_out && level == Level::Basic,
             left_out: Tally::default(),
@@ -211,7 +212,7 @@ impl<S: RecordSink> Lowerer<S> {
             losses: Losses::default(),
             core: None,
             hold: Hold::default(),
-            words: Words::new(),
+            infos: OpcodeInfos::new(),
             forms: Forms::default(),
             known: Known::new(options.assumed),
             written: None,
@@ -220,51 +221,51 @@ impl<S: RecordSink> Lowerer<S> {
             open: None,
             accesses: Vec::new(),
             registers: Registers::new(match coverage.has(Facet::Registers) {
-                true => Told::All,
-                false if options.operands => Told::Operands,
-                false => Told::Nothing,
+                true => Reported::All,
+                false if options.operands => Reported::Operands,
+                false => Reported::Nothing,
             }),
             derived: Vec::new(),
             missing: None,
             syndrome: Syndrome::default(),
-            blank: None,
+            unknown_opcode: None,
             has_instruction: false,
             is_unsupported: false,
             is_explained: false,
-            coming: None,
+            next_instruction: None,
             is_ending: false,
         })
     }
 
-    /// What was left out since the source does not tell where it goes, by kind.
+    /// Instructions left out because the source does not report their access, by kind.
     pub fn left_out(&self) -> impl Iterator<Item = LeftOut> {
         self.left_out.iter()
     }
 
-    /// Gives back what took the records.
+    /// Returns the sink of the records.
     pub fn into_sink(self) -> S {
         self.builder.finish()
     }
 
-    /// Holds a step back, or hands out what was held back.
+    /// Holds a step, or releases those that are held.
     fn hold_back(&mut self, step: &Step) -> Result<(), SinkError> {
         let next = step.event.instruction();
         if next.is_some() || self.hold.is_full() {
             self.release(next)?;
             if !self.waits(step) {
-                return self.tell(step);
+                return self.emit(step);
             }
         }
         self.hold.push().clone_from(step);
         Ok(())
     }
 
-    /// Does it depend on where execution goes on?
+    /// Whether the step depends on where execution continues.
     #[inline]
     fn waits(&mut self, step: &Step) -> bool {
         match &step.event {
-            Event::Instruction(instruction) => self.is_branch_open(instruction),
-            // A Basic trace does not tell where they lead.
+            Event::Instruction(instruction) => self.is_branch_unresolved(instruction),
+            // A Basic trace does not record where they lead.
             _ if self.is_basic => false,
             Event::Exception(exception) => exception.target.is_none() || self.is_outside(),
             Event::ExceptionReturn { target } => target.is_none() || self.is_outside(),
@@ -272,35 +273,34 @@ impl<S: RecordSink> Lowerer<S> {
         }
     }
 
-    /// There was no instruction yet, or none that the format could have.
+    /// No instruction was written yet, or the PE is in a mode that the format does not support.
     fn is_outside(&self) -> bool {
         (self.is_unsupported || !self.has_instruction) && self.open.is_none()
     }
 
-    /// Is it a branch whose outcome only the next instruction tells?
+    /// Whether only the next instruction reveals the outcome of this branch.
     #[inline]
-    fn is_branch_open(&mut self, instruction: &Instruction) -> bool {
+    fn is_branch_unresolved(&mut self, instruction: &Instruction) -> bool {
         let (Isa::A64, Some(opcode)) = (instruction.isa, instruction.opcode) else { return false };
-        let word = self.words.of(opcode);
+        let info = self.infos.of(opcode);
         match instruction.branch {
             Some(Branch { taken: false, .. }) => false,
-            branch if word.flow.is_indirect() => branch.is_none_or(|branch| branch.target.is_none()),
-            branch => word.conditional && branch.is_none(),
+            branch if info.flow.is_indirect() => branch.is_none_or(|branch| branch.target.is_none()),
+            branch => info.conditional && branch.is_none(),
         }
     }
 
-    /// Hands out all that was held back; `next` follows.
+    /// Releases all held steps; `next` follows them.
     fn release(&mut self, next: Option<&Instruction>) -> Result<(), SinkError> {
         let mut hold = std::mem::take(&mut self.hold);
-        let mut told = Ok(());
-        self.coming = next.copied();
-        // An error ends it, and is told below.
-        let _ = hold.release(next.map(|next| next.address), resolve, &mut |step| {
-            told = self.tell(step);
-            if told.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        let mut result = Ok(());
+        self.next_instruction = next.copied();
+        let _stopped = hold.release(next.map(|next| next.address), resolve, &mut |step| {
+            result = self.emit(step);
+            if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
-        (self.hold, self.coming) = (hold, None);
-        told
+        (self.hold, self.next_instruction) = (hold, None);
+        result
     }
 }
 
@@ -309,11 +309,12 @@ impl<S: RecordSink> StepSink for Lowerer<S> {
     fn push(&mut self, step: &Step) -> Result<(), SinkError> {
         let core = *self.core.get_or_insert(step.core);
         if core != step.core {
-            let reason =
-                format!("ASTF has one core, and this is core {} behind core {core}: say which (--core)", step.core);
-            return Err(SinkError::Refused { position: Some(step.position), reason });
+            return refuse(
+                step.position,
+                &format!("an ASTF trace has one core; found core {} after core {core}: choose one (--core)", step.core),
+            );
         }
-        if self.hold.is_empty() && !self.waits(step) { self.tell(step) } else { self.hold_back(step) }
+        if self.hold.is_empty() && !self.waits(step) { self.emit(step) } else { self.hold_back(step) }
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {
@@ -325,23 +326,4 @@ impl<S: RecordSink> StepSink for Lowerer<S> {
     fn losses(&self) -> &Losses {
         &self.losses
     }
-}
-
-/// Execution goes on at `next`: what became of the branch before?
-fn resolve(instruction: &mut Instruction, next: Option<u64>) {
-    let (Isa::A64, Some(opcode), Some(next)) = (instruction.isa, instruction.opcode, next) else { return };
-    let word = Word::new(opcode);
-    let behind = instruction.address.wrapping_add(4);
-    let taken = Some(Branch { taken: true, target: Some(next) });
-    instruction.branch = match instruction.branch {
-        branch if word.flow.is_indirect() && branch.is_none_or(|branch| branch.target.is_none()) => taken,
-        None if word.conditional => match word.target(instruction.address) {
-            // Taken or not, execution goes on there.
-            Some(target) if target == behind => return,
-            _ if next == behind => Some(Branch { taken: false, target: None }),
-            Some(target) if target == next => taken,
-            _ => return,
-        },
-        _ => return,
-    };
 }

@@ -5,29 +5,34 @@
 //!                      └── with several threads this runs ahead of the caller, and in blocks
 //! ```
 //!
-//! Records are not interpreted here. A damaged file yields every record before the damage, then the error, with the offset in
-//! the file and the number of the record that is missing. The input may be a pipe; memory stays constant.
-//! Specification: Arm Architectural Structured Trace Format, issue 0.11, "Header and file format".
+//! Records are not interpreted here. A damaged file yields every record before the damage, then the error, with the
+//! offset in the file and the number of the record that is missing. The input may be a pipe; memory stays constant.
+//! Specification: Arm Architectural Structured Trace Format, issue 0.11.
 
+pub(crate) mod batch;
 mod content;
+mod error;
 mod unpack;
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
-use unspool_container::{Damage, Failure, Fault, Input, ReadAhead};
+use unspool_container::{Input, ReadAhead};
 
-pub use content::Content;
-
+use self::batch::{Batch, End};
+pub use self::content::Content;
+use self::error::LocatedKind;
+pub use self::error::{ReadError, ReadErrorKind};
 use self::unpack::Unpacker;
 use super::layout::Bytes;
 use super::record::{Header, HeaderView, RECORD_BYTES, Storage};
 
-/// How to read.
+/// Options of a [`Reader`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReadOptions {
-    /// Number of threads that decompress. With one, everything happens in the thread of the caller; with more, the blocks of
-    /// an .xz file, or the independent blocks of a zlib stream as they are written here, are decompressed in parallel.
+    /// Number of threads that decompress. With one, everything happens in the thread of the caller; with more, the
+    /// blocks of an .xz file, or the independent blocks of a zlib stream as they are written here, are decompressed in
+    /// parallel.
     pub threads: usize,
     /// With more threads than one, decompression runs ahead of the caller, even if by one thread.
     pub ahead: bool,
@@ -120,7 +125,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// What is unusual about a header, though the file can be read.
+/// An unusual header, though the file can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
@@ -138,118 +143,12 @@ pub enum Warning {
     FormatFlags(u64),
 }
 
-/// Why reading ended, and where.
-#[derive(Debug, thiserror::Error)]
-#[error("byte {offset:#x}, record {record}: {kind}")]
-pub struct ReadError {
-    /// The offset in the file. Of damaged compressed data, see [`Damage`].
-    pub offset: u64,
-    /// The number of the record that could not be had; the header is number 1.
-    pub record: u64,
-    /// What was found.
-    #[source]
-    pub kind: ReadErrorKind,
-}
-
-/// Why reading ended.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadErrorKind {
-    /// There is not a single byte.
-    #[error("the file is empty")]
-    Empty,
-    /// The first characters are not `ASTF`.
-    #[error("not an ASTF file: it starts with \"{}\"", found.escape_ascii())]
-    NotAstf {
-        /// The first bytes; zero where there is none.
-        found: [u8; 4],
-    },
-    /// The layout of records is not known.
-    #[error("version {0} of the format is not known, only version 0")]
-    NewerMajor(u8),
-    /// The records end within one.
-    #[error("the last record is cut short: it has {bytes} of its 32 bytes")]
-    CutShort {
-        /// How many bytes of it there are.
-        bytes: usize,
-    },
-    /// The compressed data is at fault.
-    #[error(transparent)]
-    Compressed(#[from] Fault),
-    /// The header contradicts the file.
-    #[error("the header declares the records {}, but {found}", stored(*.header))]
-    WrongStorage {
-        /// Storage by the header.
-        header: Storage,
-        /// What the bytes after it look like.
-        found: Content,
-    },
-    /// The input could not be read.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
-
 /// Number of the first record after the header.
 const FIRST: u64 = 2;
-
-/// Number of records of a batch, unless it is an independent block: 256 KiB, which stay in the cache between decompression and
-/// use.
-const BATCH: usize = 8192;
 
 enum Source<R> {
     Here(Box<Unpacker<R>>),
     Ahead(ReadAhead<Batch>),
-}
-
-/// Records on their way from the unpacker to the caller.
-pub(crate) struct Batch {
-    pub(crate) records: Vec<Bytes>,
-    /// Number of them that are filled.
-    pub(crate) whole: usize,
-    /// Nothing follows these.
-    pub(crate) end: Option<End>,
-}
-
-impl Batch {
-    pub(crate) fn new() -> Self {
-        Self { records: vec![[0; RECORD_BYTES]; BATCH], whole: 0, end: None }
-    }
-}
-
-pub(crate) enum End {
-    Clean,
-    Fault(LocatedKind),
-}
-
-/// An error that does not know yet which record it affects.
-pub(crate) struct LocatedKind {
-    offset: u64,
-    kind: ReadErrorKind,
-}
-
-impl LocatedKind {
-    fn new(kind: ReadErrorKind, offset: u64) -> Self {
-        Self { offset, kind }
-    }
-
-    fn of_record(self, record: u64) -> ReadError {
-        ReadError { offset: self.offset, record, kind: self.kind }
-    }
-}
-
-impl From<Damage> for LocatedKind {
-    fn from(Damage { offset, fault }: Damage) -> Self {
-        Self::new(fault.into(), offset)
-    }
-}
-
-impl From<Failure> for LocatedKind {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Damage(damage) => damage.into(),
-            Failure::Io { offset, error } => Self::new(error.into(), offset),
-        }
-    }
 }
 
 fn run_ahead<R: Read + Send + 'static>(mut unpacker: Unpacker<R>) -> io::Result<ReadAhead<Batch>> {
@@ -300,11 +199,3 @@ fn warnings(header: &Header) -> Vec<Warning> {
 
 /// The oldest version that anything is known about.
 const OLDEST_MINOR: u8 = 10;
-
-fn stored(storage: Storage) -> &'static str {
-    match storage {
-        Storage::Raw => "not compressed",
-        Storage::Lzma => "compressed with LZMA",
-        Storage::Zlib => "compressed with zlib",
-    }
-}

@@ -1,15 +1,13 @@
-//! Records: 32 bytes each, and what they say.
+//! Records: 32 bytes each, and their fields.
 //!
 //! bytes ◀─▶ **records**
 //!
-//! The tables below are the layout: every bit of a record belongs to a field, so nothing is lost on the way in or out.
-//! Here no field is judged; that is the business of [`check`](super::check).
-//! Specification: Arm Architectural Structured Trace Format, issue 0.11, "Trace format".
+//! The tables below are the layout. Every bit of a record belongs to a field, so reading and writing lose nothing.
+//! Fields are not checked here; see [`check`](super::check).
+//! Specification: Arm Architectural Structured Trace Format, issue 0.11.
 
-use super::layout::{Bytes, Field, Value, record};
-
-/// Every record has this size.
-pub const RECORD_BYTES: usize = 32;
+pub use super::layout::RECORD_BYTES;
+use super::layout::{Bytes, Field, Value, any_record, record};
 
 /// Offset of a record in an uncompressed file; the header is record 1.
 pub fn offset_of(record: u64) -> u64 {
@@ -17,21 +15,19 @@ pub fn offset_of(record: u64) -> u64 {
 }
 
 record! {
-    /// The first record: what the file is and how the others are stored.
+    /// The first record: which file this is, and how the other records are stored.
     Header, HeaderView: 0x41 {
         /// The characters `STF`, which follow the type `A`.
         magic: [u8; 3] = 8..=31,
-        /// The version before the dot.
+        /// Version before the dot.
         version_major: u8 = 32..=39,
-        /// The version behind the dot.
+        /// Version after the dot.
         version_minor: u8 = 40..=47,
-        /// Reserved.
         reserved16: u16 = 48..=63,
-        /// The records behind the header are compressed.
+        /// The records after the header are compressed.
         compressed: bool = 64..=64,
-        /// They are compressed with zlib and not with LZMA.
+        /// They are compressed with zlib, not with LZMA.
         use_zlib: bool = 65..=65,
-        /// Reserved.
         reserved62: u64 = 66..=127,
         /// For the future: registers.
         reginfo: bool = 128..=128,
@@ -47,45 +43,41 @@ record! {
         single_el: bool = 133..=133,
         /// There are timestamps.
         timestamps: bool = 134..=134,
-        /// Reserved.
         reserved57: u64 = 135..=191,
-        /// Reserved.
         reserved64: u64 = 192..=255,
     }
 }
 
 record! {
-    /// An instruction was executed, or was tried.
+    /// An instruction that was executed or attempted.
     Instruction, InstructionView: 0x01 {
-        /// What `xattr` holds: 1 the size of a range, 2 an index into ZA, 0 and 3 nothing.
+        /// Meaning of `xattr`: 1 the size of a range, 2 an index into ZA, 0 and 3 nothing.
         xattr_mode: u8 = 8..=9,
-        /// Reserved.
         reserved6: u8 = 10..=15,
-        /// Reserved.
         reserved1: bool = 16..=16,
         /// The access was to tag memory too.
         ea_tagged: bool = 17..=17,
-        /// It raised an exception.
+        /// The instruction raised an exception.
         trap: bool = 18..=18,
-        /// It is a branch.
+        /// The instruction is a branch.
         is_branch: bool = 19..=19,
-        /// It read from memory.
+        /// The access read.
         is_read: bool = 20..=20,
-        /// It wrote to memory.
+        /// The access wrote.
         is_write: bool = 21..=21,
         /// `ea` is the address of an access, or the target of a branch that was taken.
         ea_valid: bool = 22..=22,
         /// More accesses follow in [`ExtraEa`] records.
         extra_eas: bool = 23..=23,
-        /// Bytes of the access minus one; zero of a range.
+        /// Bytes of the access minus one; zero for a range.
         ea_size: u8 = 24..=31,
         /// The opcode.
         iword: u32 = 32..=63,
-        /// Where it is.
+        /// Its address.
         pc: u64 = 64..=127,
-        /// The address of the first access, or where a branch went.
+        /// Address of the first access, or target of a taken branch.
         ea: u64 = 128..=191,
-        /// As `xattr_mode` says.
+        /// Extended attribute; see `xattr_mode`.
         xattr: u64 = 192..=255,
     }
 }
@@ -93,31 +85,24 @@ record! {
 record! {
     /// Execution was redirected: an exception, the return from one, or a reset.
     Trap, TrapView: 0x05 {
-        /// Reserved.
         reserved8: u8 = 8..=15,
         /// 0 synchronous exception, 1 SError, 2 IRQ, 3 FIQ, 4 exception return, 5 reset of the PE.
         trap_type: u8 = 16..=18,
-        /// Reserved.
         reserved1a: bool = 19..=19,
         /// 0 none, 1 SVC, 2 HVC, 3 SMC.
         syscall_type: u8 = 20..=21,
-        /// Reserved.
         reserved2: u8 = 22..=23,
         /// A virtual SError, IRQ or FIQ.
         is_virtual: bool = 24..=24,
-        /// Reserved.
         reserved1b: bool = 25..=25,
         /// The Exception class, as ESR_ELx has it.
         ec: u8 = 26..=31,
-        /// Which system call, hypervisor call or firmware call.
+        /// Number of the system call, hypervisor call or firmware call.
         syscall_index: u16 = 32..=47,
-        /// Reserved.
         reserved16: u16 = 48..=63,
-        /// Where execution goes on.
+        /// Address where execution continues.
         target_pc: u64 = 64..=127,
-        /// Reserved.
         reserved128_low: u64 = 128..=191,
-        /// Reserved.
         reserved128_high: u64 = 192..=255,
     }
 }
@@ -125,9 +110,7 @@ record! {
 record! {
     /// One or two more accesses of the last instruction, or one more range.
     ExtraEa, ExtraEaView: 0x07 {
-        /// Reserved.
         mem0_reserved8: u8 = 8..=15,
-        /// Reserved.
         mem0_reserved5: u8 = 16..=20,
         /// The first access was to tag memory too.
         mem0_tagged: bool = 21..=21,
@@ -135,9 +118,8 @@ record! {
         mem0_is_read: bool = 22..=22,
         /// The first access wrote.
         mem0_is_write: bool = 23..=23,
-        /// Bytes of the first access minus one; zero of a range.
+        /// Bytes of the first access minus one; zero for a range.
         mem0_size: u8 = 24..=31,
-        /// Reserved.
         mem0_reserved32: u32 = 32..=63,
         /// The address of the first access.
         mem0_addr: u64 = 64..=127,
@@ -147,11 +129,8 @@ record! {
         extra_eas: bool = 129..=129,
         /// `mem1_addr` is the size of a range at `mem0_addr`.
         mem1_addr_range: bool = 130..=130,
-        /// Reserved.
         reserved5: u8 = 131..=135,
-        /// Reserved.
         mem1_reserved8: u8 = 136..=143,
-        /// Reserved.
         mem1_reserved5: u8 = 144..=148,
         /// The second access was to tag memory too.
         mem1_tagged: bool = 149..=149,
@@ -161,7 +140,6 @@ record! {
         mem1_is_write: bool = 151..=151,
         /// Bytes of the second access minus one.
         mem1_size: u8 = 152..=159,
-        /// Reserved.
         mem1_reserved32: u32 = 160..=191,
         /// The address of the second access, or the size of a range.
         mem1_addr: u64 = 192..=255,
@@ -177,27 +155,22 @@ record! {
         pstate_dit: bool = 9..=9,
         /// Speculative stores may be bypassed.
         pstate_ssbs: bool = 10..=10,
-        /// Reserved.
         reserved5a: u8 = 11..=15,
-        /// Reserved.
         reserved16: u16 = 16..=31,
         /// The vector length in units of 128 bits, minus one.
         evl: u8 = 32..=35,
-        /// Reserved.
         reserved12: u16 = 36..=47,
         /// Execution is in a mode that the format does not support.
         unsupported: bool = 48..=48,
-        /// What a Tag Check Fault does: 0 nothing, 1 synchronous, 2 asynchronous, 3 synchronous for loads only.
+        /// Action on a Tag Check Fault: 0 none, 1 synchronous, 2 asynchronous, 3 synchronous for loads only.
         mte_tcf: u8 = 49..=50,
-        /// Reserved.
         reserved5b: u8 = 51..=55,
         /// The Exception level.
         el: u8 = 56..=57,
-        /// Reserved.
         reserved2: u8 = 58..=59,
         /// Secure state.
         secure: bool = 60..=60,
-        /// The stack pointer is that of the Exception level.
+        /// The stack pointer of the Exception level is selected.
         handler: bool = 61..=61,
         /// `pid` is known.
         pid_valid: bool = 62..=62,
@@ -207,25 +180,23 @@ record! {
         pid: u64 = 64..=127,
         /// The thread.
         tid: u64 = 128..=191,
-        /// Reserved.
         reserved64: u64 = 192..=255,
     }
 }
 
 record! {
-    /// A string starts.
+    /// The start of a string.
     StringStart, StringStartView: 0x43 {
-        /// Reserved.
         reserved8: u8 = 8..=15,
         /// Bytes of the whole string.
         size: u16 = 16..=31,
-        /// The first of them.
+        /// The first bytes.
         string: [u8; 28] = 32..=255,
     }
 }
 
 record! {
-    /// A string goes on.
+    /// The continuation of a string.
     StringContinuation, StringContinuationView: 0x44 {
         /// The next bytes of the string.
         string: [u8; 31] = 8..=255,
@@ -237,144 +208,48 @@ record! {
     Timestamp, TimestampView: 0x45 {
         /// 1: microseconds.
         unit: u8 = 8..=15,
-        /// Reserved.
         reserved16: u16 = 16..=31,
-        /// Reserved.
         reserved32: u32 = 32..=63,
         /// The time.
         value: u64 = 64..=127,
-        /// Reserved.
         value1: u64 = 128..=191,
-        /// Reserved.
         reserved64: u64 = 192..=255,
     }
 }
 
-/// A record of any type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Record {
-    /// What the file is.
-    Header(Header),
+any_record! {
+    /// Which file this is.
+    Header, HeaderView;
     /// An instruction.
-    Instruction(Instruction),
-    /// Execution was redirected.
-    Trap(Trap),
+    Instruction, InstructionView;
+    /// A redirection of execution.
+    Trap, TrapView;
     /// More accesses.
-    ExtraEa(ExtraEa),
+    ExtraEa, ExtraEaView;
     /// The state of the PE.
-    Context(Context),
-    /// A string starts.
-    StringStart(StringStart),
-    /// A string goes on.
-    StringContinuation(StringContinuation),
+    Context, ContextView;
+    /// The start of a string.
+    StringStart, StringStartView;
+    /// The continuation of a string.
+    StringContinuation, StringContinuationView;
     /// The time.
-    Timestamp(Timestamp),
-    /// A type that this version of the format does not know.
-    Unknown(Bytes),
-}
-
-/// A record of any type as it lies in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum View<'b> {
-    /// What the file is.
-    Header(HeaderView<'b>),
-    /// An instruction.
-    Instruction(InstructionView<'b>),
-    /// Execution was redirected.
-    Trap(TrapView<'b>),
-    /// More accesses.
-    ExtraEa(ExtraEaView<'b>),
-    /// The state of the PE.
-    Context(ContextView<'b>),
-    /// A string starts.
-    StringStart(StringStartView<'b>),
-    /// A string goes on.
-    StringContinuation(StringContinuationView<'b>),
-    /// The time.
-    Timestamp(TimestampView<'b>),
-    /// A type that this version of the format does not know.
-    Unknown(&'b Bytes),
-}
-
-impl<'b> View<'b> {
-    /// Looks at a record.
-    #[inline(always)]
-    pub fn new(bytes: &'b Bytes) -> Self {
-        match bytes[0] {
-            Instruction::TYPE => Self::Instruction(InstructionView::new(bytes)),
-            ExtraEa::TYPE => Self::ExtraEa(ExtraEaView::new(bytes)),
-            Trap::TYPE => Self::Trap(TrapView::new(bytes)),
-            Context::TYPE => Self::Context(ContextView::new(bytes)),
-            Header::TYPE => Self::Header(HeaderView::new(bytes)),
-            StringStart::TYPE => Self::StringStart(StringStartView::new(bytes)),
-            StringContinuation::TYPE => Self::StringContinuation(StringContinuationView::new(bytes)),
-            Timestamp::TYPE => Self::Timestamp(TimestampView::new(bytes)),
-            _ => Self::Unknown(bytes),
-        }
-    }
-
-    /// All fields at once.
-    #[inline(always)]
-    pub fn get(self) -> Record {
-        match self {
-            Self::Header(view) => Record::Header(view.get()),
-            Self::Instruction(view) => Record::Instruction(view.get()),
-            Self::Trap(view) => Record::Trap(view.get()),
-            Self::ExtraEa(view) => Record::ExtraEa(view.get()),
-            Self::Context(view) => Record::Context(view.get()),
-            Self::StringStart(view) => Record::StringStart(view.get()),
-            Self::StringContinuation(view) => Record::StringContinuation(view.get()),
-            Self::Timestamp(view) => Record::Timestamp(view.get()),
-            Self::Unknown(bytes) => Record::Unknown(*bytes),
-        }
-    }
+    Timestamp, TimestampView;
 }
 
 impl Record {
-    /// The record that these bytes are.
+    /// Decodes a record.
     #[inline]
     pub fn from_bytes(bytes: &Bytes) -> Self {
         View::new(bytes).get()
     }
-
-    /// Its bytes.
-    #[inline]
-    pub fn to_bytes(&self) -> Bytes {
-        match self {
-            Self::Header(record) => record.to_bytes(),
-            Self::Instruction(record) => record.to_bytes(),
-            Self::Trap(record) => record.to_bytes(),
-            Self::ExtraEa(record) => record.to_bytes(),
-            Self::Context(record) => record.to_bytes(),
-            Self::StringStart(record) => record.to_bytes(),
-            Self::StringContinuation(record) => record.to_bytes(),
-            Self::Timestamp(record) => record.to_bytes(),
-            Self::Unknown(bytes) => *bytes,
-        }
-    }
-
-    /// Names every field behind the type, and what it says.
-    pub fn each_field(&self, mut tell: impl FnMut(&'static str, Value<'_>)) {
-        match self {
-            Self::Header(record) => record.each_field(tell),
-            Self::Instruction(record) => record.each_field(tell),
-            Self::Trap(record) => record.each_field(tell),
-            Self::ExtraEa(record) => record.each_field(tell),
-            Self::Context(record) => record.each_field(tell),
-            Self::StringStart(record) => record.each_field(tell),
-            Self::StringContinuation(record) => record.each_field(tell),
-            Self::Timestamp(record) => record.each_field(tell),
-            Self::Unknown(bytes) => tell("bytes", Value::Bytes(bytes)),
-        }
-    }
 }
 
-/// What the extended attribute of an instruction says.
+/// The extended attribute of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Attribute {
-    /// Nothing: the field is reserved.
+    /// The field is reserved.
     None,
-    /// The access is to so many bytes.
+    /// Bytes of the range.
     Range(u64),
     /// The index into ZA.
     SmeIndex(u8),
@@ -410,7 +285,7 @@ pub mod trap_type {
 pub const MICROSECONDS: u8 = 1;
 
 impl Instruction {
-    /// What the extended attribute says.
+    /// The extended attribute, by its mode.
     pub fn attribute(&self) -> Attribute {
         match self.xattr_mode {
             xattr_mode::RANGE => Attribute::Range(self.xattr),
@@ -419,7 +294,7 @@ impl Instruction {
         }
     }
 
-    /// It is a branch that was taken.
+    /// Whether it is a taken branch.
     pub fn is_taken(&self) -> bool {
         self.is_branch && self.ea_valid
     }
@@ -441,7 +316,7 @@ pub enum Level {
     BasicPlus,
 }
 
-/// How the records behind the header are stored.
+/// Storage of the records after the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Storage {
     /// As they are.
@@ -454,9 +329,9 @@ pub enum Storage {
 }
 
 impl Header {
-    /// The characters behind the first.
+    /// Characters after the first.
     pub const MAGIC: [u8; 3] = *b"STF";
-    /// The newest version that is known here.
+    /// The newest known version.
     pub const VERSION: (u8, u8) = (0, 11);
 
     /// A header of the newest version.
@@ -468,12 +343,12 @@ impl Header {
         header.stored(storage)
     }
 
-    /// The same trace, stored in another way.
+    /// The same header with another storage.
     pub fn stored(self, storage: Storage) -> Self {
         Self { compressed: storage != Storage::Raw, use_zlib: storage == Storage::Zlib, ..self }
     }
 
-    /// How the other records are stored.
+    /// Storage of the other records.
     pub fn storage(&self) -> Storage {
         match (self.compressed, self.use_zlib) {
             (false, _) => Storage::Raw,
@@ -510,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_where_the_document_has_them() {
+    fn fields_are_at_their_bits() {
         // (a record with one field set to ones, the bytes that are not zero besides the first)
         let rows: &[(Record, &[(usize, u8)])] = &[
             (Record::Instruction(Instruction { xattr_mode: 3, ..Default::default() }), &[(1, 3)]),

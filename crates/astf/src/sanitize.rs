@@ -1,21 +1,20 @@
 //! Addresses without tags and authentication codes.
-//!
-//! a register value, the sizes of the address ranges ─▶ **the address** that records hold
-//!
-//! Specification: Arm Architectural Structured Trace Format, "Sanitized virtual addresses".
+
+//! A register value and the sizes of the address ranges give the address that records hold.
+//! Specification: Arm Architectural Structured Trace Format, issue 0.11.
 
 /// The virtual address ranges of a translation regime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Regime {
-    /// TCR_ELx.T0SZ, the effective value: so many bits at the top of an address of the lower range are no address.
+    /// TCR_ELx.T0SZ, the effective value: number of bits at the top of a lower address that are not part of it.
     pub t0sz: u8,
-    /// TCR_ELx.T1SZ, if there is an upper range too.
+    /// TCR_ELx.T1SZ, if there is an upper range.
     pub t1sz: Option<u8>,
 }
 
 impl Regime {
-    /// The address, whatever tag or authentication code its upper bits hold. Whether the top byte is ignored by
-    /// translation (TBI) makes no difference.
+    /// The address without the tag or authentication code in its upper bits. Whether translation ignores the top byte
+    /// (TBI) makes no difference.
     ///
     /// ```
     /// use unspool_astf::sanitize::Regime;
@@ -33,7 +32,7 @@ impl Regime {
     }
 }
 
-/// So many bits at the top.
+/// The topmost bits.
 fn above(bits: u8) -> u64 {
     // The field has six bits.
     match bits & 0x3f {

@@ -1,12 +1,12 @@
-//! A cut: some instructions of a trace, as a trace of their own.
+//! Slices: some instructions of a trace, as a trace of their own.
 //!
 //! records, selection ─▶ **slice** ─▶ records
 //!
-//! A piece starts with the time and the Context that hold at its first instruction, and everything between two
-//! instructions of it stays as it is, byte for byte. What belongs to an instruction (Extra EAs, its Trap) stays with it;
-//! what happened between the last instruction of a piece and the next one is left out. Strings before the first
-//! instruction of the trace stand in front of every cut. A Basic trace has room for what was not traced, so that several
-//! pieces can follow one another; a BasicPlus trace has none, and so each piece is a trace of its own.
+//! A piece starts with the time and the Context that are valid at its first instruction. Everything between two of its
+//! instructions is kept byte for byte. What belongs to an instruction (Extra EAs, its Trap) stays with it; what
+//! happened between the last instruction of a piece and the next one is left out. Strings before the first instruction
+//! of the trace start every slice. A Basic trace allows for untraced execution, so several pieces can follow one
+//! another; a BasicPlus trace does not, so each piece is a trace of its own.
 
 use std::io::{self, Read};
 
@@ -17,57 +17,57 @@ use super::read::{ReadError, Reader};
 use super::record::{InstructionView, Level, View, trap_type};
 use unspool_model::selection::{Candidate, Choice, Select, SliceSink};
 
-/// Records of strings before the first instruction that are kept.
-const MOST_STRINGS: usize = 1 << 16;
+/// Maximum string records before the first instruction that are kept.
+const MAX_STRINGS: usize = 1 << 16;
 
-/// Timestamps that may stand between an instruction and its Trap; see [`lift`](super::lift).
-const MOST_BEHIND: usize = 16;
+/// Maximum timestamps between an instruction and its Trap; see [`lift`](super::lift).
+const MAX_TIMESTAMPS: usize = 16;
 
-/// Records between two instructions that are kept; more are no interlude but another story.
-const MOST_BETWEEN: usize = 1 << 20;
+/// Maximum records between two instructions that are kept.
+const MAX_BETWEEN: usize = 1 << 20;
 
-/// How to cut.
+/// Options of [`slice`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SliceOptions {
     /// Every piece is a trace of its own.
     pub split: bool,
 }
 
-/// What was cut.
+/// Size of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sliced {
-    /// How many instructions the cut has.
+    /// Number of instructions.
     pub instructions: u64,
-    /// In how many pieces.
+    /// Number of pieces.
     pub pieces: u64,
 }
 
-/// Why nothing, or not everything, was cut.
+/// Reason why nothing, or not everything, was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SliceError {
     /// Writing failed.
-    #[error("the cut could not be written: {0}")]
+    #[error("the slice could not be written: {0}")]
     Write(#[source] io::Error),
-    /// The trace cannot be read to the end of the cut. What came before was cut.
+    /// The trace cannot be read to the end of the slice. What came before was written.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// No instruction is wanted.
-    #[error("there is no such instruction among {0}")]
+    /// No instruction is selected.
+    #[error("none of the {0} instructions is selected")]
     Empty(u64),
     /// A BasicPlus trace has no gaps.
     #[error(
-        "record {record}: the cut has several pieces, and a BasicPlus trace cannot have gaps; write each piece to a file \
-         of its own"
+        "record {record}: the slice has several pieces, but a BasicPlus trace cannot have gaps; \
+         write each piece to a file of its own"
     )]
     Pieces {
-        /// The first record of the second piece.
+        /// First record of the second piece.
         record: u64,
     },
 }
 
-/// Cuts instructions out of a trace of which nothing but the header was read. The header is not handed out: that of the
-/// trace is right for every piece.
+/// Writes the selected instructions of a trace of which only the header was read. The header is not written: that of
+/// the trace fits every piece.
 pub fn slice<R: Read>(
     reader: &mut Reader<R>,
     select: &mut impl Select,
@@ -75,13 +75,12 @@ pub fn slice<R: Read>(
     sink: &mut impl SliceSink<Bytes>,
 ) -> Result<Sliced, SliceError> {
     let header = *reader.header();
-    let mut cut = Cut {
+    let mut slicer = Slicer {
         is_continuous: header.level() == Level::BasicPlus && !options.split,
         has_times: header.timestamps,
         select,
         sink,
         options,
-        // The header is the first.
         record: 1,
         index: 0,
         start: Vec::new(),
@@ -96,36 +95,36 @@ pub fn slice<R: Read>(
         written_time: None,
         sliced: Sliced::default(),
     };
-    cut.run(reader)?;
-    if cut.sliced.instructions == 0 { Err(SliceError::Empty(cut.index)) } else { Ok(cut.sliced) }
+    slicer.run(reader)?;
+    if slicer.sliced.instructions == 0 { Err(SliceError::Empty(slicer.index)) } else { Ok(slicer.sliced) }
 }
 
-/// A cut in the making.
-struct Cut<'c, C, S> {
+/// A slice in the making.
+struct Slicer<'c, C, S> {
     select: &'c mut C,
     sink: &'c mut S,
     options: SliceOptions,
     is_continuous: bool,
     has_times: bool,
-    /// The number of the record at hand, and how many instructions came before it.
+    /// Number of the current record; the header is the first. Number of instructions before it.
     record: u64,
     index: u64,
     /// Everything before the first instruction, and the strings of it.
     start: Vec<Bytes>,
     strings: Vec<Bytes>,
-    /// What holds here.
+    /// State that is valid here.
     context: Option<Bytes>,
     timestamp: Option<Bytes>,
     time: Option<u64>,
-    /// An exception was taken behind the last instruction.
+    /// An exception was taken after the last instruction.
     is_interrupted: bool,
     /// More may belong to the last instruction.
     open: Option<Open>,
-    /// The last instruction was taken.
+    /// The last instruction was selected.
     is_within: bool,
-    /// What came behind it and does not belong to it.
+    /// Records after it that do not belong to it.
     between: Vec<Bytes>,
-    /// The last time that the cut tells.
+    /// The last time that the slice has.
     written_time: Option<u64>,
     sliced: Sliced,
 }
@@ -138,11 +137,11 @@ struct Open {
     /// Its Trap may follow: of an exception, or of the return from one.
     traps: bool,
     returns: bool,
-    /// Timestamps behind it.
+    /// Timestamps after it.
     timestamps: usize,
 }
 
-impl<C: Select, S: SliceSink<Bytes>> Cut<'_, C, S> {
+impl<C: Select, S: SliceSink<Bytes>> Slicer<'_, C, S> {
     fn run<R: Read>(&mut self, reader: &mut Reader<R>) -> Result<(), SliceError> {
         while self.wants_records() {
             let records = reader.next_records()?;
@@ -159,17 +158,17 @@ impl<C: Select, S: SliceSink<Bytes>> Cut<'_, C, S> {
         Ok(())
     }
 
-    /// Behind the last instruction and what belongs to it nothing is read, so that a damaged end does no harm.
+    /// Nothing is read after the last instruction and what belongs to it, so that a damaged end does no harm.
     fn wants_records(&self) -> bool {
         self.select.wants_more() || self.open.is_some()
     }
 
-    /// What stands behind the last instruction of the trace.
+    /// Writes what follows the last instruction of the trace.
     fn end(&mut self) -> io::Result<()> {
         if self.is_within { self.sink.write_part(&self.between) } else { Ok(()) }
     }
 
-    /// Takes a record. False: no more are wanted.
+    /// Adds a record. False: no more are wanted.
     fn record(&mut self, bytes: &Bytes) -> Result<bool, SliceError> {
         let view = View::new(bytes);
         if let View::Instruction(view) = view {
@@ -186,21 +185,21 @@ impl<C: Select, S: SliceSink<Bytes>> Cut<'_, C, S> {
             _ => {}
         }
         if self.index == 0 {
-            if self.start.len() < MOST_BETWEEN {
+            if self.start.len() < MAX_BETWEEN {
                 self.start.push(*bytes);
             }
             return Ok(true);
         }
-        self.behind(bytes, belongs).map_err(SliceError::Write)?;
+        self.after_instruction(bytes, belongs).map_err(SliceError::Write)?;
         Ok(true)
     }
 
-    /// Strings before the first instruction stand in front of every cut.
+    /// Strings before the first instruction start every slice.
     fn keeps_strings(&self) -> bool {
-        self.index == 0 && self.strings.len() < MOST_STRINGS
+        self.index == 0 && self.strings.len() < MAX_STRINGS
     }
 
-    /// Does it belong to the last instruction?
+    /// Whether it belongs to the last instruction.
     fn belongs(&mut self, view: View<'_>) -> bool {
         let Some(open) = &mut self.open else { return false };
         match view {
@@ -216,7 +215,7 @@ impl<C: Select, S: SliceSink<Bytes>> Cut<'_, C, S> {
                 self.open = None;
                 kind == trap_type::SYNCHRONOUS && traps || kind == trap_type::EXCEPTION_RETURN && returns
             }
-            View::Timestamp(_) if open.timestamps < MOST_BEHIND => {
+            View::Timestamp(_) if open.timestamps < MAX_TIMESTAMPS => {
                 // Only if a Trap follows.
                 open.timestamps += 1;
                 false
@@ -228,19 +227,19 @@ impl<C: Select, S: SliceSink<Bytes>> Cut<'_, C, S> {
         }
     }
 
-    /// A record behind an instruction.
-    fn behind(&mut self, bytes: &Bytes, belongs: bool) -> io::Result<()> {
+    /// Adds a record after an instruction.
+    fn after_instruction(&mut self, bytes: &Bytes, belongs: bool) -> io::Result<()> {
         if !self.is_within {
             return Ok(());
         }
         self.between.push(*bytes);
-        if belongs || self.between.len() >= MOST_BETWEEN {
+        if belongs || self.between.len() >= MAX_BETWEEN {
             self.write_between()?;
         }
         Ok(())
     }
 
-    /// What stands behind the last instruction belongs to the cut.
+    /// Writes the records after the last instruction.
     fn write_between(&mut self) -> io::Result<()> {
         self.sink.write_part(&self.between)?;
         self.between.clear();
@@ -281,15 +280,15 @@ impl<C: Select, S: SliceSink<Bytes>> Cut<'_, C, S> {
         Ok(true)
     }
 
-    /// A piece begins.
+    /// Begins a piece.
     fn begin(&mut self, is_first: bool) -> Result<(), SliceError> {
         self.sliced.pieces += 1;
         if self.sliced.pieces > 1 && self.is_continuous {
             return Err(SliceError::Pieces { record: self.record });
         }
         let is_trace = self.options.split || self.sliced.pieces == 1;
-        let is_whole = is_first && self.start.len() < MOST_BETWEEN;
-        let told = match is_trace {
+        let is_whole = is_first && self.start.len() < MAX_BETWEEN;
+        let written = match is_trace {
             true if is_whole => self.sink.begin().and_then(|()| self.sink.write_part(&self.start)),
             true => {
                 self.written_time = None;
@@ -299,15 +298,15 @@ impl<C: Select, S: SliceSink<Bytes>> Cut<'_, C, S> {
         };
         self.start = Vec::new();
         self.written_time = self.time;
-        told.map_err(SliceError::Write)
+        written.map_err(SliceError::Write)
     }
 
-    /// Tells what holds at the first instruction of a piece.
+    /// Writes what is valid at the first instruction of a piece.
     fn seam(&mut self) -> io::Result<()> {
         let is_later = self.time.is_some() && self.time > self.written_time;
         let timestamp = self.timestamp.filter(|_| self.has_times && is_later);
-        let told: Vec<Bytes> = timestamp.into_iter().chain(self.context).collect();
-        self.sink.write_part(&told)
+        let state: Vec<Bytes> = timestamp.into_iter().chain(self.context).collect();
+        self.sink.write_part(&state)
     }
 }
 

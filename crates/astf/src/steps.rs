@@ -2,9 +2,9 @@
 //!
 //! records ─▶ [`lift`](super::lift) ─▶ **steps**
 //!
-//! One PE, so one core. Places are numbers of records, times are microseconds. Strings are notes. A mode that the format
-//! does not support is a context that does not say whether it is AArch64, and a gap behind it. A time at which nothing
-//! happened is a state without contents. Records that belong to nothing are no steps.
+//! One PE, so one core. Positions are record numbers, times are microseconds. Strings become notes. A mode that the
+//! format does not support becomes a context that does not state whether it is AArch64, followed by a gap. A timestamp
+//! at which nothing happened becomes a state without contents. Stray records are dropped.
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -22,41 +22,49 @@ use super::read::{ReadError, ReadErrorKind, Reader};
 use super::record::{self, Attribute, Trap, trap_type};
 use unspool_model::note;
 
-/// Hands out the steps of a file.
+/// Source of the steps of a file.
 pub struct Steps<R> {
     reader: Reader<R>,
-    /// What no step tells.
-    untold: Losses,
+    /// Losses from records to steps.
+    not_in_steps: Losses,
 }
 
 impl<R: Read> Steps<R> {
-    /// Of a file of which nothing but the header was read.
+    /// A source on a file of which only the header was read.
     pub fn new(reader: Reader<R>) -> Self {
-        Self { reader, untold: Losses::default() }
+        Self { reader, not_in_steps: Losses::default() }
     }
 
-    /// Tells all records, batch by batch.
-    fn tell<F: BlockSink + ?Sized>(
+    /// Emits all records, batch by batch.
+    fn emit<F: BlockSink + ?Sized>(
         &mut self,
         sink: &mut F,
-        mut batch: impl FnMut(&mut Blocks, &[Bytes], &mut Lifter, &mut Teller<'_, F>),
+        mut batch: impl FnMut(&mut Blocks, &[Bytes], &mut Lifter, &mut StepEmitter<'_, F>),
     ) -> Result<(), SourceError> {
-        let mut teller = Teller::new(sink, &mut self.untold);
+        let mut emitter = StepEmitter {
+            sink,
+            step: Step::default(),
+            time: None,
+            is_time_emitted: true,
+            time_record: 0,
+            is_over: false,
+            not_in_steps: &mut self.not_in_steps,
+        };
         let (mut lifter, mut blocks) = (Lifter::new(), Blocks::default());
         lifter.push(&self.reader.header().to_bytes(), &mut |_, _| {});
         let ended = loop {
             match self.reader.next_records() {
                 Ok([]) => break Ok(()),
-                Ok(records) => batch(&mut blocks, records, &mut lifter, &mut teller),
+                Ok(records) => batch(&mut blocks, records, &mut lifter, &mut emitter),
                 Err(error) => break Err(ended(&error)),
             }
-            if teller.is_over {
+            if emitter.is_over {
                 return Ok(());
             }
         };
         // The last instruction is as complete as it will ever be.
-        lifter.finish(&mut |number, item| teller.item(number, &item));
-        teller.finish();
+        lifter.finish(&mut |number, item| emitter.item(number, &item));
+        emitter.emit_time();
         ended
     }
 }
@@ -83,10 +91,10 @@ impl<R: Read> StepSource for Steps<R> {
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        self.tell(&mut |step: &Step| take(step), |_, records, lifter, teller| {
+        self.emit(&mut |step: &Step| take(step), |_, records, lifter, emitter| {
             for record in records {
-                lifter.push(record, &mut |number, item| teller.item(number, &item));
-                if teller.is_over {
+                lifter.push(record, &mut |number, item| emitter.item(number, &item));
+                if emitter.is_over {
                     return;
                 }
             }
@@ -94,64 +102,60 @@ impl<R: Read> StepSource for Steps<R> {
     }
 
     fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
-        self.tell(sink, tell_blocks)
+        self.emit(sink, emit_blocks)
     }
 
     fn losses(&self) -> Losses {
-        self.untold.clone()
+        self.not_in_steps.clone()
     }
 }
 
-/// What of a file no step tells: bytes of strings that are no text.
+/// Losses from records to steps: bytes of strings that are not text.
 pub const NOT_IN_STEPS: &[Loss] = &[Loss::Notes];
 
-/// Why no more steps come.
+/// The error that ends the steps.
 fn ended(error: &ReadError) -> SourceError {
     SourceError { text: error.to_string(), is_damage: !matches!(error.kind, ReadErrorKind::Io(_)) }
 }
 
-/// Tells a batch, known blocks at once.
-fn tell_blocks<F: BlockSink + ?Sized>(
+/// Emits a batch, known blocks at once.
+fn emit_blocks<F: BlockSink + ?Sized>(
     blocks: &mut Blocks,
     records: &[Bytes],
     lifter: &mut Lifter,
-    teller: &mut Teller<'_, F>,
+    emitter: &mut StepEmitter<'_, F>,
 ) {
     let mut rest = records;
-    while !teller.is_over {
+    while !emitter.is_over {
         if let Some(found) = blocks.find(rest) {
             let (position, time) = lifter.position();
-            lifter.skip(found.records as u64, &mut |number, item| teller.item(number, &item));
+            lifter.skip(found.records as u64, &mut |number, item| emitter.item(number, &item));
             let (blocks, executions) = blocks.found();
-            teller.blocks(&BlockTrace { core: 0, blocks, executions, next: found.next, position, time });
+            emitter.blocks(&BlockTrace { core: 0, blocks, executions, next: found.next, position, time });
             rest = &rest[found.records..];
         }
-        let Some((record, behind)) = rest.split_first() else { return };
+        let Some((record, after)) = rest.split_first() else { return };
         blocks.learn(record);
-        lifter.push(record, &mut |number, item| teller.item(number, &item));
-        rest = behind;
+        lifter.push(record, &mut |number, item| emitter.item(number, &item));
+        rest = after;
     }
 }
 
-/// Tells items as steps.
-struct Teller<'t, F: ?Sized> {
+/// Emits items as steps.
+struct StepEmitter<'t, F: ?Sized> {
     sink: &'t mut F,
     step: Step,
     time: Option<u64>,
     /// A step has this time.
-    is_time_told: bool,
+    is_time_emitted: bool,
     /// The record of the last timestamp.
     time_record: u64,
     is_over: bool,
-    /// What no step tells.
-    untold: &'t mut Losses,
+    /// Losses from records to steps.
+    not_in_steps: &'t mut Losses,
 }
 
-impl<'t, F: BlockSink + ?Sized> Teller<'t, F> {
-    fn new(sink: &'t mut F, untold: &'t mut Losses) -> Self {
-        Self { sink, step: Step::default(), time: None, is_time_told: true, time_record: 0, is_over: false, untold }
-    }
-
+impl<F: BlockSink + ?Sized> StepEmitter<'_, F> {
     fn item(&mut self, number: u64, item: &Item<'_>) {
         match item {
             Item::Instruction(executed) => self.executed(executed),
@@ -163,28 +167,22 @@ impl<'t, F: BlockSink + ?Sized> Teller<'t, F> {
         }
     }
 
-    /// The trace ends.
-    fn finish(&mut self) {
-        self.tell_time();
-    }
-
     fn timestamp(&mut self, number: u64, value: u64) {
-        self.tell_time();
-        (self.time, self.is_time_told, self.time_record) = (Some(value), false, number);
+        self.emit_time();
+        (self.time, self.is_time_emitted, self.time_record) = (Some(value), false, number);
     }
 
-    /// Nothing happened at the last time: there are two where a PE was suspended.
-    fn tell_time(&mut self) {
-        if !self.is_time_told {
-            self.begin(self.time_record, Event::State);
-            self.hand_out();
+    /// Emits the last time if nothing happened at it: there are two where a PE was suspended.
+    fn emit_time(&mut self) {
+        if !self.is_time_emitted {
+            self.push(self.time_record, Event::State);
         }
     }
 
     fn string(&mut self, number: u64, text: &[u8]) {
         self.begin(number, Event::Note);
-        note::set(&mut self.step, text, self.untold);
-        self.hand_out();
+        note::set(&mut self.step, text, self.not_in_steps);
+        self.push_step();
     }
 
     #[inline]
@@ -197,14 +195,13 @@ impl<'t, F: BlockSink + ?Sized> Teller<'t, F> {
                 self.step.tag_last_access();
             }
         }
-        self.hand_out();
+        self.push_step();
         match &executed.trap {
             Some(trap) => self.trap(executed.record, trap),
-            // That it raised one is all that a Basic trace says.
+            // A Basic trace records only that there was an exception.
             None if executed.instruction.trap => {
                 let exception = Exception { kind: ExceptionKind::Synchronous, ..Exception::default() };
-                self.begin(executed.record, Event::Exception(exception));
-                self.hand_out();
+                self.push(executed.record, Event::Exception(exception));
             }
             None => {}
         }
@@ -223,12 +220,11 @@ impl<'t, F: BlockSink + ?Sized> Teller<'t, F> {
                 target,
             }),
         };
-        self.begin(number, event);
-        self.hand_out();
+        self.push(number, event);
     }
 
     fn context(&mut self, number: u64, context: &record::Context) {
-        let told = Context {
+        let context_reported = Context {
             level: Some(context.el),
             security: Some(if context.secure { Security::Secure } else { Security::NonSecure }),
             is_aarch64: (!context.unsupported).then_some(true),
@@ -244,30 +240,34 @@ impl<'t, F: BlockSink + ?Sized> Teller<'t, F> {
                 tag_check_fault: context.mte_tcf,
             }),
         };
-        self.begin(number, Event::Context(told));
-        self.hand_out();
+        self.push(number, Event::Context(context_reported));
         if context.unsupported {
-            self.begin(number, Event::Gap(Gap::Start));
-            self.hand_out();
+            self.push(number, Event::Gap(Gap::Start));
         }
+    }
+
+    /// Emits a step that is nothing but an event.
+    fn push(&mut self, position: u64, event: Event) {
+        self.begin(position, event);
+        self.push_step();
     }
 
     #[inline]
     fn begin(&mut self, position: u64, event: Event) {
         self.step.clear();
-        self.is_time_told = true;
+        self.is_time_emitted = true;
         (self.step.position, self.step.time, self.step.event) = (position, self.time, event);
     }
 
     #[inline]
-    fn hand_out(&mut self) {
+    fn push_step(&mut self) {
         if !self.is_over {
             self.is_over = self.sink.step(&self.step).is_break();
         }
     }
 
     fn blocks(&mut self, trace: &BlockTrace<'_>) {
-        self.is_time_told = true;
+        self.is_time_emitted = true;
         if !self.is_over {
             self.is_over = self.sink.blocks(trace).is_break();
         }
@@ -291,7 +291,7 @@ fn instruction(executed: &Executed<'_>) -> Instruction {
     }
 }
 
-/// What became of a branch. An exception return is one, and its trap says where it led.
+/// Outcome of a branch. An exception return is one, and its trap has the target.
 #[inline]
 fn branch(record: &record::Instruction, trap: Option<&Trap>) -> Option<Branch> {
     match trap {
@@ -300,13 +300,13 @@ fn branch(record: &record::Instruction, trap: Option<&Trap>) -> Option<Branch> {
         }
         _ if !record.is_branch => None,
         _ if record.ea_valid => Some(Branch { taken: true, target: Some(record.ea) }),
-        // It was tried, and what would have become of it nobody knows.
+        // It was attempted, and its outcome is unknown.
         _ if record.trap => None,
         _ => Some(Branch { taken: false, target: None }),
     }
 }
 
-/// What kind of exception; `None`: the return from one.
+/// Kind of an exception; `None`: the return from one.
 fn kind(trap: u8) -> Option<ExceptionKind> {
     Some(match trap {
         trap_type::SYNCHRONOUS => ExceptionKind::Synchronous,
@@ -319,7 +319,7 @@ fn kind(trap: u8) -> Option<ExceptionKind> {
     })
 }
 
-/// Is it one that may be virtual?
+/// Whether it may be virtual.
 fn is_asynchronous(kind: ExceptionKind) -> bool {
     matches!(kind, ExceptionKind::SError | ExceptionKind::Irq | ExceptionKind::Fiq)
 }

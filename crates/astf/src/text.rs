@@ -1,10 +1,11 @@
-//! How records read: a line each, in the condensed form that the specification shows its example in.
+//! Records as lines of text, in the condensed form of the specification's example.
 //!
-//! record ─▶ **line**: number, type, and what it says
+//! record ─▶ **line**: number, type, and contents
 //!
-//! Ordinary records read as in that figure. What is unusual is added: what an access did, if the opcode says otherwise;
-//! at the end of the line reserved bits that are set, values in fields that are not in use, a string that breaks off. Judges nothing; see [`check`](super::check).
-//! Specification: Arm Architectural Structured Trace Format, issue 0.11, "Example trace".
+//! Ordinary records read as in that figure. Unusual contents are added: the direction of an access, if the opcode
+//! implies another; at the end of the line reserved bits that are set, values in unused fields, a string that is cut
+//! short. Checks nothing; see [`check`](super::check).
+//! Specification: Arm Architectural Structured Trace Format, issue 0.11.
 
 mod class;
 mod figure;
@@ -25,7 +26,7 @@ use super::record::{
 };
 use unspool_model::digits::{push_address, push_decimal, push_hex};
 
-/// Writes records as lines, one after another, from the first record of a file on.
+/// Writes records as lines, from the first record of a file on.
 ///
 /// ```
 /// use unspool_astf::record::{Context, Timestamp};
@@ -41,11 +42,11 @@ use unspool_model::digits::{push_address, push_decimal, push_hex};
 /// ```
 #[derive(Debug)]
 pub struct Lines {
-    /// The records so far.
+    /// Number of records so far.
     number: u64,
-    /// Exception level and mode, as instructions have them in front.
+    /// Exception level and mode, as instructions show them.
     mode: [u8; 4],
-    /// The last instruction, which the accesses of the next records belong to.
+    /// The last instruction, to which the accesses of Extra EAs belong.
     last: Instruction,
     chain: Chain,
     opcodes: Opcodes,
@@ -58,13 +59,13 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// The next record is the first one.
+    /// A writer before the first record.
     pub fn new() -> Self {
         let last = Instruction::default();
         Self { number: 0, mode: *b"el??", last, chain: Chain::default(), opcodes: Opcodes::new() }
     }
 
-    /// Adds the line of the next record, without an end of line.
+    /// Adds the line of the next record, without a line end.
     pub fn write(&mut self, record: &Bytes, out: &mut String) {
         self.number += 1;
         push_decimal(out, self.number);
@@ -93,7 +94,7 @@ impl Lines {
         }
     }
 
-    /// Takes note of the next record, and writes nothing.
+    /// Follows a record that is not printed.
     pub fn pass(&mut self, record: &Bytes) {
         self.number += 1;
         let view = View::new(record);
@@ -105,11 +106,11 @@ impl Lines {
         }
     }
 
-    /// Adds how an instruction reads, in lower case and with addresses in full: `b.ne 0x836e0e8`.
+    /// Adds the disassembly of an instruction, in lower case and with full addresses: `b.ne 0x836e0e8`.
     pub fn disassembly(&mut self, pc: u64, iword: u32, out: &mut String) {
-        let words = self.opcodes.words(pc, iword);
-        out.push_str(&words.plain);
-        words.push_target(pc, out);
+        let text = self.opcodes.text(pc, iword);
+        out.push_str(&text.plain);
+        text.push_target(pc, out);
     }
 
     fn set_mode(&mut self, view: ContextView<'_>) {
@@ -124,9 +125,9 @@ impl Lines {
         out.push_str(" [");
         push_address(out, record.pc);
         out.push_str("] ");
-        let words = self.opcodes.words(record.pc, record.iword);
-        out.push_str(&words.figure);
-        words.push_target(record.pc, out);
+        let text = self.opcodes.text(record.pc, record.iword);
+        out.push_str(&text.figure);
+        text.push_target(record.pc, out);
         if record.is_branch {
             out.push_str(if record.ea_valid { " T v<" } else { " NT" });
             if record.ea_valid {
@@ -140,7 +141,7 @@ impl Lines {
             out.push('}');
         }
         if let Some(found) = record.access() {
-            access(&found, words.direction, record.trap, out);
+            access(&found, text.direction, record.trap, out);
         }
         if record.trap {
             out.push_str(" tr");
@@ -151,7 +152,7 @@ impl Lines {
     fn extra_ea(&mut self, record: &ExtraEa, out: &mut String) {
         out.push_str(" extra_ea  :");
         let Instruction { pc, iword, trap, .. } = self.last;
-        let direction = self.opcodes.words(pc, iword).direction;
+        let direction = self.opcodes.text(pc, iword).direction;
         let (first, second) = record.accesses();
         access(&first, direction, trap, out);
         if let Some(second) = second {
@@ -160,8 +161,8 @@ impl Lines {
     }
 }
 
-/// ` v[start]`, with `t` if tags were accessed too; a range with its limit. What it did is said only if the opcode says
-/// otherwise: an access of an instruction that trapped may have done nothing.
+/// ` v[start]`, with `t` if tags were accessed too; a range with its limit. The direction is shown only if the opcode
+/// implies another: an access of an instruction that trapped may have done nothing.
 fn access(access: &Access, direction: Direction, trap: bool, out: &mut String) {
     out.push_str(" v[");
     push_address(out, access.address);
@@ -213,7 +214,7 @@ fn trap(record: &Trap, out: &mut String) {
     let _ = write!(out, " trap      : {}{name} to <", if record.is_virtual { "Virtual " } else { "" });
     push_address(out, record.target_pc);
     out.push('>');
-    // Only these have a class; with the others it is unusual, and must show all the more.
+    // Only these have a class; shown elsewhere too, as it is unusual.
     if record.ec != 0 || matches!(record.trap_type, trap_type::SYNCHRONOUS | trap_type::SERROR) {
         let _ = write!(out, " : {:06b} {}", record.ec, class_name(record.ec));
     }

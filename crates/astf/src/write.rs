@@ -2,9 +2,9 @@
 //!
 //! records ─▶ encoder (raw, .xz, zlib) ─▶ output
 //!
-//! Compression is spread over threads in blocks, so that a reader can do the same; the same bytes are written for any number of
-//! threads. Only a few blocks are in memory at a time. No record is checked here.
-//! Specification: Arm Architectural Structured Trace Format, issue 0.11, "Header and file format".
+//! Compression is spread over threads in blocks, so that a reader can do the same; the same bytes are written for any
+//! number of threads. Only a few blocks are in memory at a time. No record is checked here.
+//! Specification: Arm Architectural Structured Trace Format, issue 0.11.
 
 use std::io::{self, Write};
 
@@ -17,16 +17,16 @@ use super::deflate::template_deflater::TemplateDeflater;
 use super::layout::Bytes;
 use super::record::{Header, RECORD_BYTES, Record, Storage};
 
-/// How to write.
+/// Options of a [`Writer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WriteOptions {
     /// Number of threads that compress.
     pub threads: usize,
     /// Compression level: the preset of xz or the level of zlib, 0 to 9.
     ///
-    /// Records repeat themselves, so little is gained by a higher level. A synthetic trace of loops became, with the default
-    /// of 1, 45 times smaller with xz and 18 times with zlib; with 2, 46 and 22 times; with 3, no smaller. xz took two
-    /// thirds more time for 2 than for 0, and from 4 on five times as much.
+    /// Records repeat themselves, so little is gained by a higher level. A synthetic trace of loops became, with the
+    /// default of 1, 45 times smaller with xz and 18 times with zlib; with 2, 46 and 22 times; with 3, no smaller. xz
+    /// took two thirds more time for 2 than for 0, and from 4 on five times as much.
     pub level: u32,
     /// Bytes of records of an .xz block; see [`CompressOptions::block_bytes`].
     pub block_bytes: usize,

@@ -14,8 +14,8 @@ use flate2::read::DeflateDecoder;
 use zip::CompressionMethod;
 
 use crate::error::Error;
+use crate::lookup::{Lookup, path_components};
 use crate::note::{Location, Note, NoteKind};
-use crate::store::{Lookup, path_components};
 
 /// Index of an archive. Names are relative to the folder of the capture.
 #[derive(Debug)]

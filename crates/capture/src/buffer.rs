@@ -166,7 +166,6 @@ impl Buffer {
     }
 }
 
-/// A range of one file.
 #[derive(Debug, Clone, Copy)]
 struct FileRange {
     file: usize,

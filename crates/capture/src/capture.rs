@@ -12,9 +12,10 @@ use unspool_coresight::Protocol;
 use crate::buffer::{Buffer, BufferReader};
 use crate::error::Error;
 use crate::ini::{INI_LIMIT, INI_TOTAL, Ini, Section};
+use crate::lookup::Lookup;
 use crate::note::{Location, Note, NoteKind};
 use crate::registers::Registers;
-use crate::store::{FileReader, Lookup, Store};
+use crate::store::{FileReader, Store};
 
 /// A recording on disk: trace buffers, the trace sources that wrote them, and the code that ran.
 ///

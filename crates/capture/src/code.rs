@@ -23,7 +23,7 @@ pub use symbols::{Symbol, Symbols};
 /// Program code of one image.
 ///
 /// Displayed as one line with the kind of file and its memory ranges.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Code {
     /// The name of the file, as listed.
     pub name: String,

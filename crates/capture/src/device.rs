@@ -16,8 +16,23 @@ use crate::registers::{Register, Registers};
 /// Maximum number of devices, more than any known system has.
 pub(crate) const DEVICE_LIMIT: usize = 16 << 10;
 
+/// Reads the version and the devices of a main file, and keeps what is not interpreted. Of `[trace]`, the caller interprets
+/// some keys.
+pub(crate) fn read_main(capture: &mut Capture, file: &str, ini: &Ini, is_trace_key: impl Fn(&str) -> bool) {
+    for section in &ini.sections {
+        if section.is("snapshot") {
+            capture.version = section.value("version").map(str::to_string).or(capture.version.take());
+            capture.keep_extras(file, section, |key| key == "version");
+        } else if section.is("device_list") {
+            read_list(capture, file, section);
+        } else {
+            capture.keep_extras(file, section, |key| section.is("trace") && is_trace_key(key));
+        }
+    }
+}
+
 /// Reads the devices that the entries of a list name, `device0=cpu_0.ini`.
-pub(crate) fn read_list(capture: &mut Capture, file: &str, list: &Section) {
+fn read_list(capture: &mut Capture, file: &str, list: &Section) {
     let mut seen = HashSet::new();
     for entry in &list.entries {
         let at = Location::line(file, entry.line);
@@ -123,21 +138,25 @@ pub(crate) fn read_registers<'a>(
 
 /// A number in a section; an invalid one becomes a note.
 pub(crate) fn read_number(capture: &mut Capture, file: &str, section: &Section, key: &str) -> Option<u64> {
-    let entry = section.entry(key)?;
-    let value = number(&entry.value);
-    if value.is_none() {
-        let text = format!("`{}` is not a number; `{key}` is ignored", entry.value);
-        capture.note(Location::line(file, entry.line), NoteKind::BadValue, text);
-    }
-    value
+    read_value(capture, file, section, key, ("number", number))
 }
 
 /// A boolean in a section; an invalid one becomes a note.
 pub(crate) fn read_flag(capture: &mut Capture, file: &str, section: &Section, key: &str) -> Option<bool> {
+    read_value(capture, file, section, key, ("boolean", flag))
+}
+
+fn read_value<T>(
+    capture: &mut Capture,
+    file: &str,
+    section: &Section,
+    key: &str,
+    (noun, parse): (&str, fn(&str) -> Option<T>),
+) -> Option<T> {
     let entry = section.entry(key)?;
-    let value = flag(&entry.value);
+    let value = parse(&entry.value);
     if value.is_none() {
-        let text = format!("`{}` is not a boolean; `{key}` is ignored", entry.value);
+        let text = format!("`{}` is not a {noun}; `{key}` is ignored", entry.value);
         capture.note(Location::line(file, entry.line), NoteKind::BadValue, text);
     }
     value

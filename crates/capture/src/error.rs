@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a capture could not be opened, read or saved.
+/// Reason why a capture could not be opened, read or saved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -65,7 +65,7 @@ pub enum Error {
     Unusable {
         /// The requested name.
         name: String,
-        /// Why it is not used.
+        /// The reason.
         reason: String,
     },
     /// The directory to save into is not empty; saving never overwrites.

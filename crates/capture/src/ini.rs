@@ -87,7 +87,6 @@ impl Ini {
         ini
     }
 
-    /// All sections of this name.
     pub(crate) fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Section> {
         self.sections.iter().filter(move |section| section.is(name))
     }

@@ -38,6 +38,7 @@ mod code;
 mod device;
 mod error;
 mod ini;
+mod lookup;
 mod metadata;
 mod note;
 mod open;

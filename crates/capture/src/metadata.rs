@@ -10,6 +10,7 @@ use crate::buffer::{BLOCK, Buffer, BufferFile, BufferFormat};
 use crate::capture::Capture;
 use crate::device::{read_flag, read_number};
 use crate::ini::{Entry, Ini, Section};
+use crate::lookup::Lookup;
 use crate::note::{Location, NoteKind};
 
 /// Maximum number of buffers, more than any known recording has.
@@ -206,7 +207,7 @@ fn add_listed(capture: &mut Capture, listed: Location<'_>, section: Option<&Sect
 
 /// The files that a value names: a single file, even if its name has a comma, or a list.
 pub(crate) fn find_files(capture: &mut Capture, at: Location<'_>, value: &str) -> Vec<BufferFile> {
-    let whole = matches!(capture.store.find(value), crate::store::Lookup::File { .. });
+    let whole = matches!(capture.store.find(value), Lookup::File { .. });
     let names: Vec<&str> = if whole { vec![value] } else { crate::ini::items(value).take(FILE_LIMIT + 1).collect() };
     let mut files = Vec::new();
     for name in names {

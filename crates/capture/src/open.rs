@@ -10,8 +10,9 @@ use crate::archive::Archive;
 use crate::capture::{Capture, Format, read_ini};
 use crate::error::Error;
 use crate::ini::Ini;
+use crate::lookup::Lookup;
 use crate::note::{Location, Note, NoteKind};
-use crate::store::{Lookup, Store};
+use crate::store::Store;
 use crate::{package, snapshot};
 
 pub(crate) const SNAPSHOT: &str = "snapshot.ini";

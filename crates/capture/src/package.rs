@@ -10,12 +10,12 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::capture::{Capture, EventLog, Source};
-use crate::device::{DEVICE_LIMIT, new_source, read_list, read_number, read_registers};
+use crate::device::{DEVICE_LIMIT, new_source, read_main, read_number, read_registers};
 use crate::ini::{Entry, Ini, Section, number};
+use crate::lookup::Lookup;
 use crate::metadata::{self, add_buffer, find_files, is_buffer, read_buffer};
 use crate::note::{Location, NoteKind};
 use crate::registers::Registers;
-use crate::snapshot::read_version;
 
 /// Default name of the system event log.
 pub(crate) const EVENT_LOG: &str = "system-event-log";
@@ -31,18 +31,7 @@ pub(crate) const NO_ID: &str = "unknown";
 
 /// Reads a package whose main file is `file`.
 pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini) {
-    for section in &ini.sections {
-        if section.is("snapshot") {
-            read_version(capture, file, section);
-        } else if section.is("device_list") {
-            read_list(capture, file, section);
-        } else if section.is("trace") {
-            let known = |key: &str| key == "metadata" || is_buffer(key) || EVENT_LOG_KEYS.contains(&key);
-            capture.keep_extras(file, section, known);
-        } else {
-            capture.keep_extras(file, section, |_| false);
-        }
-    }
+    read_main(capture, file, ini, |key| key == "metadata" || is_buffer(key) || EVENT_LOG_KEYS.contains(&key));
     read_groups(capture, file, ini);
     read_event_log(capture, file, ini);
 }
@@ -50,7 +39,7 @@ pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini) {
 /// Finds the system event log under its default name.
 pub(crate) fn find_event_log(capture: &mut Capture) {
     for ending in ["", ".txt", ".log"] {
-        if let crate::store::Lookup::File { name, size, .. } = capture.store.find(&format!("{EVENT_LOG}{ending}")) {
+        if let Lookup::File { name, size, .. } = capture.store.find(&format!("{EVENT_LOG}{ending}")) {
             capture.event_log = Some(EventLog { file: name, size: Some(size) });
             return;
         }

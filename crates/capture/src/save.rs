@@ -16,11 +16,11 @@ use crate::buffer::{Buffer, BufferFormat};
 use crate::capture::{Capture, Extra, Image, Source};
 use crate::error::Error;
 use crate::ini::IniText;
+use crate::lookup::path_components;
 use crate::note::{Location, Note, NoteKind};
 use crate::open::{CONTENTS, SNAPSHOT};
 use crate::package::{NO_ID, is_register};
 use crate::registers::Registers;
-use crate::store::path_components;
 
 /// Summary of a saved package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,33 +8,15 @@
 use std::collections::HashSet;
 
 use crate::capture::Capture;
-use crate::ini::{Ini, Section};
+use crate::ini::Ini;
 use crate::note::{Location, NoteKind};
 use crate::{device, metadata, package};
 
 /// Reads a snapshot whose main file is `file`.
 pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini) {
-    for section in &ini.sections {
-        if section.is("snapshot") {
-            read_version(capture, file, section);
-        } else if section.is("device_list") {
-            device::read_list(capture, file, section);
-        } else if section.is("trace") {
-            capture.keep_extras(file, section, |key| key == "metadata");
-        } else {
-            capture.keep_extras(file, section, |_| false);
-        }
-    }
+    device::read_main(capture, file, ini, |key| key == "metadata");
     read_trace(capture, file, ini);
     package::find_event_log(capture);
-}
-
-/// Reads `[snapshot]`, which a trace package may have too.
-pub(crate) fn read_version(capture: &mut Capture, file: &str, section: &Section) {
-    if let Some(version) = section.value("version") {
-        capture.version = Some(version.to_string());
-    }
-    capture.keep_extras(file, section, |key| key == "version");
 }
 
 fn read_trace(capture: &mut Capture, file: &str, ini: &Ini) {

@@ -1,12 +1,12 @@
-//! How long recording takes, against the same emulator with a plugin that is told everything and does nothing.
+//! Time of a recording, compared with the same emulator and a plugin that receives every event and does nothing.
 //!
 //! `cargo build --release && cargo run --release -p unspool-cli --example record_speed -- PROGRAM [ARGUMENT...]`
 //!
-//! For programs of AArch64. Both run in turn, nine times, since a machine is not as fast at one time as at another: each
-//! recording is compared with the runs before and behind it, and the median of these ratios counts. How much a virtual
-//! machine was not running is told, since two processors lose more by that than one.
+//! For AArch64 programs. Both run alternately, nine times, since the speed of a machine varies: each recording is compared
+//! with the runs before and after it, and the median of these ratios is the result. Stolen time of a virtual machine is
+//! printed, since it costs two processors more than one.
 
-#![allow(clippy::print_stdout, reason = "a measurement is for its reader")]
+#![allow(clippy::print_stdout, reason = "the measurement is printed")]
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -19,18 +19,18 @@ const TURNS: usize = 9;
 fn main() -> Result<(), Box<dyn Error>> {
     let program: Vec<OsString> = std::env::args_os().skip(1).collect();
     if program.is_empty() {
-        return Err("say which program to run".into());
+        return Err("usage: record_speed PROGRAM [ARGUMENT...]".into());
     }
     let executable = std::env::current_exe()?;
-    let folder = executable.parent().and_then(Path::parent).ok_or("there is no folder of programs")?;
-    let position = tempfile::tempdir()?;
-    let output = position.path().join("run.astf");
+    let folder = executable.parent().and_then(Path::parent).ok_or("the executable is not in a target directory")?;
+    let directory = tempfile::tempdir()?;
+    let output = directory.path().join("run.astf");
     let mut plugin = folder.join("libunspool_plugin.so").into_os_string();
     plugin.push(",idle=on");
     let code = quiet(Command::new("qemu-aarch64").args(&program)).status()?.code();
     let idle = || time(Command::new("qemu-aarch64").arg("-plugin").arg(&plugin).args(&program), code);
     let record = || {
-        // What was there before would have to be given back first.
+        // Freeing the blocks of an existing file would take time.
         if output.exists() {
             std::fs::remove_file(&output)?;
         }
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How long it takes; it has to end with this exit code.
+/// Seconds of a command, which must end with this exit code.
 fn time(command: &mut Command, code: Option<i32>) -> Result<f64, Box<dyn Error>> {
     let start = Instant::now();
     let status = quiet(command).status()?;
@@ -68,14 +68,14 @@ fn quiet(command: &mut Command) -> &mut Command {
     command.stdout(Stdio::null()).stderr(Stdio::null())
 }
 
-/// Seconds of all processors that the machine below a virtual one gave to others, where that is told.
+/// Seconds of all processors that the host gave to others, where the system reports them.
 fn stolen_seconds() -> f64 {
     let all = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let stolen = all.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse::<f64>().ok());
     stolen.unwrap_or(0.0) / 100.0
 }
 
-/// Sorts them; the one in the middle.
+/// Sorts the numbers, and returns the median.
 fn median(numbers: &mut [f64]) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers[numbers.len() / 2]

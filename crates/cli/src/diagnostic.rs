@@ -1,10 +1,9 @@
-//! Messages for the person at the terminal, on the error stream.
+//! Messages for the user, on standard error.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Prints a message.
 pub(crate) fn diagnostic(text: impl Display) {
-    // A closed error stream leaves no place for messages.
+    // With standard error closed, messages are dropped.
     let _ = writeln!(io::stderr(), "unspool: {text}");
 }

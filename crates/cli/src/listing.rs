@@ -3,23 +3,25 @@
 //! Takes traces; produces lines, and a verdict about what could not be read. Knows no verb.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use anyhow::bail;
 use unspool::capture::{Capture, NoteKind};
 use unspool::coresight::ElementError;
+use unspool::coresight::fields::{Fields, Value};
 use unspool::coresight::frame::FrameError;
 use unspool::model::json::Object;
-use unspool::number::many;
-use unspool::{Error, Trace};
+use unspool::number::{grouped, many};
+use unspool::{Error, Trace, Watch};
 
-use crate::args::{OutputArgs, RangeArgs, SourceArgs};
+use crate::args::{ListingArgs, RangeArgs, SourceArgs};
 use crate::diagnostic::diagnostic;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Runs `list` on every trace that was asked for. What cannot be read is told; if nothing can, that is a failure.
+/// Runs `list` on every selected trace, and reports unreadable ones. Fails if none can be read.
 pub(crate) fn each_trace(
     capture: &Capture,
     sources: &SourceArgs,
@@ -28,7 +30,7 @@ pub(crate) fn each_trace(
     report_assumptions(capture);
     let traces = sources.select(capture)?;
     if traces.is_empty() {
-        bail!("{}: no trace source has a buffer; 'unspool info' tells what is missing", capture.path.display());
+        bail!("{}: no trace source has a buffer; 'unspool info' shows what is missing", capture.path.display());
     }
     let mut verdict = Verdict::Clean;
     let mut read = false;
@@ -40,11 +42,11 @@ pub(crate) fn each_trace(
                 verdict = verdict.or(found);
             }
             Err(error) => {
-                // Sources that nobody asked for by name may be of any kind.
+                // Sources that were not named may be of any kind.
                 if !sources.is_empty() || !matches!(error, Error::NotReadable { .. }) {
                     verdict = Verdict::Problems;
                 }
-                // Sources of one buffer have the same to say.
+                // Sources of one buffer fail for the same reason.
                 if reported.insert(error.to_string()) {
                     diagnostic(error);
                 }
@@ -52,19 +54,22 @@ pub(crate) fn each_trace(
         }
     }
     if !read {
-        bail!("{}: no trace source could be read; 'unspool info' tells what is there", capture.path.display());
+        bail!(
+            "{}: no trace source could be read; 'unspool info' shows what the capture contains",
+            capture.path.display()
+        );
     }
     Ok(verdict)
 }
 
-/// What was guessed about the capture, or could not be true, changes what is printed, so it is said.
+/// Reports what was assumed about the capture, since that changes the output.
 pub(crate) fn report_assumptions(capture: &Capture) {
     use NoteKind::{Assumed, BadValue, StartUnknown, UnknownFormat};
-    let guessed = |kind| matches!(kind, Assumed | BadValue | StartUnknown | UnknownFormat);
-    capture.notes.iter().filter(|note| guessed(note.kind)).for_each(diagnostic);
+    let is_assumed = |kind| matches!(kind, Assumed | BadValue | StartUnknown | UnknownFormat);
+    capture.notes.iter().filter(|note| is_assumed(note.kind)).for_each(diagnostic);
 }
 
-/// What every listing of a source needs: where it goes, which items are wanted, and what is wrong with the trace.
+/// Listing of one source: output, window of items, and problems of the trace.
 pub(crate) struct Listing<'o, 'c> {
     pub(crate) trace: Trace<'c>,
     pub(crate) json: bool,
@@ -77,42 +82,32 @@ pub(crate) struct Listing<'o, 'c> {
 
 impl<'o, 'c> Listing<'o, 'c> {
     /// Starts a listing; in text, with a line that names the source.
-    pub(crate) fn new(trace: &Trace<'c>, args: &OutputArgs, range: &RangeArgs, output: &'o mut Output) -> Self {
-        if !args.json {
+    pub(crate) fn new(trace: &Trace<'c>, args: &ListingArgs, output: &'o mut Output) -> Self {
+        let json = args.output.json;
+        if !json {
             output.write(|out| heading(trace, out));
         }
         Self {
             trace: *trace,
-            json: args.json,
+            json,
             progress: Progress::new(output.on_terminal),
             output,
-            window: Window::new(range),
+            window: Window::new(&args.range),
             line: String::new(),
-            problems: Problems::new(),
+            problems: Problems::default(),
         }
     }
 
-    /// Keeps in mind what an item says about the trace as a whole.
+    /// Counts an item or an error.
     pub(crate) fn note(&mut self, error: Option<&ElementError>) {
         match error {
-            None => self.problems.synchronised = true,
-            Some(error) if error.kind.is_ordinary() => self.problems.unsynchronised_bytes += error.skipped,
+            None => self.problems.is_synchronized = true,
+            Some(error) if error.kind.is_ordinary() => self.problems.unsynchronized_bytes += error.skipped,
             Some(error) => self.problems.add(&self.trace, error.offset, error.skipped, error.kind),
         }
     }
 
-    /// Bytes of the buffer belong to no frame.
-    pub(crate) fn lost(&mut self, error: FrameError) {
-        if self.window.is_open() {
-            self.problems.add(&self.trace, error.offset, error.skipped, error.kind);
-        }
-    }
-
-    pub(crate) fn wants_more(&self) -> bool {
-        self.output.is_open() && self.window.is_open()
-    }
-
-    /// Writes a JSON line: whose it is, its kind, and what `fields` adds.
+    /// Writes a JSON line: source, kind, and what `fields` adds.
     pub(crate) fn object(&mut self, kind: &str, fields: impl FnOnce(&mut Object<'_>)) {
         let mut object = Object::new(&mut self.line);
         object.nullable("source", self.trace.source().id).plain("session", self.trace.session()).string("kind", kind);
@@ -120,7 +115,6 @@ impl<'o, 'c> Listing<'o, 'c> {
         self.output.write(|out| object.finish(out));
     }
 
-    /// Writes what stands in the place of an item.
     pub(crate) fn error(&mut self, error: &ElementError) {
         let ElementError { offset, skipped, kind } = error;
         if !self.json {
@@ -132,13 +126,34 @@ impl<'o, 'c> Listing<'o, 'c> {
         });
     }
 
-    /// Tells what there is to tell.
     pub(crate) fn verdict(&self) -> Verdict {
         self.problems.verdict(&self.trace, self.window.is_open())
     }
 }
 
-/// Which items of a source are printed.
+impl Watch for Listing<'_, '_> {
+    fn lost(&mut self, error: FrameError) {
+        if self.window.is_open() {
+            self.problems.add(&self.trace, error.offset, error.skipped, error.kind);
+        }
+    }
+
+    fn wants_more(&mut self) -> bool {
+        self.output.is_open() && self.window.is_open()
+    }
+
+    fn progress(&mut self, read: u64, total: u64) {
+        self.progress.at(read, total);
+    }
+}
+
+/// Counts with their names: `3 load, 1 store`.
+pub(crate) fn counted(rows: impl IntoIterator<Item = (impl Display, u64)>) -> String {
+    let rows: Vec<String> = rows.into_iter().map(|(name, count)| format!("{} {name}", grouped(count))).collect();
+    rows.join(", ")
+}
+
+/// Items of a source that are printed.
 pub(crate) struct Window {
     skip: u64,
     limit: Option<u64>,
@@ -150,34 +165,32 @@ impl Window {
         Self { skip: args.skip, limit: args.limit, seen: 0 }
     }
 
-    /// Is the next item to be printed?
+    /// Counts an item: is it printed?
     pub(crate) fn next(&mut self) -> bool {
         let index = self.seen;
         self.seen += 1;
         index >= self.skip && self.limit.is_none_or(|limit| index - self.skip < limit)
     }
 
-    /// Is what stands between the last item and the next one to be printed?
+    /// Is what comes between the last item and the next one printed?
     pub(crate) fn shows(&self) -> bool {
         self.seen >= self.skip && self.is_open()
     }
 
-    /// Can another item be printed?
     pub(crate) fn is_open(&self) -> bool {
         self.limit.is_none_or(|limit| self.seen < self.skip.saturating_add(limit))
     }
 }
 
-/// The line that starts the listing of a source.
-pub(crate) fn heading(trace: &Trace<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn heading(trace: &Trace<'_>, out: &mut dyn Write) -> io::Result<()> {
     let source = trace.source();
     let id = source.id.map_or_else(|| "without id".to_string(), |id| format!("{id:#04x}"));
     write!(out, "# source {id} {} ({})", source.name, source.kind)?;
     writeln!(out, ", session {}, buffer {}", trace.session(), trace.buffer().name)
 }
 
-/// The file and the byte in it that an offset of the buffer means.
-pub(crate) fn place_text(trace: &Trace<'_>, offset: u64) -> String {
+/// File and offset in it of an offset in the buffer.
+fn position_text(trace: &Trace<'_>, offset: u64) -> String {
     let buffer = trace.buffer();
     match buffer.file_offset(offset) {
         Some(position) => format!("{} at {:#x}", buffer.files[position.file].name, position.offset),
@@ -185,33 +198,28 @@ pub(crate) fn place_text(trace: &Trace<'_>, offset: u64) -> String {
     }
 }
 
-/// How a listing of a source ends when it has problems.
+/// Problems of a source.
+#[derive(Default)]
 pub(crate) struct Problems {
-    pub(crate) count: u64,
-    pub(crate) bytes: u64,
-    pub(crate) first: Option<String>,
-    pub(crate) synchronised: bool,
-    pub(crate) unsynchronised_bytes: u64,
+    count: u64,
+    bytes: u64,
+    first: Option<String>,
+    is_synchronized: bool,
+    unsynchronized_bytes: u64,
 }
 
 impl Problems {
-    pub(crate) fn new() -> Self {
-        Self { count: 0, bytes: 0, first: None, synchronised: false, unsynchronised_bytes: 0 }
-    }
-
-    pub(crate) fn add(&mut self, trace: &Trace<'_>, offset: u64, skipped: u64, what: impl std::fmt::Display) {
+    fn add(&mut self, trace: &Trace<'_>, offset: u64, skipped: u64, what: impl Display) {
         self.count += 1;
         self.bytes += skipped;
-        self.first.get_or_insert_with(|| format!("{}: {what}", place_text(trace, offset)));
+        self.first.get_or_insert_with(|| format!("{}: {what}", position_text(trace, offset)));
     }
 
-    /// Tells what there is to tell.
-    pub(crate) fn verdict(&self, trace: &Trace<'_>, whole: bool) -> Verdict {
-        let name = &trace.source().name;
-        if !self.synchronised && whole && self.unsynchronised_bytes > 0 {
+    fn verdict(&self, trace: &Trace<'_>, is_whole: bool) -> Verdict {
+        let (name, bytes) = (&trace.source().name, self.unsynchronized_bytes);
+        if !self.is_synchronized && is_whole && bytes > 0 {
             diagnostic(format_args!(
-                "{name}: no alignment synchronisation in {} bytes; is this the right protocol and layout (--formatted, --raw)?",
-                self.unsynchronised_bytes
+                "{name}: no alignment synchronization in {bytes} bytes; check --protocol, --formatted and --raw"
             ));
             return Verdict::Problems;
         }
@@ -219,5 +227,23 @@ impl Problems {
         let [problems, bytes] = [many(self.count, "problem"), many(self.bytes, "byte")];
         diagnostic(format_args!("{name}: {problems}, {bytes} skipped; the first: {first}"));
         Verdict::Problems
+    }
+}
+
+pub(crate) struct JsonFields<'o, 'b>(pub(crate) &'o mut Object<'b>);
+
+impl Fields for JsonFields<'_, '_> {
+    fn field(&mut self, name: &'static str, value: Value<'_>) {
+        match value {
+            Value::Number(number) => self.0.plain(name, number),
+            Value::Flag(flag) => self.0.flag(name, flag),
+            Value::Hex(number) => self.0.hex(name, number),
+            Value::Text(text) => self.0.string(name, text),
+            Value::Bits(bits) => {
+                let set = (0..8).filter(|bit| bits >> bit & 1 == 1);
+                self.0.list(name, set, |text, bit| text.push_str(&bit.to_string()))
+            }
+            Value::Unknown => self.0.plain(name, "null"),
+        };
     }
 }

@@ -1,7 +1,7 @@
-//! `unspool`: reads the traces that processors leave behind.
+//! `unspool`: decodes, converts and analyzes processor instruction traces.
 //!
-//! Comes in: the words of the command line. Goes out: text or JSON lines, and an exit code: 0 all is well, 1 the trace
-//! has problems, 2 unspool could not do it. Every verb is a file in `cmd`; everything it knows comes from the library.
+//! Takes the command line; produces text or JSON lines, and an exit code: 0 success, 1 the trace has problems, 2 the
+//! command failed. Every verb is a file in `cmd`, a thin shell over the library.
 
 mod args;
 mod cmd;
@@ -10,6 +10,7 @@ mod file;
 mod listing;
 mod output;
 mod progress;
+mod symbols;
 mod verdict;
 
 use std::io::{self, ErrorKind};
@@ -21,7 +22,7 @@ use unspool::FileError;
 use self::diagnostic::diagnostic;
 use self::verdict::Verdict;
 
-/// Reads the traces that processors leave behind.
+/// Decode, convert and analyze processor instruction traces
 #[derive(Debug, Parser)]
 #[command(name = "unspool", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
@@ -31,23 +32,23 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  unspool info snapshot/                   what is in it, and what is missing
-  unspool packets capture.zip              what the trace units said
-  unspool elements snapshot/ --committed   what it means, speculation resolved
-  unspool decode snapshot/                 what was executed, instruction by instruction
-  unspool packets dump.bin --protocol ete  a bare buffer: trace bytes and no more
-  unspool dump trace.astf                  the records of an ASTF file, one a line
-  unspool check trace.astf                 does it keep to the rules of its format?
-  unspool convert trace.astf small.astf.xz the same records, compressed
-  unspool dump trace.zstf                  the instructions of an STF file, with all that belongs to them
-  unspool stats trace.zstf                 its instruction mix
+  unspool info snapshot/                   summarize a capture
+  unspool packets capture.zip              list the packets of each source
+  unspool elements snapshot/ --committed   list elements, with speculation resolved
+  unspool decode snapshot/                 list executed instructions
+  unspool packets dump.bin --protocol ete  read a bare buffer of trace bytes
+  unspool dump trace.astf                  list the records of an ASTF file
+  unspool check trace.astf                 check a trace against the rules of its format
+  unspool convert trace.astf small.astf.xz compress the same records
+  unspool dump trace.zstf                  list the instructions of an STF file and their records
+  unspool stats trace.zstf                 show the instruction mix
   unspool slice trace.zstf part.zstf --skip 1000 --limit 50
-  unspool convert run.tarmac run.astf.xz   a trace in another format; what is lost is told
-  unspool diff snapshot/ run.tarmac        what two traces of one run tell differently
-  unspool program --include 0x1000..0x1ffc register values that trace this
-  unspool record -o run.astf -- ./program  what a program does, recorded under QEMU
+  unspool convert run.tarmac run.astf.xz   convert to another format, with a loss report
+  unspool diff snapshot/ run.tarmac        compare two traces of the same run
+  unspool program --include 0x1000..0x1ffc compute register values for a trace unit
+  unspool record -o run.astf -- ./program  record a program under QEMU
 
-Exit codes: 0 all is well, 1 the trace has problems, 2 unspool could not do it.";
+Exit codes: 0 success, 1 the trace has problems, 2 the command failed.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
@@ -73,7 +74,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().verb {
+    let result = match Cli::parse().verb {
         Verb::Info(args) => cmd::info::run(&args),
         Verb::Frames(args) => cmd::frames::run(&args),
         Verb::Packets(args) => cmd::packets::run(&args),
@@ -94,7 +95,7 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         Verb::Record(args) => cmd::record::run(&args),
     };
-    match done {
+    match result {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,
         Ok(Verdict::Problems) => ExitCode::from(1),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
@@ -106,12 +107,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// The error and its causes, without those that the text before them has said already.
+/// The error and its causes, without those that the message contains already.
 fn text_of(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
         "" => cause,
-        said if said.ends_with(&cause) => text,
-        said => format!("{said}: {cause}"),
+        message if message.ends_with(&cause) => text,
+        message => format!("{message}: {cause}"),
     })
 }
 

@@ -1,6 +1,6 @@
-//! Where output goes: the standard output or a file, buffered, and quietly ended when the reader has gone.
+//! Output of a verb: standard output or a file, buffered.
 //!
-//! Comes in: lines. Goes out: bytes. An I/O error is kept until the verb asks, so that the rooms need not know of it.
+//! Takes lines; writes bytes. An I/O error is kept until [`Output::finish`], so that the library need not handle it.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -11,48 +11,45 @@ use unspool::capture::{Capture, Format};
 
 use crate::args::OutputArgs;
 
-/// Something to write to.
 pub(crate) struct Output {
     name: String,
     out: BufWriter<Box<dyn Write>>,
     failed: Option<io::Error>,
-    /// Would a progress bar get in the way of what is printed?
+    /// Is the output on a terminal, where a progress bar would disturb it?
     pub(crate) on_terminal: bool,
 }
 
 impl Output {
-    /// The standard output, or the file that was asked for, which must not be one of the capture.
+    /// Opens standard output or the requested file, which must not belong to the capture.
     pub(crate) fn open(args: &OutputArgs, capture: &Capture) -> anyhow::Result<Self> {
         Self::open_beside(args, capture, &[])
     }
 
-    /// As [`open`](Self::open); the file must not be one of these either.
-    pub(crate) fn open_beside(args: &OutputArgs, capture: &Capture, others: &[&Path]) -> anyhow::Result<Self> {
-        match args.output.as_deref().filter(|path| *path != Path::new("-")) {
-            None => Ok(Self::standard()),
-            Some(path) if is_read_from(path, capture) => {
-                bail!("{}: the trace is read from this file; write to another one", path.display())
-            }
-            Some(path) if others.iter().any(|other| is_same(path, other)) => {
-                bail!("{}: code is read from this file; write to another one", path.display())
-            }
-            Some(path) => Self::create(path),
-        }
+    /// As [`open`](Self::open); the file must not be one of these images either.
+    pub(crate) fn open_beside(args: &OutputArgs, capture: &Capture, images: &[&Path]) -> anyhow::Result<Self> {
+        Self::open_unless(args, |path| match path {
+            path if is_read_from(path, capture) => Some("the trace"),
+            path => images.iter().any(|image| is_same(path, image)).then_some("code"),
+        })
     }
 
-    /// The standard output, or the file that was asked for, which must not be the one that is read.
     pub(crate) fn open_for(args: &OutputArgs, input: &Path) -> anyhow::Result<Self> {
-        match args.output.as_deref().filter(|path| *path != Path::new("-")) {
-            None => Ok(Self::standard()),
-            Some(path) if is_same(path, input) => {
-                bail!("{}: the trace is read from this file; write to another one", path.display())
-            }
-            Some(path) => Self::create(path),
+        Self::open_unless(args, |path| is_same(path, input).then_some("the trace"))
+    }
+
+    /// `role` is what is read from a path, if it is an input.
+    fn open_unless(args: &OutputArgs, role: impl Fn(&Path) -> Option<&'static str>) -> anyhow::Result<Self> {
+        let Some(path) = args.output.as_deref().filter(|path| *path != Path::new("-")) else {
+            return Ok(Self::standard());
+        };
+        match role(path) {
+            Some(role) => bail!("{}: {role} is read from this file; write to another one", path.display()),
+            None => Self::create(path),
         }
     }
 
     fn standard() -> Self {
-        Self::to("the standard output".into(), Box::new(io::stdout()), io::stdout().is_terminal())
+        Self::to("standard output".into(), Box::new(io::stdout()), io::stdout().is_terminal())
     }
 
     fn create(path: &Path) -> anyhow::Result<Self> {
@@ -65,19 +62,18 @@ impl Output {
         Self { name, out: BufWriter::with_capacity(1 << 16, out), failed: None, on_terminal }
     }
 
-    /// Writes unless writing has failed before.
+    /// Writes, unless writing failed before.
     pub(crate) fn write(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
         if self.failed.is_none() {
             self.failed = write(&mut self.out).err();
         }
     }
 
-    /// Can more be written?
     pub(crate) fn is_open(&self) -> bool {
         self.failed.is_none()
     }
 
-    /// Everything is written, or why not.
+    /// Flushes, and returns the first error.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         let done = self.failed.take().map_or_else(|| self.out.flush(), Err);
         done.with_context(|| format!("cannot write {}", self.name))
@@ -98,7 +94,7 @@ fn is_read_from(path: &Path, capture: &Capture) -> bool {
     is_same(path, &capture.path) || files.any(|file| is_same(path, &folder.join(file)))
 }
 
-/// Do both lead to the same file?
+/// Do both paths lead to the same file?
 pub(crate) fn is_same(path: &Path, other: &Path) -> bool {
     path.canonicalize().is_ok_and(|path| other.canonicalize().is_ok_and(|other| path == other))
 }

@@ -1,6 +1,6 @@
-//! A progress bar for work that takes longer than a second, if someone is looking.
+//! Progress bar for work that takes longer than a second, shown only on a terminal.
 //!
-//! Comes in: how far the work is. Goes out: a bar on the error stream, unless the output itself is on the terminal.
+//! Takes positions in the input; draws a bar on standard error, unless the output itself goes to the terminal.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Work shorter than this shows no bar.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MIN_DURATION: Duration = Duration::from_secs(1);
 
-/// A bar that appears when patience ends.
+/// Bar that appears after [`MIN_DURATION`].
 pub(crate) struct Progress {
     start: Instant,
     bar: Option<ProgressBar>,
@@ -23,18 +23,16 @@ impl Progress {
         Self { start: Instant::now(), bar: None, allowed: !quiet && io::stderr().is_terminal() }
     }
 
-    /// The bar as the library calls it.
     pub(crate) fn callback(&mut self) -> impl FnMut(u64, u64) + Send {
-        |done, all| self.at(done, all)
+        |done, total| self.at(done, total)
     }
 
-    /// The work has come this far.
-    pub(crate) fn at(&mut self, done: u64, all: u64) {
-        if !self.allowed || self.start.elapsed() < PATIENCE {
+    pub(crate) fn at(&mut self, done: u64, total: u64) {
+        if !self.allowed || self.start.elapsed() < MIN_DURATION {
             return;
         }
-        let bar = self.bar.get_or_insert_with(|| new_bar(all));
-        bar.set_length(all);
+        let bar = self.bar.get_or_insert_with(|| new_bar(total));
+        bar.set_length(total);
         bar.set_position(done);
     }
 }
@@ -47,8 +45,8 @@ impl Drop for Progress {
     }
 }
 
-fn new_bar(all: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(all), ProgressDrawTarget::stderr());
+fn new_bar(total: u64) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left");
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

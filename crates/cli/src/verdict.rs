@@ -1,6 +1,5 @@
-//! What a verb found, and so the exit code.
+//! Result of a verb that did its work, and so the exit code.
 
-/// Result of a verb that did its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// No problems: exit code 0.
@@ -10,7 +9,6 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// `Problems` if there are any.
     pub(crate) fn of(has_problems: bool) -> Self {
         if has_problems { Self::Problems } else { Self::Clean }
     }
@@ -19,9 +17,4 @@ impl Verdict {
     pub(crate) fn or(self, other: Self) -> Self {
         if self == Self::Clean { other } else { self }
     }
-}
-
-/// The worse of both.
-pub(crate) fn worse(one: Verdict, other: Verdict) -> Verdict {
-    one.or(other)
 }

@@ -14,7 +14,7 @@ use zstd::stream::write::Encoder as ZstdEncoder;
 
 use crate::Container;
 
-/// How to compress.
+/// Options of the compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CompressOptions {
     /// Number of threads that compress blocks of .xz; all others are compressed by the thread of the caller.
@@ -33,13 +33,13 @@ impl Default for CompressOptions {
     }
 }
 
-/// Smaller writes are collected up to this number of bytes.
+/// Number of bytes up to which small writes are collected.
 const PENDING: usize = 64 << 10;
 
-/// The threads of an .xz encoder are limited so that it does not need more memory than this.
+/// Maximum memory of an .xz encoder, which limits its threads.
 const XZ_MEMORY: u64 = 2 << 30;
 
-/// Compresses; the output is given to each call.
+/// Compresses; the output is an argument of each call.
 pub struct Compressor {
     encoder: Encoder,
     /// Bytes that wait until there are enough of them.
@@ -90,7 +90,7 @@ impl Compressor {
 
 impl Encoder {
     fn new(container: Container, options: CompressOptions) -> io::Result<Self> {
-        let level = |default: u32, most: u32| options.level.unwrap_or(default).min(most);
+        let level = |default: u32, max: u32| options.level.unwrap_or(default).min(max);
         let deflate = || Compression::new(level(6, 9));
         Ok(match container {
             Container::Plain => Self::Plain,
@@ -172,7 +172,7 @@ impl<W: Write> Write for CompressedWriter<W> {
         Ok(bytes.len())
     }
 
-    /// Leaves bytes that the compressor still holds where they are: to flush them would cost compression.
+    /// Flushes the output only: flushing the compressor would cost compression.
     fn flush(&mut self) -> io::Result<()> {
         self.output.flush()
     }

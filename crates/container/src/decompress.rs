@@ -1,4 +1,4 @@
-//! Decompression: from the bytes of a file to those that are compressed in it.
+//! Decompression of the bytes of a file.
 //!
 //! [`Input`] ─▶ decoder ─▶ bytes
 //!
@@ -13,11 +13,11 @@ use zlib_rs::adler32::adler32;
 
 use crate::{Container, Damage, Failure, Fault, Input, Progress, ZstdDecoder, is_zstd_frame};
 
-/// Limit of the memory for what compressed data refers back to and what is decompressed ahead.
+/// Maximum memory for the window of compressed data and for bytes that are decompressed ahead.
 pub const MEMORY_LIMIT: u64 = 512 << 20;
 
-/// More threads than this are of no use here, and liblzma has a limit of its own.
-const MOST_THREADS: usize = 256;
+/// Maximum number of threads: more are of no use here, and liblzma has a limit of its own.
+const MAX_THREADS: usize = 256;
 
 /// The largest window of DEFLATE: 32 KiB.
 const WINDOW_BITS: u8 = 15;
@@ -134,7 +134,7 @@ impl<R: Read> Decompressor<R> {
         }
     }
 
-    /// Starts what follows: another member, stream or frame, for .xz after padding with zeros, or the end.
+    /// Starts the next part: another member, stream or frame, for .xz after padding with zeros, or the end.
     fn next_member(&mut self) {
         let padding = if self.container == Container::Xz { self.input.skip_zeros() } else { 0 };
         let magic = self.container.magic();
@@ -191,7 +191,7 @@ impl State {
             Container::Zlib => Self::Zlib(Decompress::new(true)),
             Container::Xz if threads > 1 => {
                 let mut builder = MtStreamBuilder::new();
-                builder.threads(threads.min(MOST_THREADS) as u32);
+                builder.threads(threads.min(MAX_THREADS) as u32);
                 builder.memlimit_threading(MEMORY_LIMIT).memlimit_stop(MEMORY_LIMIT);
                 Self::Lzma(builder.decoder().map_err(lzma_fault)?)
             }

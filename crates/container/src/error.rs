@@ -4,7 +4,7 @@ use std::io;
 
 use crate::MEMORY_LIMIT;
 
-/// What is wrong with a compressed stream.
+/// Fault of a compressed stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -34,7 +34,7 @@ pub enum Fault {
 pub struct Damage {
     /// Offset in the file.
     pub offset: u64,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -45,7 +45,7 @@ impl Damage {
     }
 }
 
-/// Why a stream ended early.
+/// Reason why a stream ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The compressed data is at fault.
@@ -56,7 +56,7 @@ pub enum Failure {
     Io {
         /// Offset in the file of the first byte that could not be read.
         offset: u64,
-        /// Why.
+        /// The error of the system.
         #[source]
         error: io::Error,
     },

@@ -4,7 +4,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Bytes that are read at a time.
+/// Number of bytes that are read at a time.
 const BUFFER: usize = 128 << 10;
 
 /// A file or a pipe.
@@ -172,7 +172,7 @@ impl<R: Read> Input<R> {
         self.state = State::Failed(error);
     }
 
-    /// Why the input could not be read any further. It is returned once.
+    /// The error that ended the input. It is returned once.
     pub fn failure(&mut self) -> Option<io::Error> {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Failed(error) => Some(error),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::is_zstd_frame;
 
-/// How a file is compressed.
+/// Compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Container {
     /// Not compressed.
@@ -26,7 +26,7 @@ pub enum Container {
 const LZMA_HEADER: usize = 13;
 
 impl Container {
-    /// All of them.
+    /// All containers.
     pub const ALL: [Self; 6] = [Self::Plain, Self::Gzip, Self::Zlib, Self::Xz, Self::Lzma, Self::Zstd];
 
     /// Number of bytes that [`of`](Self::of) needs.
@@ -101,7 +101,7 @@ fn has_zlib_header(bytes: &[u8]) -> bool {
     method & 0xf == 8 && method >> 4 <= 7 && u16::from_be_bytes([*method, *flags]).is_multiple_of(31)
 }
 
-/// The heuristic of `xz`: dictionary sizes are round, and nobody stores 256 GiB.
+/// The heuristic of `xz`: dictionary sizes are round, and files have less than 256 GiB.
 fn has_lzma_header(bytes: &[u8]) -> bool {
     let Some(&[properties, a, b, c, d, ref size @ ..]) = bytes.first_chunk::<LZMA_HEADER>() else { return false };
     let (dictionary, size) = (u32::from_le_bytes([a, b, c, d]), u64::from_le_bytes(*size));

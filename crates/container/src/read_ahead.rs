@@ -13,7 +13,6 @@ use std::thread::{self, JoinHandle};
 /// Number of buffers that circulate besides the one that the caller has.
 const BUFFERS: usize = 4;
 
-/// Bytes of a buffer.
 const BUFFER: usize = 256 << 10;
 
 /// A thread that fills buffers of any kind.
@@ -55,7 +54,7 @@ impl<B: Send + 'static> ReadAhead<B> {
 
     /// Waits for the thread, after its last buffer.
     pub fn join(&mut self) {
-        // A panic was noticed by the buffer that did not come.
+        // After a panic, the buffer is missing, which was reported.
         self.thread.take().map(JoinHandle::join);
     }
 }
@@ -71,7 +70,7 @@ pub struct ReadAheadBytes {
 struct Chunk {
     bytes: Vec<u8>,
     filled: usize,
-    /// What follows: the end, or an error.
+    /// The end of the input, or an error, after these bytes.
     end: Option<io::Result<()>>,
 }
 

@@ -1,8 +1,8 @@
-//! Threads that take jobs, and results in the order in which jobs were given.
+//! Threads that execute jobs, with results in the order of the jobs.
 //!
-//! jobs ─▶ whichever thread is free ─▶ results, those of each job on a channel of its own
+//! jobs ─▶ any free thread ─▶ results, those of each job on a channel of its own
 //!
-//! Threads are started as jobs come, and end when the giver of jobs is dropped.
+//! Threads are started when jobs arrive, and end when the [`Workers`] are dropped.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,8 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Number of results of a job that wait for the caller: a thread with more results waits too, so that memory does not depend
-/// on what jobs hold.
+/// Number of results of a job that wait for the caller: a thread with more results waits too, so that memory is bounded.
 const WAITING: usize = 1;
 
 /// Jobs in flight for each thread: one at work and one that waits.
@@ -24,7 +23,7 @@ pub struct Workers<J, T> {
     startable: usize,
     new_work: Box<dyn Fn() -> Work<J, T> + Send>,
     jobs: Sender<Job<J, T>>,
-    /// The other end, for threads to come. Without any, jobs fail when all threads have.
+    /// The other end, for further threads. If there are none, jobs fail when all threads have failed.
     queue: Option<Arc<Mutex<Queue<J, T>>>>,
     has_started: bool,
 }
@@ -36,28 +35,27 @@ type Job<J, T> = (J, SyncSender<T>);
 type Queue<J, T> = Receiver<Job<J, T>>;
 
 impl<J: Send + 'static, T: Send + 'static> Workers<J, T> {
-    /// At most this many threads, each of which does what `new_work` makes for it. Sending a result fails if its
-    /// receiver was dropped.
-    pub fn new<W>(most: usize, name: &'static str, new_work: impl Fn() -> W + Send + 'static) -> Self
+    /// Creates up to `max_threads` threads, each with its own `new_work`. Sending a result fails if its receiver was dropped.
+    pub fn new<W>(max_threads: usize, name: &'static str, new_work: impl Fn() -> W + Send + 'static) -> Self
     where
         W: FnMut(J, &SyncSender<T>) + Send + 'static,
     {
         let (jobs, queue) = channel();
         let new_work = Box::new(move || -> Work<J, T> { Box::new(new_work()) });
         let queue = Some(Arc::new(Mutex::new(queue)));
-        Self { name, startable: most, new_work, jobs, queue, has_started: false }
+        Self { name, startable: max_threads, new_work, jobs, queue, has_started: false }
     }
 
-    /// Gives a job to the threads. Without any, it comes back. The results end when the job does, or when its thread fails.
-    pub fn give(&mut self, job: J) -> Result<Receiver<T>, J> {
+    /// Queues a job; without threads, returns it. The results end when the job does, or when its thread fails.
+    pub fn push(&mut self, job: J) -> Result<Receiver<T>, J> {
         self.start();
         if !self.has_started {
             return Err(job);
         }
-        let (results, taken) = sync_channel(WAITING);
+        let (sender, results) = sync_channel(WAITING);
         // If all threads are gone, no result comes.
-        drop(self.jobs.send((job, results)));
-        Ok(taken)
+        drop(self.jobs.send((job, sender)));
+        Ok(results)
     }
 
     /// Starts one more thread, if that is allowed and possible.
@@ -83,12 +81,12 @@ impl<J: Send + 'static, T: Send + 'static> Workers<J, T> {
     }
 }
 
-/// Threads that change jobs, and return them in order. With one thread, the caller does everything.
+/// Threads that process jobs, and return them in order. With one thread, the caller does all work.
 pub struct OrderedWorkers<J> {
-    most: usize,
+    max_threads: usize,
     new_work: Arc<dyn Fn() -> Change<J> + Send + Sync>,
     workers: Workers<J, J>,
-    /// What the caller does where there are no threads.
+    /// The work of the caller, if there are no threads.
     own: Option<Change<J>>,
     order: VecDeque<Pending<J>>,
 }
@@ -97,18 +95,18 @@ type Change<J> = Box<dyn FnMut(&mut J) + Send>;
 
 enum Pending<J> {
     Done(J),
-    Given(Receiver<J>),
+    InFlight(Receiver<J>),
 }
 
 impl<J: Send + 'static> OrderedWorkers<J> {
-    /// At most this many threads, each of which does what `new_work` makes for it.
-    pub fn new<W>(most: usize, name: &'static str, new_work: impl Fn() -> W + Send + Sync + 'static) -> Self
+    /// Creates up to `max_threads` threads, each with its own `new_work`.
+    pub fn new<W>(max_threads: usize, name: &'static str, new_work: impl Fn() -> W + Send + Sync + 'static) -> Self
     where
         W: FnMut(&mut J) + Send + 'static,
     {
         let new_work: Arc<dyn Fn() -> Change<J> + Send + Sync> = Arc::new(move || Box::new(new_work()));
         let of_thread = Arc::clone(&new_work);
-        let threads = if most > 1 { most } else { 0 };
+        let threads = if max_threads > 1 { max_threads } else { 0 };
         let workers = Workers::new(threads, name, move || {
             let mut work = of_thread();
             move |mut job: J, results: &SyncSender<J>| {
@@ -117,7 +115,7 @@ impl<J: Send + 'static> OrderedWorkers<J> {
                 drop(results.send(job));
             }
         });
-        Self { most, new_work, workers, own: None, order: VecDeque::new() }
+        Self { max_threads, new_work, workers, own: None, order: VecDeque::new() }
     }
 
     /// Whether no job is in flight.
@@ -127,14 +125,14 @@ impl<J: Send + 'static> OrderedWorkers<J> {
 
     /// Whether one more job may be in flight.
     pub fn has_room(&self) -> bool {
-        let most = if self.most > 1 { self.most * JOBS } else { 1 };
-        self.order.len() < most
+        let max_jobs = if self.max_threads > 1 { self.max_threads * JOBS } else { 1 };
+        self.order.len() < max_jobs
     }
 
-    /// Gives a job to the threads. There has to be [room](Self::has_room).
-    pub fn give(&mut self, job: J) {
-        self.order.push_back(match self.workers.give(job) {
-            Ok(given) => Pending::Given(given),
+    /// Queues a job. There has to be [room](Self::has_room).
+    pub fn push(&mut self, job: J) {
+        self.order.push_back(match self.workers.push(job) {
+            Ok(results) => Pending::InFlight(results),
             Err(mut job) => {
                 self.own.get_or_insert_with(|| (self.new_work)())(&mut job);
                 Pending::Done(job)
@@ -142,12 +140,14 @@ impl<J: Send + 'static> OrderedWorkers<J> {
         });
     }
 
-    /// Takes the oldest job back, if there is one.
-    pub fn take(&mut self) -> io::Result<Option<J>> {
+    /// Waits for the oldest job and returns it, if there is one.
+    pub fn pop(&mut self) -> io::Result<Option<J>> {
         match self.order.pop_front() {
             None => Ok(None),
             Some(Pending::Done(job)) => Ok(Some(job)),
-            Some(Pending::Given(given)) => given.recv().map(Some).map_err(|_| io::Error::other("a thread has failed")),
+            Some(Pending::InFlight(results)) => {
+                results.recv().map(Some).map_err(|_| io::Error::other("a thread has failed"))
+            }
         }
     }
 }
@@ -163,12 +163,12 @@ mod tests {
             let mut doubled = Vec::new();
             for job in 0..100 {
                 if !workers.has_room() {
-                    doubled.extend(workers.take().expect("a thread"));
+                    doubled.extend(workers.pop().expect("a thread"));
                 }
-                workers.give(job);
+                workers.push(job);
             }
             assert_eq!(workers.own.is_some(), threads < 2);
-            while let Some(job) = workers.take().expect("a thread") {
+            while let Some(job) = workers.pop().expect("a thread") {
                 doubled.push(job);
             }
             assert_eq!(doubled, (0..100).map(|job| 2 * job).collect::<Vec<_>>(), "{threads}");
@@ -179,10 +179,10 @@ mod tests {
     fn a_thread_that_fails_is_an_error() {
         for jobs in [2, 4] {
             let mut workers = OrderedWorkers::new(2, "test", || |job: &mut u32| assert!(*job == 0, "on purpose"));
-            (0..jobs).for_each(|job| workers.give(job));
-            assert_eq!(workers.take().ok(), Some(Some(0)));
-            assert!((1..jobs).all(|_| workers.take().is_err()));
-            assert!(workers.take().is_ok_and(|job| job.is_none()));
+            (0..jobs).for_each(|job| workers.push(job));
+            assert_eq!(workers.pop().ok(), Some(Some(0)));
+            assert!((1..jobs).all(|_| workers.pop().is_err()));
+            assert!(workers.pop().is_ok_and(|job| job.is_none()));
         }
     }
 
@@ -191,8 +191,8 @@ mod tests {
         let mut workers = Workers::new(3, "test", || {
             |job: u32, results: &SyncSender<u32>| (0..job).for_each(|result| results.send(result).unwrap_or_default())
         });
-        let given: Vec<_> = (0..10).filter_map(|job| workers.give(job).ok()).collect();
-        let counts: Vec<usize> = given.into_iter().map(|results| results.iter().count()).collect();
+        let results: Vec<_> = (0..10).filter_map(|job| workers.push(job).ok()).collect();
+        let counts: Vec<usize> = results.into_iter().map(|results| results.iter().count()).collect();
         assert_eq!(counts, (0..10).collect::<Vec<_>>());
     }
 }

@@ -1,4 +1,4 @@
-//! zstd frames: how they start, and a decoder that is given no more than it asks for.
+//! zstd frames: their start, and a decoder that reads no more than it needs.
 //!
 //! Specification: RFC 8878, "Zstandard Frames".
 

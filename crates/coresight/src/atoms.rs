@@ -13,9 +13,6 @@ pub struct Atoms(
 );
 
 impl Atoms {
-    /// The most atoms that one value holds.
-    pub const MOST: u32 = 32;
-
     /// `count` atoms (at most 32) from the low bits of `bits`.
     #[inline]
     pub const fn new(bits: u32, count: u8) -> Self {
@@ -24,13 +21,13 @@ impl Atoms {
         Self((bits & mask) as u64 | (count as u64) << 32)
     }
 
-    /// One bit an atom, oldest in bit 0, set for E.
+    /// One bit per atom, oldest in bit 0, set for E.
     #[inline]
     pub const fn bits(self) -> u32 {
         self.0 as u32
     }
 
-    /// How many atoms there are.
+    /// Number of atoms.
     #[inline]
     pub const fn count(self) -> u32 {
         (self.0 >> 32) as u32

@@ -16,8 +16,8 @@ pub enum TraceConfig {
     Etm4(etm4::Config),
 }
 
-/// Runs an expression with the decoders of whatever protocol a [`TraceConfig`](crate::TraceConfig) is for. The name is
-/// bound to a value that implements [`Decoders`](crate::Decoders).
+/// Runs an expression with the decoders of the protocol of a [`TraceConfig`]. The name is bound to a value that
+/// implements [`Decoders`](crate::Decoders).
 #[macro_export]
 macro_rules! with_decoders {
     ($config:expr, $decoders:ident => $body:expr) => {
@@ -45,7 +45,7 @@ impl TraceConfig {
         }
     }
 
-    /// What the trace contains.
+    /// The contents of the trace.
     pub fn features(&self) -> Features {
         with_decoders!(self, decoders => decoders.features())
     }

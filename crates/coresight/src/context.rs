@@ -1,4 +1,4 @@
-//! The context of execution and the targets of branches, in the words that all protocols share.
+//! The context of execution and the targets of branches, shared by all protocols.
 
 use core::fmt;
 
@@ -75,7 +75,7 @@ pub enum SubIsa {
 }
 
 impl SubIsa {
-    /// How many low bits of an address are always zero.
+    /// Number of low address bits that are always zero.
     pub const fn shift(self) -> u8 {
         match self {
             SubIsa::Is0 => 2,

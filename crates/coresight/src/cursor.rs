@@ -6,7 +6,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ended;
 
-/// Bytes, and how many of them have been read. Copying one makes a bookmark.
+/// Bytes, and the number of them that have been read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -19,7 +19,7 @@ impl<'a> Cursor<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// How many bytes have been read.
+    /// Number of bytes read.
     #[inline]
     pub(crate) fn position(&self) -> usize {
         self.at
@@ -56,12 +56,12 @@ impl<'a> Cursor<'a> {
         (0..u32::from(count.min(4))).try_fold(0, |value, index| Ok(value | u32::from(self.u8()?) << (8 * index)))
     }
 
-    /// A field of 7 bits a byte, continued while bit 7 is set. The byte that reaches `MOST` bytes gives all 8 bits.
-    /// Returns the value and how many bits were given.
+    /// A field of 7 bits per byte, continued while bit 7 is set. Byte number `MAX` has 8 bits. Returns the value and its
+    /// number of bits.
     #[inline]
-    pub(crate) fn continued<const MOST: u32>(&mut self) -> Result<(u64, u8), Ended> {
+    pub(crate) fn continued<const MAX: u32>(&mut self) -> Result<(u64, u8), Ended> {
         let mut value = 0;
-        for index in 0..MOST - 1 {
+        for index in 0..MAX - 1 {
             let byte = self.u8()?;
             value |= u64::from(byte & 0x7f) << (7 * index);
             if byte & 0x80 == 0 {
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
             }
         }
         let last = u64::from(self.u8()?);
-        Ok((value | last << (7 * (MOST - 1)), (7 * (MOST - 1) + 8) as u8))
+        Ok((value | last << (7 * (MAX - 1)), (7 * (MAX - 1) + 8) as u8))
     }
 
     /// A continued field of up to 32 bits.
@@ -78,7 +78,7 @@ impl<'a> Cursor<'a> {
         Ok(self.continued::<5>()?.0 as u32)
     }
 
-    /// A continued field of up to 20 bits, as cycle counts are.
+    /// A continued field of up to 20 bits, such as a cycle count.
     #[inline]
     pub(crate) fn continued_u20(&mut self) -> Result<u32, Ended> {
         Ok(self.continued::<3>()?.0 as u32 & 0xf_ffff)

@@ -19,7 +19,7 @@ pub trait Decoders: Copy + fmt::Debug {
     type Packets: DecodePackets<Packet = Self::Packet>;
     /// Makes elements from packets, speculative ones too.
     type Elements: DecodeElements<Packet = Self::Packet>;
-    /// Makes the elements that happened.
+    /// Makes committed elements.
     type Committed: DecodeElements<Packet = Self::Packet>;
 
     /// A packet decoder at the start of a stream.
@@ -34,10 +34,10 @@ pub trait Decoders: Copy + fmt::Debug {
     /// The first index from `start` on where decoding can start without anything that came before.
     fn next_start(bytes: &[u8], start: usize) -> Option<usize>;
 
-    /// What the trace contains.
+    /// The contents of the trace.
     fn features(&self) -> Features;
 
-    /// How the trace leads through a program.
+    /// Rules for following the trace through a program.
     fn flow_rules(&self) -> FlowRules;
 }
 
@@ -49,49 +49,48 @@ pub trait DecodePackets: Clone + fmt::Debug {
     /// The stream position of the next byte to be read.
     fn offset(&self) -> u64;
 
-    /// The stream position from which on nothing has been reported: before [`offset`](Self::offset) while bytes are
-    /// being passed over.
+    /// The stream position of the first byte that no item covers yet: before [`offset`](Self::offset) while bytes are
+    /// being skipped.
     fn unreported_from(&self) -> u64;
 
-    /// Is this a position between two packets? The next packet then reads the same whatever came before.
+    /// Is this a position between two packets? The next packet then does not depend on earlier bytes.
     fn is_between_packets(&self) -> bool;
 
     /// Continues at a stream position with bytes that do not continue those before: waits for the next alignment
     /// synchronization. End the bytes before with `last`.
     fn resync_at(&mut self, offset: u64);
 
-    /// Reads packets from `bytes`, which start at [`offset`](Self::offset). Returns how many bytes were read; the others
-    /// start a packet whose end has not arrived: pass them again together with what follows. With `last` nothing
-    /// follows, and all bytes are read.
+    /// Reads packets from `bytes`, which start at [`offset`](Self::offset). Returns the number of bytes read; the others
+    /// start an incomplete packet: pass them again together with the following bytes. With `last` all bytes are read.
     fn decode(&mut self, bytes: &[u8], last: bool, sink: impl Sink<PacketItem<Self::Packet>>) -> usize;
 }
 
-/// Makes elements from packets. Two decoders that are equal make the same of what follows.
+/// Makes elements from packets. Equal decoders make the same elements from the same packets.
 pub trait DecodeElements: Clone + PartialEq + fmt::Debug {
     /// The packets of the protocol.
     type Packet;
 
-    /// Takes the next packet, or the error in its place.
+    /// Decodes the next packet, or passes on the error in its place.
     fn push(&mut self, item: PacketItem<Self::Packet>, sink: &mut impl Sink<ElementItem>);
 
-    /// Ends the stream. Returns how many P0 elements were still speculative.
+    /// Ends the stream. Returns the number of P0 elements that were still speculative.
     fn finish(&mut self, sink: &mut impl Sink<ElementItem>) -> u64;
 
-    /// Do packets of atoms and addresses have no effect besides the one that [`plain`](Self::plain) returns?
+    /// Does [`plain`](Self::plain) return the whole effect of atom and address packets?
     #[inline(always)]
     fn is_plain(&self) -> bool {
         false
     }
 
-    /// The meaning of a packet of atoms or an address, while the decoder [is plain](Self::is_plain). `None`: the packet
-    /// is another one and has to be pushed.
+    /// The meaning of an atom or address packet, while the decoder [is plain](Self::is_plain). `None`: another packet,
+    /// which has to be pushed.
     #[inline(always)]
     fn plain(&mut self, _packet: &Self::Packet) -> Option<Plain> {
         None
     }
 }
 
-/// The whole meaning of nearly all packets.
+/// The whole meaning of an atom or address packet, as nearly all packets are.
 #[derive(Debug, Clone, Copy)]
 pub enum Plain {
     /// Outcomes of P0 instructions.
@@ -100,7 +99,7 @@ pub enum Plain {
     Target(Target),
 }
 
-/// How a trace leads through a program.
+/// Rules for following a trace through a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowRules {
     /// WFI and WFE have an atom.
@@ -129,11 +128,11 @@ pub struct Packets<'a, D: DecodePackets> {
     bytes: &'a [u8],
     /// Found but not returned yet.
     found: VecDeque<PacketItem<D::Packet>>,
-    /// Where the next item starts.
+    /// Start of the next item.
     offset: u64,
 }
 
-/// How many bytes are read ahead.
+/// Number of bytes read ahead.
 const AHEAD: usize = 256;
 
 impl<'a, D: DecodePackets> Packets<'a, D> {
@@ -142,7 +141,7 @@ impl<'a, D: DecodePackets> Packets<'a, D> {
         Self { decoder: config.packets(), bytes, found: VecDeque::new(), offset: 0 }
     }
 
-    /// Where the next packet or the next skipped bytes start.
+    /// The offset of the next packet or skipped bytes.
     pub fn offset(&self) -> u64 {
         self.offset
     }

@@ -1,8 +1,8 @@
-//! Elements: the meaning of packets, each complete in itself, in the words that all protocols share.
+//! Elements: the meaning of packets, each complete in itself, shared by all protocols.
 //!
 //! packets ─▶ **elements** ─▶ committed ─▶ flow
 //!
-//! The vocabulary only. The decoders of a protocol make elements from its packets and resolve which of them happened.
+//! The decoders of a protocol make elements from its packets and resolve which of them are committed.
 //! Elements that only one protocol has are in a variant of their own.
 //! Specification: Arm DDI 0487, trace analyzer, stage 1.
 
@@ -42,7 +42,7 @@ pub enum Element {
         /// Tracing is inside a transaction.
         in_transaction: bool,
     },
-    /// A discontinuity: what follows does not continue what went before.
+    /// A discontinuity: the following elements do not continue the preceding ones.
     TraceOn,
     /// Tracing stopped; what was still speculative never happened as far as the trace shows.
     Discard,
@@ -58,7 +58,7 @@ pub enum Element {
     Atoms(Atoms),
     /// Instructions were executed whose branches were not traced.
     Q {
-        /// How many.
+        /// Number of instructions.
         count: Option<u32>,
     },
     /// An exception was taken.

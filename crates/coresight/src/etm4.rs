@@ -2,8 +2,8 @@
 //!
 //! bytes ─▶ [`Packet`]s ─▶ elements ─▶ committed elements
 //!
-//! Each stage is public: [`PacketDecoder`], [`ElementDecoder`] after it, [`Speculation`] after that. [`Config`] is what
-//! the registers of the trace unit mean for decoding. [`mod@unit`] is the other direction: execution to bytes.
+//! Each stage is public: [`PacketDecoder`], [`ElementDecoder`] after it, [`Speculation`] after that. [`Config`] is the
+//! configuration of the trace unit. [`mod@unit`] is the other direction: execution to bytes.
 
 mod address;
 mod atoms;

@@ -1,9 +1,9 @@
-//! What a trace contains and what was assumed about it, in the words that all protocols share.
+//! Features of a trace and assumptions about it, shared by all protocols.
 
 use alloc::string::String;
 use core::fmt;
 
-/// What a trace contains, as far as its configuration decides.
+/// Features of a trace, as configured.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Features {
     /// The architecture and its version.
@@ -27,7 +27,7 @@ pub struct Assumption {
     pub register: &'static str,
     /// The value assumed.
     pub value: u32,
-    /// What that value means for decoding.
+    /// The consequence for decoding.
     pub meaning: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Packets, elements and items as named fields, for whoever writes them as JSON or another notation.
+//! Packets, elements and items as named fields, for writers of JSON and other notations.
 //!
 //! An item lists its fields in a fixed order; the receiver chooses the notation and knows no protocol.
 

@@ -25,16 +25,16 @@ pub use write::Formatter;
 pub const FRAME_LENGTH: usize = 16;
 /// Data bytes that a frame without an id change carries.
 pub const FRAME_DATA: usize = FRAME_LENGTH - 1;
-/// The full synchronisation pattern that a trace port inserts between frames.
+/// The full synchronization pattern that a trace port inserts between frames.
 pub const FSYNC: [u8; 4] = [0xff, 0xff, 0xff, 0x7f];
-/// The half synchronisation pattern that a trace port inserts between byte pairs of a frame.
+/// The half synchronization pattern that a trace port inserts between byte pairs of a frame.
 pub const HSYNC: [u8; 2] = [0xff, 0x7f];
 
 /// Padding: the bytes of this id mean nothing.
 pub const ID_NULL: u8 = 0x00;
 /// The last id that a trace source may have.
 pub const ID_LAST: u8 = 0x6f;
-/// The sink finished a flush.
+/// The trace sink finished a flush.
 pub const ID_FLUSH: u8 = 0x7b;
 /// The bytes of this id mark a trigger.
 pub const ID_TRIGGER: u8 = 0x7d;
@@ -50,21 +50,21 @@ pub struct Span<'a> {
     pub bytes: &'a [u8],
 }
 
-/// What a formatted buffer contains besides the bytes of its sources.
+/// Contents of a formatted buffer besides the bytes of its sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mark {
-    /// A full synchronisation pattern.
+    /// A full synchronization pattern.
     FullSync {
         /// Its offset in the buffer.
         offset: u64,
     },
-    /// A half synchronisation pattern.
+    /// A half synchronization pattern.
     HalfSync {
         /// Its offset in the buffer.
         offset: u64,
     },
-    /// Four full synchronisation patterns in a row: what follows has nothing to do with what went before.
+    /// Four full synchronization patterns in a row: the following bytes do not continue the preceding ones.
     Barrier {
         /// The offset of the first of the four.
         offset: u64,
@@ -86,19 +86,19 @@ pub enum Mark {
 /// Bytes that are not part of a frame.
 pub type FrameError = TraceError<BadFrame>;
 
-/// What is wrong with a frame.
+/// Kind of damage to a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadFrame {
     /// An id byte that no source may have: the frame is damaged or does not start here.
     #[error("reserved trace id {0:#04x} in a frame")]
     ReservedId(u8),
-    /// A full synchronisation pattern is inside the frame, so the frame did not start here.
-    #[error("frame cut short by a full synchronisation")]
+    /// A full synchronization pattern is inside the frame, so the frame did not start here.
+    #[error("frame cut short by a full synchronization")]
     CutShort,
-    /// No full synchronisation has been seen yet.
-    #[error("no full synchronisation yet")]
-    NotSynchronised,
+    /// No full synchronization has been seen yet.
+    #[error("no full synchronization yet")]
+    NotSynchronized,
     /// The buffer ends inside a frame, so the flags that complete its bytes are missing.
     #[error("buffer ends inside a frame")]
     Truncated,
@@ -110,7 +110,7 @@ impl fmt::Display for FrameError {
     }
 }
 
-/// Takes what a [`Deformatter`] finds, in buffer order.
+/// Consumer of the spans and marks that a [`Deformatter`] finds, in buffer order.
 pub trait FrameSink {
     /// Bytes of one source.
     fn span(&mut self, span: Span<'_>);
@@ -125,8 +125,8 @@ pub trait FrameSink {
     fn mark(&mut self, mark: Mark);
 }
 
-/// The 15 bytes of data of a frame, and one more without meaning, as two little-endian halves: so they travel in
-/// registers, which makes taking a buffer apart a third faster than handing out an array.
+/// The 15 data bytes of a frame, and one more without meaning, as two little-endian halves. They are passed in registers,
+/// which makes deformatting a third faster than with an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameData {
     low: u64,
@@ -165,7 +165,7 @@ impl Ids {
         1_u128.checked_shl(u32::from(id)).is_some_and(|bit| self.0 & bit != 0)
     }
 
-    /// Has the set no id?
+    /// Is the set empty?
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -2,9 +2,9 @@
 //!
 //! buffer bytes ─▶ [`frame`]s ─▶ packets ─▶ [`Element`]s ─▶ committed elements
 //!
-//! One folder per protocol ([`etm4`]); the words that all protocols share are outside of them, and [`TraceConfig`] is the
+//! One folder per protocol ([`etm4`]); types that all protocols share are outside of them, and [`TraceConfig`] is the
 //! table that chooses the decoders of a protocol. This crate opens no file, knows no program, allocates little and never
-//! panics on what it reads: malformed bytes are values with an offset. It is `no_std`.
+//! panics on its input: malformed bytes are values with an offset. It is `no_std`.
 //!
 //! ```
 //! use unspool_coresight::etm4::{Config, ElementDecoder, Registers};

@@ -12,7 +12,7 @@ use crate::Packet;
 pub struct Located<T> {
     /// The first byte, counted from the start of the stream.
     pub offset: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub length: u64,
     /// The value.
     pub value: T,
@@ -31,7 +31,7 @@ impl<T> Located<T> {
 pub struct Extent {
     /// The first byte, counted from the start of the stream.
     pub offset: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub length: u64,
 }
 
@@ -51,18 +51,18 @@ impl Extent {
 /// An error in place of an item: what is wrong at `offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceError<K> {
-    /// The first byte passed over, or the first byte of the packet that shows the error.
+    /// The first skipped byte, or the first byte of the packet that shows the error.
     pub offset: u64,
-    /// How many bytes were passed over.
+    /// Number of skipped bytes.
     pub skipped: u64,
-    /// What was found.
+    /// The kind of error.
     pub kind: K,
 }
 
 impl<K> core::error::Error for TraceError<K> where Self: fmt::Debug + fmt::Display {}
 
 impl<K: fmt::Display> TraceError<K> {
-    /// Writes the error with the number of bytes that were passed over.
+    /// Writes the error with the number of skipped bytes.
     pub(crate) fn fmt_with_skipped(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x}: {} ({} bytes skipped)", self.offset, self.kind, self.skipped)
     }
@@ -77,13 +77,13 @@ pub type ElementError = TraceError<Broken>;
 /// A packet, or bytes that are not one.
 pub type PacketItem<P = Packet> = Result<Located<P>, PacketError>;
 
-/// What is wrong with the bytes of a packet.
+/// Kind of malformed bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
     /// No alignment synchronization has been seen yet. Ordinary at the start of a stream and after a break in it.
-    #[error("not synchronised yet")]
-    NotSynchronised,
+    #[error("not synchronized yet")]
+    NotSynchronized,
     /// The following bytes do not continue those before: trace was lost or restarted here. Reported by the stage that
     /// knows of the break, with no byte skipped.
     #[error("trace does not continue here")]
@@ -99,13 +99,13 @@ pub enum Malformed {
     #[error("reserved extension packet {0:#04x}")]
     ReservedExtension(u8),
     /// Zeros that do not end as an alignment synchronization does.
-    #[error("broken alignment synchronisation")]
+    #[error("broken alignment synchronization")]
     BrokenSync,
     /// The architecture reserves this exception information byte.
     #[error("reserved exception information {0:#04x}")]
     ReservedException(u8),
     /// A field continues for more bytes than it can have.
-    #[error("field without an end")]
+    #[error("unterminated field")]
     EndlessField,
     /// The stream ends inside the packet.
     #[error("stream ends inside a packet")]
@@ -115,7 +115,7 @@ pub enum Malformed {
 impl Malformed {
     /// Does an undamaged trace contain this too, as the bytes before the first synchronization?
     pub fn is_ordinary(self) -> bool {
-        matches!(self, Malformed::NotSynchronised | Malformed::Discontinuity)
+        matches!(self, Malformed::NotSynchronized | Malformed::Discontinuity)
     }
 }
 
@@ -125,7 +125,7 @@ impl fmt::Display for TraceError<Malformed> {
     }
 }
 
-/// What is wrong with a sequence of packets.
+/// Kind of error in a sequence of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Broken {
@@ -141,7 +141,7 @@ pub enum Broken {
     /// More P0 elements were committed than there were. TRCIDR8 or TRCIDR0 may not be those of this trace unit.
     #[error("commit of {0} P0 elements that were never traced")]
     CommitOfNothing(u32),
-    /// More P0 elements were cancelled than there were. TRCIDR8 may not be that of this trace unit.
+    /// More P0 elements were canceled than there were. TRCIDR8 may not be that of this trace unit.
     #[error("cancel of {0} P0 elements that were never traced or are committed")]
     CancelOfNothing(u32),
     /// A transaction that never ends: its elements are released unresolved.

@@ -24,7 +24,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The protocol that a name means, whatever its case, dashes and version digits.
+    /// The protocol of a name in any case, with dashes and version digits.
     ///
     /// ```
     /// use unspool_coresight::Protocol;
@@ -68,7 +68,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// `known`, then nothing but what a version or an instance is written with: `ETMv4.2`, `ETM4_i`, `STM-500`.
+/// Is it `known`, followed by characters of a version or an instance only? `ETMv4.2`, `ETM4_i`, `STM-500`.
 fn is_name_with_version(name: &str, known: &str) -> bool {
     let Some((head, rest)) = name.split_at_checked(known.len()) else { return false };
     head.eq_ignore_ascii_case(known)
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_found_in_device_files() {
+    fn names_of_device_files_are_recognized() {
         let rows: &[(&str, Option<Protocol>)] = &[
             ("ETE", Some(Protocol::Ete)),
             ("ETM4", Some(Protocol::Etm4)),

@@ -1,6 +1,6 @@
 //! The consumer of items, which follows every stage of a pipeline.
 
-/// Takes items one by one. Every `FnMut(T)` is a sink; a type of its own can ask to be inlined, which matters where
+/// Consumer of items. Every `FnMut(T)` is a sink; a type of its own can ask to be inlined, which matters where
 /// stages follow one another in the hot path.
 pub trait Sink<T> {
     /// Takes the next item.
@@ -14,7 +14,7 @@ impl<T, F: FnMut(T)> Sink<T> for F {
     }
 }
 
-/// A sink beside anything else, such as what watches the reading.
+/// A sink paired with anything else, such as an observer of progress.
 impl<T, S: Sink<T>, W> Sink<T> for (S, W) {
     #[inline(always)]
     fn item(&mut self, item: T) {

@@ -1,69 +1,68 @@
-//! The trace buffer of a PE: memory that trace is collected in until it is full, round and round, or up to a trigger.
+//! Model of the trace buffer of a PE, which collects trace until it is full, circularly, or up to a trigger.
 //!
 //! bytes of a trace unit, triggers ─▶ **trace buffer** ─▶ memory, write pointer, status
 //!
-//! Comes in: what the registers of the Trace Buffer Unit say, and trace. Goes out: what is in memory when somebody looks,
-//! and the registers then. The memory is as the PE leaves it: of a buffer that went round, the oldest byte is at the write
-//! pointer.
+//! Takes the settings of the Trace Buffer Unit, and trace. Produces the contents of memory and the registers. Memory is as
+//! the PE leaves it: in a buffer that wrapped, the oldest byte is at the write pointer.
 //! Specification: DDI 0487, the Trace Buffer Extension, and its use in the last sections on ETE.
 
 use alloc::vec::Vec;
 
-/// What happens at the end of the buffer (TRBLIMITR_EL1.FM).
+/// Behavior at the end of the buffer (TRBLIMITR_EL1.FM).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum FillMode {
     /// Collection stops.
     #[default]
     Fill,
-    /// It goes on at the base, and software is told.
+    /// Collection continues at the base and raises a management event.
     Wrap,
-    /// It goes on at the base.
+    /// Collection continues at the base.
     Circular,
 }
 
-/// What a Trigger Event does (TRBLIMITR_EL1.TM).
+/// Effect of a Trigger Event (TRBLIMITR_EL1.TM).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum TriggerMode {
     /// Collection stops.
     Stop,
-    /// Software is told, and collection goes on.
+    /// Collection continues and raises a management event.
     Interrupt,
-    /// Nothing.
+    /// None.
     #[default]
     Ignore,
 }
 
-/// How a buffer is programmed.
+/// Settings of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct BufferSettings {
     /// Bytes from the base to the limit.
     pub size: u64,
-    /// Where the write pointer starts, counted from the base.
+    /// Start of the write pointer, relative to the base.
     pub pointer: u64,
-    /// What happens at the end.
+    /// Behavior at the end.
     pub fill: FillMode,
-    /// What a Trigger Event does.
+    /// Effect of a Trigger Event.
     pub trigger: TriggerMode,
-    /// Bytes that are still collected behind a trigger (TRBTRG_EL1).
-    pub behind_trigger: u64,
-    /// A trigger counts as detected from the start (TRBSR_EL1.TRG): so a watermark is made.
+    /// Number of bytes collected after a trigger (TRBTRG_EL1).
+    pub after_trigger: u64,
+    /// A trigger counts as detected from the start (TRBSR_EL1.TRG), which makes a watermark.
     pub is_triggered: bool,
 }
 
-/// What software is told of (TRBSR_EL1).
+/// Management event, which software is notified of (TRBSR_EL1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ManagementEvent {
-    /// The buffer is full, and collection has stopped.
+    /// The buffer is full and collection has stopped.
     Filled,
-    /// The write pointer went back to the base.
+    /// The write pointer returned to the base.
     Wrapped,
-    /// A Trigger Event, and collection has stopped.
+    /// A Trigger Event stopped collection.
     Stopped,
     /// A Trigger Event.
     Triggered,
 }
 
-/// A trace buffer at work.
+/// A running trace buffer.
 ///
 /// ```
 /// use unspool_coresight::trace_buffer::{BufferSettings, FillMode, TraceBuffer};
@@ -75,21 +74,22 @@ pub enum ManagementEvent {
 #[derive(Debug, Clone)]
 pub struct TraceBuffer {
     settings: BufferSettings,
-    /// From the base to the highest byte that was written.
+    /// Contents from the base to the highest written byte.
     memory: Vec<u8>,
     pointer: u64,
     has_wrapped: bool,
     has_stopped: bool,
-    /// Bytes until the Trigger Event, once a trigger was detected.
+    /// Number of bytes until the Trigger Event, after a trigger.
     countdown: Option<u64>,
     events: Vec<(u64, ManagementEvent)>,
-    /// Bytes that were collected, and those that came when collection had stopped.
+    /// Number of bytes collected.
     collected: u64,
+    /// Number of bytes that arrived after collection had stopped.
     lost: u64,
 }
 
 impl TraceBuffer {
-    /// A buffer that is switched on.
+    /// An enabled buffer.
     pub fn new(settings: BufferSettings) -> Self {
         Self {
             settings,
@@ -97,14 +97,14 @@ impl TraceBuffer {
             pointer: settings.pointer.min(settings.size),
             has_wrapped: false,
             has_stopped: settings.size == 0,
-            countdown: settings.is_triggered.then_some(settings.behind_trigger),
+            countdown: settings.is_triggered.then_some(settings.after_trigger),
             events: Vec::new(),
             collected: 0,
             lost: 0,
         }
     }
 
-    /// Trace comes.
+    /// Collects trace.
     pub fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && !self.has_stopped {
             let room = self.settings.size - self.pointer;
@@ -121,59 +121,59 @@ impl TraceBuffer {
         self.lost += bytes.len() as u64;
     }
 
-    /// A trigger is detected.
+    /// Detects a trigger. Only the first one counts.
     pub fn trigger(&mut self) {
         if self.has_stopped || self.countdown.is_some() {
             return;
         }
-        self.countdown = Some(self.settings.behind_trigger);
-        if self.settings.behind_trigger == 0 {
+        self.countdown = Some(self.settings.after_trigger);
+        if self.settings.after_trigger == 0 {
             self.trigger_event();
         }
     }
 
-    /// What is in memory, from the base to the highest byte that was written. What lies before a write pointer that did
-    /// not start at the base, and was never written, is zero.
+    /// Contents of memory, from the base to the highest written byte. Bytes before the first write pointer that were never
+    /// written are zero.
     pub fn memory(&self) -> &[u8] {
         &self.memory
     }
 
-    /// Where the next byte would go, counted from the base.
+    /// The write pointer, relative to the base.
     pub fn pointer(&self) -> u64 {
         self.pointer
     }
 
-    /// The write pointer went back to the base, at least once.
+    /// Has the write pointer returned to the base?
     pub fn has_wrapped(&self) -> bool {
         self.has_wrapped
     }
 
-    /// Nothing more is collected.
+    /// Has collection stopped?
     pub fn has_stopped(&self) -> bool {
         self.has_stopped
     }
 
-    /// What software was told of, with how many bytes had been collected then.
+    /// Management events, each with the number of bytes collected before it.
     pub fn events(&self) -> &[(u64, ManagementEvent)] {
         &self.events
     }
 
-    /// Bytes that came when collection had stopped.
+    /// Number of bytes that arrived after collection had stopped.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Bytes that were collected, and overwritten by later ones.
+    /// Number of bytes that were collected and overwritten.
     pub fn overwritten(&self) -> u64 {
         self.collected.saturating_sub(self.settings.size)
     }
 
-    /// Where the oldest byte is, if not at the base.
+    /// Position of the oldest byte, if not at the base.
     pub fn oldest(&self) -> Option<u64> {
         let is_overwritten = self.has_wrapped && self.collected > self.settings.size - self.first_pointer();
         let starts_late = self.first_pointer() > 0;
         match is_overwritten {
-            // What was never written lies between the write pointer and where it started.
+            // The bytes between the write pointer and its start were never written.
             true if starts_late && self.collected < self.settings.size => Some(self.first_pointer()),
             true => Some(self.pointer),
             false => starts_late.then_some(self.first_pointer()),
@@ -232,14 +232,14 @@ mod tests {
 
     use super::*;
 
-    fn filled(settings: BufferSettings, pieces: &[&[u8]]) -> TraceBuffer {
+    fn filled(settings: BufferSettings, chunks: &[&[u8]]) -> TraceBuffer {
         let mut buffer = TraceBuffer::new(settings);
-        pieces.iter().for_each(|piece| buffer.push(piece));
+        chunks.iter().for_each(|chunk| buffer.push(chunk));
         buffer
     }
 
     #[test]
-    fn modes_at_the_end() {
+    fn fill_modes_differ_at_the_end() {
         use ManagementEvent::{Filled, Wrapped};
         let rows = [
             (FillMode::Fill, &b"abcd"[..], 0, true, vec![(4, Filled)], 2),
@@ -248,8 +248,8 @@ mod tests {
         ];
         for (fill, memory, pointer, has_stopped, events, lost) in rows {
             let settings = BufferSettings { size: 4, fill, ..BufferSettings::default() };
-            for pieces in [&[&b"abcdef"[..]][..], &[b"abc", b"def"], &[b"a", b"b", b"c", b"d", b"e", b"f"]] {
-                let buffer = filled(settings, pieces);
+            for chunks in [&[&b"abcdef"[..]][..], &[b"abc", b"def"], &[b"a", b"b", b"c", b"d", b"e", b"f"]] {
+                let buffer = filled(settings, chunks);
                 assert_eq!(buffer.memory(), memory, "{fill:?}");
                 assert_eq!((buffer.pointer(), buffer.has_stopped()), (pointer, has_stopped), "{fill:?}");
                 assert_eq!((buffer.events(), buffer.lost()), (&events[..], lost), "{fill:?}");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trigger_leaves_room_behind_it() {
+    fn bytes_are_collected_after_a_trigger() {
         use ManagementEvent::{Stopped, Triggered};
         let rows = [
             (TriggerMode::Stop, 3, &b"abcde"[..], vec![(5, Stopped)]),
@@ -267,20 +267,19 @@ mod tests {
             (TriggerMode::Ignore, 3, b"abcdefgh", vec![]),
             (TriggerMode::Stop, 0, b"ab", vec![(2, Stopped)]),
         ];
-        for (trigger, behind_trigger, memory, events) in rows {
-            let settings = BufferSettings { size: 100, trigger, behind_trigger, ..BufferSettings::default() };
+        for (trigger, after_trigger, memory, events) in rows {
+            let settings = BufferSettings { size: 100, trigger, after_trigger, ..BufferSettings::default() };
             let mut buffer = filled(settings, &[b"ab"]);
             buffer.trigger();
             buffer.push(b"cdefgh");
-            // Only the first trigger counts.
             buffer.trigger();
             assert_eq!((buffer.memory(), buffer.events()), (memory, &events[..]), "{trigger:?}");
         }
     }
 
-    /// The two ways to a watermark: a pointer so far from the end, and a trigger from the start.
+    /// The two forms of a watermark: a pointer that far from the end, and a trigger from the start.
     #[test]
-    fn watermarks() {
+    fn watermarks_raise_an_event() {
         let wraps = BufferSettings { size: 8, pointer: 5, fill: FillMode::Wrap, ..BufferSettings::default() };
         let buffer = filled(wraps, &[b"abcd"]);
         assert_eq!(buffer.events(), [(3, ManagementEvent::Wrapped)]);
@@ -288,7 +287,7 @@ mod tests {
         let counts = BufferSettings {
             size: 8,
             trigger: TriggerMode::Interrupt,
-            behind_trigger: 3,
+            after_trigger: 3,
             is_triggered: true,
             ..BufferSettings::default()
         };
@@ -297,27 +296,18 @@ mod tests {
     }
 
     #[test]
-    fn where_the_oldest_byte_is() {
-        let rows = [
-            (0, 3, None),
-            (0, 8, Some(0)),
-            (0, 11, Some(3)),
-            (5, 2, Some(5)),
-            (5, 3, Some(5)),
-            (5, 7, Some(5)),
-            (5, 8, Some(5)),
-            (5, 9, Some(6)),
-        ];
+    fn oldest_byte_is_found() {
+        let rows = [(0, 3, 0), (0, 8, 0), (0, 11, 3), (5, 2, 5), (5, 3, 5), (5, 7, 5), (5, 8, 5), (5, 9, 6)];
         for (pointer, length, oldest) in rows {
             let settings = BufferSettings { size: 8, pointer, fill: FillMode::Circular, ..BufferSettings::default() };
             let bytes: Vec<u8> = (1..=length).collect();
             let buffer = filled(settings, &[&bytes]);
-            assert_eq!(buffer.oldest().map_or(0, |at| at), oldest.unwrap_or(0), "{pointer} {length}");
+            assert_eq!(buffer.oldest().unwrap_or(0), oldest, "{pointer} {length}");
         }
     }
 
     #[test]
-    fn no_room_at_all() {
+    fn empty_buffer_loses_everything() {
         let buffer = filled(BufferSettings::default(), &[b"abc"]);
         assert_eq!((buffer.memory(), buffer.lost()), (&b""[..], 3));
     }

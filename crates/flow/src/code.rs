@@ -1,23 +1,23 @@
-//! Code, one instruction after the other.
+//! Sequential code.
 //!
-//! Comes in: a [`CodeMemory`] and where to start. Goes out: opcodes with their facts, until code is missing. Addresses
+//! Takes a [`CodeMemory`] and a start address. Produces opcodes with their control flow, until code is missing. Addresses
 //! of AArch32 stay within 32 bits.
 
 use unspool_isa::{ControlFlow, Decoded, Isa, decode, is_a64_branch_or_system};
 
 use crate::memory::{CodeMemory, Space};
 
-/// Ordinary instructions that are taken at once.
-const MOST_ORDINARY: usize = 64;
+/// Greatest number of instructions that are read at once.
+const MAX_AT_ONCE: usize = 64;
 
-/// Instructions in a row.
+/// Consecutive instructions.
 pub(crate) struct Code<'m, M> {
     memory: &'m M,
     space: Space,
     isa: Isa,
-    /// Where the next instruction is.
+    /// The address of the next instruction.
     pub(crate) address: u64,
-    /// How many of the following instructions an IT instruction made conditional.
+    /// Number of following instructions that an IT instruction made conditional.
     it: u8,
 }
 
@@ -26,32 +26,35 @@ impl<'m, M: CodeMemory> Code<'m, M> {
         Self { memory, space, isa, address: within(isa, address), it: 0 }
     }
 
-    /// Takes the A64 instructions that come next and are known to be nothing special at first sight, a bounded number.
+    /// Reads a bounded number of the next A64 instructions, up to the first branch or system instruction.
     #[inline(always)]
-    pub(crate) fn take_ordinary(&mut self, opcodes: &mut Vec<u32>) {
+    pub(crate) fn push_fall_through(&mut self, opcodes: &mut Vec<u32>) {
         if self.isa != Isa::A64 {
             return;
         }
         let mut buffer = [0; 64];
         let bytes = self.memory.read(self.address, self.space, &mut buffer);
-        let (words, _) = bytes[..bytes.len().min(MOST_ORDINARY * 4)].as_chunks::<4>();
+        let (words, _) = bytes[..bytes.len().min(MAX_AT_ONCE * 4)].as_chunks::<4>();
         let is_special = |word: &[u8; 4]| is_a64_branch_or_system(u32::from_le_bytes(*word));
         let count = words.iter().position(is_special).unwrap_or(words.len());
         opcodes.extend(words[..count].iter().map(|&word| u32::from_le_bytes(word)));
         self.address = self.address.wrapping_add(4 * count as u64);
     }
 
-    /// Hands out instructions for as long as they are wanted: where the next one is, the opcode, and its kind. Returns
-    /// the facts of the last one, and whether the code was known to the end.
+    /// Decodes instructions while the callback, which gets the next address, the opcode and its control flow, returns
+    /// true. Returns the last one, and whether the code was known to the end.
     #[inline(always)]
-    pub(crate) fn each(&mut self, mut wants_more: impl FnMut(u64, u32, ControlFlow) -> bool) -> (Decoded, bool) {
+    pub(crate) fn decode_while(
+        &mut self,
+        mut wants_more: impl FnMut(u64, u32, ControlFlow) -> bool,
+    ) -> (Decoded, bool) {
         let mut buffer = [0; 64];
         let mut last = None;
         loop {
             let mut bytes = self.memory.read(self.address, self.space, &mut buffer);
             let mut joined = [0; 4];
             if bytes.len() < 4 {
-                // An instruction may lie across the end of a region.
+                // An instruction may cross the end of a region.
                 let length = self.join(bytes, &mut joined);
                 bytes = &joined[..length];
             }
@@ -59,7 +62,7 @@ impl<'m, M: CodeMemory> Code<'m, M> {
             while let Some((opcode, length)) = opcode(self.isa, bytes) {
                 let at = self.address;
                 self.address = within(self.isa, at.wrapping_add(length as u64));
-                // Most instructions of A64 are known to be nothing special at first sight.
+                // Most instructions of A64 need no decoding.
                 let flow = if self.isa == Isa::A64 && !is_a64_branch_or_system(opcode) {
                     last = None;
                     ControlFlow::FallThrough
@@ -103,7 +106,7 @@ impl<'m, M: CodeMemory> Code<'m, M> {
     }
 }
 
-/// The opcode that starts here and its length, if it is all there.
+/// The first opcode and its length, if it is complete.
 fn opcode(isa: Isa, bytes: &[u8]) -> Option<(u32, usize)> {
     if isa != Isa::T32 {
         return bytes.first_chunk().map(|&word| (u32::from_le_bytes(word), 4));
@@ -116,7 +119,7 @@ fn opcode(isa: Isa, bytes: &[u8]) -> Option<(u32, usize)> {
     Some((u32::from(first) << 16 | u32::from(second), 4))
 }
 
-/// The address as the instruction set has it.
+/// The address, truncated to the width of the instruction set.
 #[inline]
 pub(crate) fn within(isa: Isa, address: u64) -> u64 {
     address & isa.address_mask()

@@ -2,8 +2,8 @@
 //!
 //! packets ─▶ elements ─▶ committed ─▶ **flow**
 //!
-//! Each stage can be used by itself; joined like this, and compiled for one protocol, the compiler sees through all of
-//! them, so that an atom costs one lookup in the graph.
+//! Each stage can be used by itself; joined like this and compiled for one protocol, they are inlined as a whole, so that
+//! an atom costs one lookup in the graph.
 
 use unspool_coresight::{
     Context, DecodeElements, Decoders, ElementItem, Extent, Located, PacketItem, Plain, Sink, SubIsa, Transactions,
@@ -13,14 +13,14 @@ use crate::item::FlowSink;
 use crate::memory::CodeMemory;
 use crate::walk::{self, Walker};
 
-/// Turns packets into what was executed. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
+/// Turns packets into the program flow. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
 #[derive(Debug)]
 pub struct FlowDecoder<D, M> {
     committed: D,
     /// The decoder of committed elements as it was at the start of the stream.
     fresh: D,
     walker: Walker<M>,
-    /// Nothing but the walk is left to do for atoms and addresses, and cached runs suffice for it.
+    /// Atoms and addresses need only the walk, and cached runs suffice for it.
     is_plain: bool,
 }
 
@@ -32,7 +32,7 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
         Self { committed: fresh.clone(), fresh, walker, is_plain: false }
     }
 
-    /// Takes the next packet, or the error in its place.
+    /// Decodes the next packet, or passes on the error in its place.
     #[inline(always)]
     pub fn push(&mut self, item: PacketItem<D::Packet>, sink: &mut impl FlowSink) {
         if self.is_plain
@@ -41,7 +41,7 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
         {
             let extent = Extent { offset: *offset, length: *length };
             match plain {
-                Plain::Atoms(atoms) => self.walker.quick_atoms(extent, atoms, sink),
+                Plain::Atoms(atoms) => self.walker.cached_atoms(extent, atoms, sink),
                 Plain::Target(target) => self.walker.target(extent, target, sink),
             }
         } else {
@@ -53,10 +53,10 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
     #[inline(never)]
     fn uncommon(&mut self, item: PacketItem<D::Packet>, sink: &mut impl FlowSink) {
         self.committed.push(item, &mut Walking { walker: &mut self.walker, sink });
-        self.is_plain = self.committed.is_plain() && self.walker.is_quick();
+        self.is_plain = self.committed.is_plain() && self.walker.cached_runs_suffice();
     }
 
-    /// Ends the stream at this offset in the buffer. Returns how many P0 elements were still speculative.
+    /// Ends the stream at this offset in the buffer. Returns the number of P0 elements that were still speculative.
     pub fn finish(&mut self, offset: u64, sink: &mut impl FlowSink) -> u64 {
         let outstanding = self.committed.finish(&mut Walking { walker: &mut self.walker, sink });
         self.walker.finish(offset, sink);
@@ -103,7 +103,7 @@ pub struct Entry<D> {
 /// Trace may be decoded in shards, in parallel: start each at a trace info with [`restart`](Self::restart), and check at
 /// the seam that it relies on nothing but what the shard before led to.
 impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
-    /// Forgets everything but the code that is known.
+    /// Resets everything but the code that is known.
     pub fn restart(&mut self) {
         self.committed = self.fresh.clone();
         self.walker.restart();
@@ -122,8 +122,7 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
         self.is_plain = false;
     }
 
-    /// The state that the trace from here on relies on, if that is no more than context, address and what packets are
-    /// relative to.
+    /// The state that the following trace relies on, if that is no more than context, address and the decoder's state.
     pub fn entry(&self) -> Option<Entry<D>> {
         let (context, address, isa) = self.walker.entry()?;
         Some(Entry { committed: self.committed.clone(), context, address, isa })

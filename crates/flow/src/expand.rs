@@ -1,8 +1,8 @@
-//! Runs of ranges to instructions, one by one.
+//! Expansion of runs into instructions.
 //!
 //! runs of ranges, items ─▶ **instructions**, items
 //!
-//! [`Instructions`] expands ranges and does not know how an instruction reads. The target of an indirect branch is in no
+//! [`Instructions`] expands ranges and does not disassemble. The target of an indirect branch is in no
 //! opcode: it is where execution continues. So a taken indirect branch waits for what follows it. Items that may be
 //! between the two (its context, the time, an exception return) wait after it, so that the order is preserved; any item
 //! which shows that execution did not simply continue ends the wait, and the branch is emitted without a target.
@@ -14,8 +14,8 @@ use crate::flat::Flat;
 use crate::instruction::{Around, Instruction, InstructionSink, Outcome, length};
 use crate::item::{FlowItem, FlowSink, Item, Range, Run, Transaction};
 
-/// Items that may wait after an indirect branch. Real trace has a handful there.
-const MOST_WAITING: usize = 16;
+/// Greatest number of items that wait after an indirect branch. Real trace has a handful there.
+const MAX_WAITING: usize = 16;
 
 /// Expands ranges for an [`InstructionSink`]. A [`FlowSink`] itself, it follows a [`Walker`](crate::Walker) or a
 /// [`FlowDecoder`](crate::FlowDecoder). The item that ends the trace also ends all waiting.
@@ -50,17 +50,17 @@ impl Waiting {
 }
 
 impl<S: InstructionSink> Instructions<S> {
-    /// Hands instructions to this sink.
+    /// Expands runs for this sink.
     pub fn new(sink: S) -> Self {
         Self { sink, around: Around::default(), waiting: Waiting::default(), flat: Flat::default() }
     }
 
-    /// Who takes the instructions.
+    /// The sink of the instructions.
     pub fn sink(&mut self) -> &mut S {
         &mut self.sink
     }
 
-    /// Gives the sink back.
+    /// Returns the sink.
     pub fn into_sink(self) -> S {
         self.sink
     }
@@ -107,7 +107,7 @@ impl<S: InstructionSink> FlowSink for Instructions<S> {
     #[inline]
     fn run(&mut self, run: Run<'_>) {
         let Self { sink, around, waiting, flat } = self;
-        let Some(entries) = flat.of(&run) else { return self.ranges(&run) };
+        let Some(entries) = flat.get(&run) else { return self.ranges(&run) };
         let [before @ .., last, after] = entries else { return };
         let first = before.first().unwrap_or(last);
         waiting.release(Some(first.address()), sink, around);
@@ -127,7 +127,7 @@ impl<S: InstructionSink> FlowSink for Instructions<S> {
         let Self { sink, around, waiting, .. } = self;
         if waiting.branch.is_some() {
             match item {
-                Ok(item) if goes_on(&item.value) && waiting.after.len() < MOST_WAITING => {
+                Ok(item) if preserves_flow(&item.value) && waiting.after.len() < MAX_WAITING => {
                     return waiting.after.push(item);
                 }
                 Ok(item) => waiting.release(start_of(&item.value), sink, around),
@@ -140,7 +140,7 @@ impl<S: InstructionSink> FlowSink for Instructions<S> {
 }
 
 /// Does execution after the item continue where it was before?
-fn goes_on(item: &Item) -> bool {
+fn preserves_flow(item: &Item) -> bool {
     match item {
         Item::Context(_)
         | Item::ExceptionReturn
@@ -164,7 +164,7 @@ fn goes_on(item: &Item) -> bool {
     }
 }
 
-/// Where the instructions are that an item stands for, though not one by one.
+/// The start of the instructions that an item stands for.
 fn start_of(item: &Item) -> Option<u64> {
     match item {
         Item::Q { start, .. } => *start,
@@ -209,7 +209,7 @@ mod tests {
         length
     }
 
-    /// One line an instruction or item.
+    /// One line per instruction or item.
     #[derive(Default)]
     struct Lines {
         lines: Vec<String>,
@@ -269,13 +269,13 @@ mod tests {
         instructions.into_sink()
     }
 
-    fn told(elements: &[Element]) -> Vec<String> {
+    fn texts(elements: &[Element]) -> Vec<String> {
         lines(&elements.iter().copied().map(Ok).collect::<Vec<_>>()).lines
     }
 
     #[test]
-    fn branches_lead_where_execution_goes_on() {
-        let found = told(&[context(1, true), at(0x1000), atoms("NE"), at(0x100c), atoms("EE"), context(0, true)]);
+    fn branch_targets_are_where_execution_continues() {
+        let found = texts(&[context(1, true), at(0x1000), atoms("NE"), at(0x100c), atoms("EE"), context(0, true)]);
         let expected = [
             "Context",
             "@2 EL1 1000 d503201f/4",
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_between_a_branch_and_its_target_stays_between() {
+    fn items_between_a_branch_and_its_target_keep_their_order() {
         let elements = [
             context(1, true),
             at(0x1010),
@@ -322,35 +322,35 @@ mod tests {
             "ExceptionReturn",
             "End",
         ];
-        assert_eq!(told(&elements), expected);
+        assert_eq!(texts(&elements), expected);
     }
 
     #[test]
-    fn a_branch_into_the_unknown() {
+    fn branches_without_a_target_are_emitted() {
         let branch = [context(1, true), at(0x1008), atoms("E")];
         let q = Element::Q { count: Some(3) };
         let exception = Element::Exception { number: 14, address: Some(0x1000) };
         let rows: &[(&str, &[Element], &str, &str)] = &[
             ("no code", &[at(0x5000), atoms("E")], " -> 5000", "NoCode"),
-            ("nobody says which instructions", &[at(0x1000), q, at(0x1008)], " -> 1000", "Q"),
+            ("unknown instructions", &[at(0x1000), q, at(0x1008)], " -> 1000", "Q"),
             ("an exception", &[at(0x1000), exception], " E", "Exception"),
             ("tracing stops", &[Element::Discard, Element::TraceOn, context(1, true), at(0x1000)], " E", "Discard"),
             ("trace is lost", &[Element::Overflow], " E", "Overflow"),
-            ("nobody says where", &[atoms("E"), at(0x1000), atoms("E")], " E", "Lost"),
+            ("unknown target", &[atoms("E"), at(0x1000), atoms("E")], " E", "Lost"),
             ("the trace ends", &[], " E", "End"),
-            ("more waits than can", &[time(1); 20], " E", "Timestamp"),
+            ("too many items", &[time(1); 20], " E", "Timestamp"),
         ];
         for (name, elements, outcome, next) in rows {
-            let found = told(&[&branch, *elements].concat());
+            let found = texts(&[&branch, *elements].concat());
             assert_eq!(found[1], format!("@2 EL1 1008 d61f0020/4{outcome}"), "{name}: {found:?}");
             assert_eq!(found[2], *next, "{name}: {found:?}");
         }
-        let found = told(&[&branch[..], &[time(1); 20], &[at(0x1000)]].concat());
+        let found = texts(&[&branch[..], &[time(1); 20], &[at(0x1000)]].concat());
         assert_eq!(found.iter().filter(|line| *line == "Timestamp").count(), 20, "{found:?}");
     }
 
     #[test]
-    fn a_context_is_not_carried_over_a_break() {
+    fn context_ends_at_a_break() {
         let broken = Err(Broken::Packet(Malformed::Discontinuity));
         let branch = [context(1, true), at(0x1008), atoms("E")].map(Ok);
         let after = [at(0x1000), context(2, true), atoms("N")].map(Ok);
@@ -362,12 +362,12 @@ mod tests {
         let mut around = Around { context: None, timestamp: Some(3), cycles: Some(4) };
         let before = around;
         around.update(&Ok(Located { offset: 0, length: 0, value: Item::TraceOn }));
-        assert_eq!(around, before, "time goes on");
+        assert_eq!(around, before, "timestamps and cycles stay");
     }
 
     #[test]
     fn t32_instructions_have_two_lengths() {
-        let found = told(&[context(0, false), at(0x2000), atoms("EE"), at(0x2008), atoms("E"), at(0x1000)]);
+        let found = texts(&[context(0, false), at(0x2000), atoms("EE"), at(0x2008), atoms("E"), at(0x1000)]);
         let round = ["2000 bf00/2", "2002 f3af8000/4", "2006 e7fb/2 -> 2000"];
         let expected: Vec<String> = round.iter().chain(&round).map(|line| format!("@2 EL0 {line}")).collect();
         assert_eq!(found[1..7], expected);

@@ -10,11 +10,11 @@ use unspool_isa::Isa;
 use crate::instruction::{Instruction, Outcome, length};
 use crate::item::Run;
 
-/// Runs with more instructions are taken apart range by range.
-const MOST_INSTRUCTIONS: u64 = 512;
+/// Runs with more instructions are not cached.
+const MAX_INSTRUCTIONS: u64 = 512;
 
-/// Entries that are kept at most, 16 bytes each.
-const MOST_ENTRIES: usize = 1 << 22;
+/// Greatest number of entries, 16 bytes each.
+const MAX_ENTRIES: usize = 1 << 22;
 
 /// An instruction of a run.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ impl Entry {
     /// Trace has an element for it.
     const P0: u8 = 2;
     const TAKEN: u8 = 4;
-    /// Branches to where the next entry is.
+    /// Branches to the address of the next entry.
     const BRANCHES: u8 = 8;
     /// Branches to an address that only the following trace has.
     const WAITS: u8 = 16;
@@ -50,7 +50,7 @@ impl Entry {
     /// The instruction, if `next` is the entry after it.
     #[inline(always)]
     pub(crate) fn instruction(&self, next: &Entry, offset: u64) -> Instruction {
-        let has = |what| self.traits & what != 0;
+        let has = |bit| self.traits & bit != 0;
         let target = has(Self::BRANCHES).then_some(next.address);
         Instruction {
             address: self.address,
@@ -64,20 +64,20 @@ impl Entry {
     }
 }
 
-/// The runs of one walker that were met so far.
+/// Cached runs of one walker.
 #[derive(Debug, Default)]
 pub(crate) struct Flat {
-    /// Which runs these are.
+    /// The generation of these runs.
     generation: u64,
-    /// Where the entries of a run start, by where its steps start; zero: nowhere yet.
+    /// Index of the entries of a run, by the index of its steps; zero: not cached.
     starts: Vec<u32>,
     entries: Vec<Entry>,
 }
 
 impl Flat {
-    /// The instructions of a run and one entry after them, which is where the last one branched to.
+    /// The instructions of a run and one more entry, with the target of the last one.
     #[inline(always)]
-    pub(crate) fn of(&mut self, run: &Run<'_>) -> Option<&[Entry]> {
+    pub(crate) fn get(&mut self, run: &Run<'_>) -> Option<&[Entry]> {
         let known = match self.starts.get(run.start as usize) {
             Some(&start) if start != 0 && self.generation == run.generation => start,
             _ => self.add(run)?,
@@ -87,17 +87,17 @@ impl Flat {
 
     #[inline(never)]
     fn add(&mut self, run: &Run<'_>) -> Option<u32> {
-        let is_kept = run.generation != 0;
-        if !is_kept || run.instructions > MOST_INSTRUCTIONS || run.instructions == 0 {
+        let is_cached = run.generation != 0;
+        if !is_cached || run.instructions > MAX_INSTRUCTIONS || run.instructions == 0 {
             return None;
         }
-        if self.generation != run.generation || self.entries.len() > MOST_ENTRIES {
+        if self.generation != run.generation || self.entries.len() > MAX_ENTRIES {
             self.generation = run.generation;
             self.starts.clear();
             self.entries.clear();
         }
         if self.entries.is_empty() {
-            // Unused capacity costs nothing; moving entries while they become more does.
+            // Unused capacity costs nothing; moving entries does.
             self.entries.reserve(1 << 19);
             self.entries.push(NOWHERE);
         }

@@ -2,7 +2,7 @@
 //!
 //! Takes addresses. Produces the block at an address and the blocks that its last instruction can lead to. Does not know
 //! the trace. The graph is a cache of the program and grows with the code that was executed, never with the trace;
-//! beyond [`MOST_BYTES`] it is cleared.
+//! beyond [`MAX_BYTES`] it is cleared.
 //!
 //! # Blocks, and cached runs between them
 //!
@@ -56,32 +56,32 @@ pub(crate) const SCRATCH: Id = 3;
 /// Blocks of the program have numbers from here on.
 pub(crate) const FIRST: Id = 4;
 
-/// The most instructions in a block: no program continues for longer without a branch.
+/// Greatest number of instructions in a block: no program continues for longer without a branch.
 pub(crate) const LONGEST: usize = 1 << 14;
 
-/// Bytes that the graph takes at most, about.
-const MOST_BYTES: usize = 64 << 20;
+/// Approximate limit of the graph's memory, in bytes.
+const MAX_BYTES: usize = 64 << 20;
 
 /// Blocks with this many instructions are indexed, so that blocks which start inside them share their opcodes.
 const LONG: usize = 128;
 
-/// Whether trace has an element for instructions with this control flow.
+/// Does trace have an element for instructions with this control flow?
 fn is_p0(rules: FlowRules, flow: ControlFlow) -> bool {
     flow.is_p0() && (flow != ControlFlow::Wfx || rules.wfx_is_p0)
 }
 
-/// How a block ends.
+/// The end of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// With a P0 instruction.
     P0,
-    /// Where the code is not known.
+    /// At unknown code.
     NoCode,
-    /// It does not.
+    /// None within the longest block.
     TooLong,
 }
 
-/// One cache line.
+/// A block of the graph, one cache line.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(crate) struct Block {
@@ -93,24 +93,24 @@ pub(crate) struct Block {
     /// The last instruction; without meaning in a block without instructions.
     pub(crate) last: Decoded,
     pub(crate) instructions: u32,
-    /// Where the opcodes of the block start.
+    /// Index of its first opcode.
     opcodes: u32,
     pub(crate) mode: Mode,
     /// The node that the walker assigned, or zero.
     node: u32,
-    /// Where an E atom leads; not known yet if it is `LOST`.
+    /// The block after an E atom; `LOST` if not known yet.
     taken: Id,
-    /// Where an N atom leads.
+    /// The block after an N atom.
     not_taken: Id,
 }
 
 impl Block {
-    /// Can this atom be right? In T32 the start of the block may be in an IT block that was not traced.
+    /// Is this outcome possible? In T32 the start of the block may be in an IT block that was not traced.
     pub(crate) fn can_be(&self, taken: bool) -> bool {
         taken || self.last.conditional || self.isa == Isa::T32 && self.instructions <= 4
     }
 
-    /// Was the last instruction taken, if execution went on at `next`? `None`: it cannot lead there.
+    /// Was the last instruction taken, if execution continued at `next`? `None`: it cannot lead there.
     pub(crate) fn outcome(&self, next: u64) -> Option<bool> {
         let falls_through = next == self.end;
         let branches = match self.last.flow {
@@ -126,18 +126,23 @@ impl Block {
         }
     }
 
-    /// Where the last instruction is.
+    /// The address of the last instruction.
     pub(crate) fn last_address(&self) -> u64 {
         self.end.wrapping_sub(u64::from(self.last.length))
     }
 
-    /// Where execution continues after the last instruction; `None`: only the trace has the address.
+    /// The target of the last instruction; `None`: only the trace has it.
     pub(crate) fn leads_to(&self, taken: bool) -> Option<Target> {
         match self.last.flow {
             ControlFlow::Indirect | ControlFlow::ExceptionReturn if taken => None,
             ControlFlow::Direct if taken => self.last.target,
-            _ => Some(Target { address: self.end, isa: self.isa }),
+            _ => Some(self.return_target()),
         }
+    }
+
+    /// The first instruction.
+    pub(crate) fn entry(&self) -> Target {
+        Target { address: self.start, isa: self.isa }
     }
 
     /// The address after the last instruction, where a function that it calls returns to.
@@ -163,7 +168,7 @@ struct World {
 /// An entry of the hash table of blocks.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
-    /// Zero: nothing is here.
+    /// Zero: a free slot.
     id: Id,
     /// A part of the hash.
     tag: u32,
@@ -178,31 +183,18 @@ pub(crate) struct Graph {
     /// A hash table of blocks by world and start, at most half full.
     slots: Vec<Slot>,
     opcodes: Vec<u32>,
-    /// Long blocks by world and start. What starts within one ends with it.
+    /// Long blocks by world and start. A block that starts within one ends with it.
     long: BTreeMap<(u8, u64), Id>,
-    /// Makes hashes of this graph unlike those of others, so that a trace cannot be made to collide.
+    /// Random seed of the hash, so that a trace cannot be constructed to collide.
     secret: u64,
     scratch_opcodes: Vec<u32>,
 }
 
 impl Graph {
     pub(crate) fn new(rules: FlowRules) -> Self {
-        let nothing = Block {
-            start: 0,
-            end: 0,
-            isa: Isa::A64,
-            ending: Ending::NoCode,
-            last: NOTHING,
-            instructions: 0,
-            opcodes: 0,
-            mode: Mode(0),
-            node: 0,
-            taken: LOST,
-            not_taken: LOST,
-        };
         // Unused capacity costs nothing; moving blocks while the graph grows does.
         let mut blocks = Vec::with_capacity(1 << 16);
-        blocks.resize(FIRST as usize, nothing);
+        blocks.resize(FIRST as usize, EMPTY);
         let opcodes = Vec::with_capacity(1 << 18);
         let secret = RandomState::new().build_hasher().finish() | 1;
         Self {
@@ -220,7 +212,7 @@ impl Graph {
     /// Has the graph reached its limit?
     pub(crate) fn is_full(&self) -> bool {
         // A block has a slot and perhaps a node too.
-        self.opcodes.len() * size_of::<u32>() + self.blocks.len() * (size_of::<Block>() + 32) > MOST_BYTES
+        self.opcodes.len() * size_of::<u32>() + self.blocks.len() * (size_of::<Block>() + 32) > MAX_BYTES
     }
 
     pub(crate) fn mode(&mut self, space: Space, isa: Isa) -> Mode {
@@ -229,20 +221,15 @@ impl Graph {
             self.worlds.push(World { space, isa, targets: Table::new() });
             self.worlds.len() - 1
         });
-        // Four Security states, four Exception levels and three instruction sets are all there can be.
+        // At most four Security states, four Exception levels and three instruction sets.
         Mode(index as u8)
-    }
-
-    /// The same graph without any code.
-    pub(crate) fn emptied(&self) -> Self {
-        Self::new(self.rules)
     }
 
     pub(crate) fn space(&self, mode: Mode) -> Space {
         self.worlds[usize::from(mode.0)].space
     }
 
-    /// Is the last instruction of the block at this address, and a P0 instruction?
+    /// Is the last instruction of the block a P0 instruction at this address?
     pub(crate) fn ends_at(&self, id: Id, address: u64) -> bool {
         let block = self.block(id);
         self.ends_in_p0(id) && block.last_address() == address
@@ -258,15 +245,15 @@ impl Graph {
         self.before_end(id).any(|decoded| is_p0(self.rules, decoded.flow))
     }
 
-    /// Is there a branch before the last instruction that is always taken? In T32 an IT block may make any conditional.
-    pub(crate) fn passes_sure_branch(&self, id: Id) -> bool {
-        self.block(id).isa != Isa::T32 && self.before_end(id).any(|facts| is_sure_branch(&facts))
+    /// Is there an unconditional branch before the last instruction? In T32 an IT block may make any conditional.
+    pub(crate) fn passes_unconditional_branch(&self, id: Id) -> bool {
+        self.block(id).isa != Isa::T32 && self.before_end(id).any(|facts| is_unconditional_branch(&facts))
     }
 
-    /// Is the last instruction a branch that is always taken?
-    pub(crate) fn ends_in_sure_branch(&self, id: Id) -> bool {
+    /// Is the last instruction an unconditional branch?
+    pub(crate) fn ends_in_unconditional_branch(&self, id: Id) -> bool {
         let block = self.block(id);
-        block.isa != Isa::T32 && is_sure_branch(&block.last)
+        block.isa != Isa::T32 && is_unconditional_branch(&block.last)
     }
 
     fn before_end(&self, id: Id) -> impl Iterator<Item = Decoded> {
@@ -280,7 +267,7 @@ impl Graph {
         &self.blocks[id as usize]
     }
 
-    /// The number that the walker gives to a block.
+    /// The node that the walker assigned to a block.
     pub(crate) fn node_of(&mut self, id: Id) -> &mut u32 {
         &mut self.blocks[id as usize].node
     }
@@ -298,19 +285,19 @@ impl Graph {
 
     /// The node of an address that the trace contained before.
     #[inline(always)]
-    pub(crate) fn noted(&self, mode: Mode, address: u64) -> Option<u32> {
+    pub(crate) fn target_node(&self, mode: Mode, address: u64) -> Option<u32> {
         self.worlds[usize::from(mode.0)].targets.find(address | 1).map(|node| node as u32)
     }
 
     /// Stores the node of an address that the trace contained.
-    pub(crate) fn note(&mut self, mode: Mode, address: u64, node: u32) {
+    pub(crate) fn set_target_node(&mut self, mode: Mode, address: u64, node: u32) {
         let targets = &mut self.worlds[usize::from(mode.0)].targets;
         if targets.find(address | 1).is_none() {
             targets.insert(address | 1, u64::from(node));
         }
     }
 
-    /// The golden ratio spreads neighbouring addresses.
+    /// Multiplicative hash: the golden ratio spreads adjacent addresses.
     fn hash(&self, mode: Mode, address: u64) -> u64 {
         let mixed = (address ^ u64::from(mode.0) << 56).wrapping_mul(self.secret);
         (mixed ^ mixed >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -324,8 +311,8 @@ impl Graph {
         loop {
             let Slot { id, tag } = self.slots[slot];
             // The tag rejects most others without a read of the block.
-            let is_it = || self.block(id).start == address && self.block(id).mode == mode;
-            if id == 0 || tag == hash as u32 && is_it() {
+            let is_same = || self.block(id).start == address && self.block(id).mode == mode;
+            if id == 0 || tag == hash as u32 && is_same() {
                 return slot;
             }
             slot = (slot + 1) & mask;
@@ -348,7 +335,7 @@ impl Graph {
         self.slots[slot] = Slot { id, tag: self.hash(mode, address) as u32 };
     }
 
-    /// The block at an address. `NO_CODE`: the code there is not known.
+    /// The block at an address. `NO_CODE`: its code is unknown.
     pub(crate) fn enter(&mut self, memory: &impl CodeMemory, mode: Mode, address: u64) -> Id {
         let address = within(self.worlds[usize::from(mode.0)].isa, address);
         match self.slots[self.slot(mode, address)].id {
@@ -357,7 +344,7 @@ impl Graph {
         }
     }
 
-    /// Where an atom at the end of a block leads.
+    /// The block after an atom at the end of a block.
     #[inline]
     pub(crate) fn follow(&mut self, memory: &impl CodeMemory, id: Id, taken: bool) -> Id {
         let block = self.block(id);
@@ -391,8 +378,8 @@ impl Graph {
         let mut code = Code::new(memory, world.space, world.isa, address);
         let first = self.opcodes.len();
         let (opcodes, rules) = (&mut self.opcodes, self.rules);
-        code.take_ordinary(opcodes);
-        let (last, known) = code.each(|_, opcode, flow| {
+        code.push_fall_through(opcodes);
+        let (last, known) = code.decode_while(|_, opcode, flow| {
             opcodes.push(opcode);
             !is_p0(rules, flow) && opcodes.len() - first < LONGEST
         });
@@ -413,9 +400,7 @@ impl Graph {
             instructions: (self.opcodes.len() - first) as u32,
             opcodes: first as u32,
             mode,
-            node: 0,
-            taken: LOST,
-            not_taken: LOST,
+            ..EMPTY
         };
         let is_long = block.instructions as usize >= LONG && block.isa != Isa::T32;
         let id = self.add(block);
@@ -425,7 +410,7 @@ impl Graph {
         id
     }
 
-    /// The rest of a long block from this address on. Not in T32, where it depends on the start what an instruction is.
+    /// The rest of a long block from this address on. Not in T32, where instruction boundaries depend on the start.
     fn end_of_long(&self, mode: Mode, address: u64) -> Option<Block> {
         let (&(world, start), &id) = self.long.range(..=(mode.0, address)).next_back()?;
         let block = self.block(id);
@@ -445,31 +430,31 @@ impl Graph {
         })
     }
 
-    /// Makes the scratch block from the instructions at `start` as long as `goes_on` says so of the next address.
-    /// How it ended, other than by running out of them: `None`.
+    /// Fills the scratch block with the instructions from `start` on, while `continues` accepts the next address. Returns
+    /// how the block ended, if not by that.
     pub(crate) fn fill_scratch(
         &mut self,
         memory: &impl CodeMemory,
         mode: Mode,
         start: u64,
-        mut goes_on: impl FnMut(u64) -> bool,
+        mut continues: impl FnMut(u64) -> bool,
     ) -> Option<Ending> {
         let world = &self.worlds[usize::from(mode.0)];
         let start = within(world.isa, start);
         let mut code = Code::new(memory, world.space, world.isa, start);
         let opcodes = &mut self.scratch_opcodes;
         opcodes.clear();
-        let (last, known) = if goes_on(start) {
-            code.each(|next, opcode, _| {
+        let (last, known) = if continues(start) {
+            code.decode_while(|next, opcode, _| {
                 opcodes.push(opcode);
-                goes_on(next) && opcodes.len() < LONGEST
+                continues(next) && opcodes.len() < LONGEST
             })
         } else {
-            (NOTHING, true)
+            (EMPTY.last, true)
         };
         let ending = match known {
             false => Some(Ending::NoCode),
-            true => (opcodes.len() == LONGEST && goes_on(code.address)).then_some(Ending::TooLong),
+            true => (opcodes.len() == LONGEST && continues(code.address)).then_some(Ending::TooLong),
         };
         self.blocks[SCRATCH as usize] = Block {
             start,
@@ -478,19 +463,28 @@ impl Graph {
             ending: ending.unwrap_or(Ending::P0),
             last,
             instructions: self.scratch_opcodes.len() as u32,
-            opcodes: 0,
             mode,
-            node: 0,
-            taken: LOST,
-            not_taken: LOST,
+            ..EMPTY
         };
         ending
     }
 }
 
-fn is_sure_branch(facts: &Decoded) -> bool {
+fn is_unconditional_branch(facts: &Decoded) -> bool {
     facts.flow.is_branch() && !facts.conditional
 }
 
-/// The control flow of no instruction.
-const NOTHING: Decoded = Decoded { length: 0, ..Decoded::FALL_THROUGH };
+/// A block without instructions.
+const EMPTY: Block = Block {
+    start: 0,
+    end: 0,
+    isa: Isa::A64,
+    ending: Ending::NoCode,
+    last: Decoded { length: 0, ..Decoded::FALL_THROUGH },
+    instructions: 0,
+    opcodes: 0,
+    mode: Mode(0),
+    node: 0,
+    taken: LOST,
+    not_taken: LOST,
+};

@@ -5,57 +5,57 @@ use unspool_isa::Isa;
 
 use crate::item::{FlowItem, Item};
 
-/// Takes instructions in the order of execution, and what happened between them.
+/// Consumer of instructions in the order of execution, and of the items between them.
 pub trait InstructionSink {
-    /// An instruction was executed, or was passed over since its condition failed.
+    /// An instruction that was executed, or whose condition failed.
     fn instruction(&mut self, instruction: &Instruction, around: &Around);
 
-    /// Something else happened, or it is not known what.
+    /// An item other than an instruction, or an error.
     fn item(&mut self, item: FlowItem);
 }
 
 /// One instruction in the flow of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction {
-    /// Where it is.
+    /// Its address.
     pub address: u64,
     /// Its opcode, laid out as for [`unspool_isa::decode()`].
     pub opcode: u32,
     /// Its instruction set.
     pub isa: Isa,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub length: u8,
     /// It is the last of its range.
     pub ends_range: bool,
-    /// What became of it, if it ended its range and is of a kind that trace has an element for: branches, and those that
-    /// wait, synchronise instructions or start a transaction.
+    /// Its outcome, if it ends its range and is of a kind that trace has an element for: a branch, a wait, a barrier or a
+    /// transaction start.
     pub branch: Option<Outcome>,
     /// The offset of the packet in the trace.
     pub offset: u64,
 }
 
-/// What became of an instruction that trace has an element for.
+/// Outcome of an instruction that trace has an element for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// It branched; one that is no branch was executed.
+    /// It branched, or, if it is not a branch, was executed.
     pub taken: bool,
-    /// Where a taken branch led, as far as that is known. `None` for all others: execution continues after them.
+    /// The target of a taken branch, if known. `None` for all others: execution continues after them.
     pub target: Option<u64>,
 }
 
-/// The state around an instruction: what the trace has said before it.
+/// The state around an instruction, from the trace before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Around {
     /// The context that execution is in.
     pub context: Option<Context>,
     /// The last timestamp.
     pub timestamp: Option<u64>,
-    /// All cycles that were counted so far. Counts that the trace unit did not know are not in it.
+    /// Total of the cycles counted so far, without unknown counts.
     pub cycles: Option<u64>,
 }
 
 impl Around {
-    /// Takes over what an item says.
+    /// Updates the state with an item.
     pub fn update(&mut self, item: &FlowItem) {
         match item.map(|item| item.value) {
             Ok(Item::Context(context)) => self.context = Some(context),

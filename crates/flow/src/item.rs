@@ -1,4 +1,4 @@
-//! The vocabulary of a program flow: ranges come in [`Run`]s, one range per P0 element; everything else is an [`Item`].
+//! The program flow: ranges in [`Run`]s, one range per P0 element; everything else is an [`Item`].
 
 use core::fmt;
 
@@ -8,19 +8,19 @@ use unspool_isa::{Decoded, Isa};
 use crate::graph::{Block, Graph, Id, SCRATCH};
 use crate::memory::Space;
 
-/// Takes what was executed.
+/// Consumer of a program flow.
 pub trait FlowSink {
-    /// Instructions were executed: ranges in order, one per P0 element.
+    /// Executed ranges in order, one per P0 element.
     fn run(&mut self, run: Run<'_>);
 
-    /// Something else happened, or it is not known what.
+    /// An item other than ranges, or an error.
     fn item(&mut self, item: FlowItem);
 }
 
 /// An item with its offset in the trace, or an error of an earlier stage instead.
 pub type FlowItem = Result<Located<Item>, ElementError>;
 
-/// What happens besides instructions.
+/// Part of a program flow besides instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Item {
@@ -28,11 +28,11 @@ pub enum Item {
     Context(Context),
     /// Instructions were executed whose branches were not traced.
     Q {
-        /// Where they start, if known.
+        /// Their start, if known.
         start: Option<u64>,
-        /// Where execution continues after them, if the trace contains it.
+        /// The address after them, if the trace contains it.
         next: Option<u64>,
-        /// How many they are, if counted.
+        /// Their number, if counted.
         instructions: Option<u32>,
     },
     /// An exception was taken.
@@ -46,24 +46,24 @@ pub enum Item {
     ExceptionReturn,
     /// An M-profile function return.
     FunctionReturn,
-    /// Tracing starts here; what was executed before is not known.
+    /// Tracing starts here; the preceding instructions are unknown.
     TraceOn,
     /// The trace unit lost trace.
     Overflow,
     /// Tracing stopped. The outcome of the last P0 instruction before may be wrong.
     Discard,
-    /// Execution went on at an address whose code is not known.
+    /// Execution continued at an address whose code is unknown.
     NoCode {
         /// The address.
         address: u64,
         /// The space it was executed in.
         space: Space,
     },
-    /// P0 elements without effect, since their position is not known.
+    /// P0 elements that could not be followed, since their position is unknown.
     Lost {
-        /// How many.
+        /// Their number.
         elements: u64,
-        /// Why.
+        /// The cause.
         cause: Cause,
     },
     /// Trace and code cannot both be right.
@@ -97,7 +97,7 @@ pub enum Item {
     End,
 }
 
-/// What becomes of a transaction.
+/// State of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transaction {
     /// It starts.
@@ -108,10 +108,10 @@ pub enum Transaction {
     Failure,
 }
 
-/// Why the position of execution is not known.
+/// Cause of an unknown position of execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// The code at this address is not known.
+    /// The code at this address is unknown.
     NoCode {
         /// The address.
         address: u64,
@@ -120,11 +120,11 @@ pub enum Cause {
     },
     /// The trace has not contained an address, or not its context.
     NoAddress,
-    /// Trace and code did not fit together before.
+    /// Trace and code contradicted each other before.
     Disagreement,
 }
 
-/// How trace and code disagree.
+/// Contradiction between trace and code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Finding {
@@ -135,43 +135,43 @@ pub enum Finding {
         at: u64,
     },
     /// An address that the instruction before cannot lead to.
-    #[error("execution goes on at {expected:#x}, but the trace says at {found:#x}")]
+    #[error("execution continues at {expected:#x}, but the trace has the address {found:#x}")]
     Unreachable {
-        /// Where the code says that it goes on.
+        /// The address according to the code.
         expected: u64,
-        /// Where the trace says that it goes on.
+        /// The address in the trace.
         found: u64,
     },
     /// A range that does not end.
-    #[error("from {start:#x} on there is no branch for too long")]
+    #[error("too many instructions without a branch from {start:#x} on")]
     Runaway {
-        /// Where it starts.
+        /// Its start.
         start: u64,
     },
-    /// An exception whose preferred return address does not follow from where execution was.
+    /// An exception whose preferred return address does not follow from the position of execution.
     #[error("execution was at {at:#x}, which does not lead to the return address {return_address:#x}")]
     ReturnAddress {
-        /// Where execution was.
+        /// The position of execution.
         at: u64,
         /// The preferred return address.
         return_address: u64,
     },
-    /// A source address that does not follow from where execution was, or where no branch is.
+    /// A source address that does not follow from the position of execution, or that has no branch.
     #[error("execution was at {at:#x}, which does not lead to a branch at {source_address:#x}")]
     SourceAddress {
-        /// Where execution was.
+        /// The position of execution.
         at: u64,
         /// The source address.
         source_address: u64,
     },
-    /// A mispredict with no P0 element that it could be about.
+    /// A mispredict without a P0 element before it.
     #[error("a mispredict without a branch before it")]
     Mispredict,
 }
 
-/// One range and how it ended: a block of the graph, and whether its last instruction was taken in the lowest bit.
+/// One executed range: a block of the graph, and in the lowest bit whether its last instruction was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step(u32);
+pub(crate) struct Step(u32);
 
 impl Step {
     pub(crate) fn new(block: Id, taken: bool) -> Self {
@@ -197,23 +197,23 @@ pub struct Run<'g> {
     pub(crate) length: u32,
     pub(crate) instructions: u64,
     pub(crate) offset: u64,
-    /// Which set of kept runs it is of; zero: it is not kept.
+    /// The generation of the cached runs that it is one of; zero: it is not cached.
     pub(crate) generation: u64,
 }
 
 impl<'g> Run<'g> {
-    /// How many ranges there are.
+    /// Number of ranges.
     #[inline]
     pub fn len(&self) -> usize {
         self.length as usize
     }
 
-    /// Is there none?
+    /// Are there no ranges?
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// How many instructions all ranges have together.
+    /// Number of instructions of all ranges.
     #[inline]
     pub fn instructions(&self) -> u64 {
         self.instructions
@@ -242,7 +242,7 @@ impl fmt::Debug for Run<'_> {
     }
 }
 
-/// Instructions that follow one another in memory; only the last of them may branch.
+/// Consecutive instructions; only the last of them may branch.
 #[derive(Clone, Copy)]
 pub struct Range<'g> {
     graph: &'g Graph,
@@ -263,7 +263,7 @@ impl<'g> Range<'g> {
         self.block.end
     }
 
-    /// How many instructions there are.
+    /// Number of instructions.
     #[inline]
     pub fn instructions(&self) -> u32 {
         self.block.instructions
@@ -274,7 +274,7 @@ impl<'g> Range<'g> {
         self.block.isa
     }
 
-    /// Did the last instruction branch, or was it executed if it is no branch? An E atom.
+    /// Was the last instruction taken, or executed if it is not a branch (an E atom)?
     #[inline]
     pub fn taken(&self) -> bool {
         self.step.taken()
@@ -292,7 +292,7 @@ impl<'g> Range<'g> {
         self.graph.opcodes_of(self.block, self.step.block() == SCRATCH)
     }
 
-    /// Where execution continues, if the last instruction determines it.
+    /// The address where execution continues, if the last instruction determines it.
     pub fn next(&self) -> Option<u64> {
         self.block.leads_to(self.taken()).map(|target| target.address)
     }
@@ -302,12 +302,5 @@ impl fmt::Debug for Range<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let outcome = if self.taken() { "E" } else { "N" };
         write!(f, "{:#x}..{:#x} {outcome}", self.start(), self.end())
-    }
-}
-
-impl Range<'_> {
-    /// Does the range end in a P0 instruction? Those that an exception or missing code cut do not.
-    pub fn ends_in_branch(&self) -> bool {
-        self.last().flow.is_p0()
     }
 }

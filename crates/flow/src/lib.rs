@@ -1,4 +1,4 @@
-//! From trace to instructions: what was executed, as far as trace and code determine it.
+//! From trace to instructions: the program flow, as far as trace and code determine it.
 //!
 //! committed elements + code ─▶ **flow** ─▶ ranges, instructions
 //!
@@ -23,6 +23,6 @@ pub use decode::{Decoding, Entry, FlowDecoder, Seam};
 pub use expand::Instructions;
 pub use fields::item_fields;
 pub use instruction::{Around, Instruction, InstructionSink, Outcome};
-pub use item::{Cause, Finding, FlowItem, FlowSink, Item, Range, Run, Step, Transaction};
+pub use item::{Cause, Finding, FlowItem, FlowSink, Item, Range, Run, Transaction};
 pub use memory::{Callback, CodeMemory, Space};
 pub use walk::Walker;

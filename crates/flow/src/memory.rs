@@ -1,13 +1,13 @@
-//! Where code is read from.
+//! The source of program code.
 //!
-//! Comes in: an address and the space that the PE executes in. Goes out: bytes. Who implements [`CodeMemory`] knows of
-//! files, dumps or live targets; this crate does not.
+//! Takes an address and the space that the PE executes in. Produces bytes. Implementations of [`CodeMemory`] know files,
+//! dumps or live targets; this crate does not.
 
 use core::fmt;
 
 use unspool_coresight::{Context, Security};
 
-/// Which memory the PE sees: the same address may hold other code in another Security state or Exception level.
+/// Address space of the PE: an address may hold other code in another Security state or Exception level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Space {
     /// The Security state.
@@ -37,12 +37,12 @@ impl fmt::Display for Space {
 
 /// Program code by address.
 pub trait CodeMemory {
-    /// Code from `address` on; none if nobody knows what is there. Who has the bytes lends them, who does not fills in
-    /// `buffer` and returns the part that was filled.
+    /// Code from `address` on; empty if it is unknown. An implementation lends bytes that it has in memory, or fills
+    /// `buffer` and returns the filled part.
     fn read<'b>(&'b self, address: u64, space: Space, buffer: &'b mut [u8]) -> &'b [u8];
 }
 
-/// Code that is asked for piece by piece: copies code from an address on and returns how many bytes there were.
+/// Code from a function that copies code from an address on and returns the number of bytes copied.
 ///
 /// ```
 /// use unspool_flow::{CodeMemory, Callback, Space};

@@ -1,7 +1,7 @@
 //! Cached runs: the same atoms from the same block make the same walk.
 //!
 //! Takes the block where an atom packet starts and its packed atoms. Produces the ranges of the walk and the block after
-//! them, in one lookup: what a packet can mean at one block is in one cache line. `graph.rs` has the drawing.
+//! them, in one lookup: the runs of one block are in one cache line. `graph.rs` has the drawing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,11 +12,11 @@ use crate::graph::{FIRST, Graph, Id};
 use crate::item::Step;
 use crate::table::Table;
 
-/// Runs with more atoms are not kept; none of the packets has more.
-const MOST_ATOMS: u32 = 24;
+/// Runs with more atoms are not cached; no packet has more.
+const MAX_ATOMS: u32 = 24;
 
-/// Bytes that runs take at most, about.
-const MOST_BYTES: usize = 64 << 20;
+/// Approximate limit of the memory of runs, in bytes.
+const MAX_BYTES: usize = 64 << 20;
 
 /// The number of a block where runs start. States without a block have their own numbers here too.
 pub(crate) type NodeId = u32;
@@ -24,17 +24,17 @@ pub(crate) type NodeId = u32;
 /// A run from a node to the next.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Run {
-    /// The atoms that lead this way; zero: there is no such run.
+    /// Its atoms; zero: a free slot.
     key: u32,
     pub(crate) next: NodeId,
-    /// Where its steps start.
+    /// Index of its first step.
     pub(crate) start: u32,
     pub(crate) instructions: u16,
     pub(crate) length: u8,
     pub(crate) traits: Traits,
 }
 
-/// What more there is to a run.
+/// Other properties of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Traits(u8);
 
@@ -42,7 +42,7 @@ impl Traits {
     const LINKS: u8 = 1;
     const ERET: u8 = 2;
 
-    /// A taken branch in it left a return address.
+    /// It contains a taken call.
     pub(crate) fn links(self) -> bool {
         self.0 & Self::LINKS != 0
     }
@@ -54,12 +54,12 @@ impl Traits {
     }
 }
 
-/// The runs that start at one block: most have few. The others are in a table.
+/// The first four runs of one block. The others are in a table.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 struct Node([Run; 4]);
 
-/// All runs that are kept.
+/// All cached runs.
 #[derive(Debug)]
 pub(crate) struct Runs {
     nodes: Vec<Node>,
@@ -69,7 +69,7 @@ pub(crate) struct Runs {
     overflow: Table,
     more: Vec<Run>,
     steps: Vec<Step>,
-    /// No other set of runs has this number, and it is not zero.
+    /// The unique number of this set of runs, not zero.
     pub(crate) generation: u64,
 }
 
@@ -77,7 +77,7 @@ static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
 impl Runs {
     pub(crate) fn new() -> Self {
-        // Unused capacity costs nothing; moving nodes while they become more does.
+        // Unused capacity costs nothing; moving nodes does.
         let mut nodes = Vec::with_capacity(1 << 15);
         nodes.resize(FIRST as usize, Node::default());
         let mut blocks = Vec::with_capacity(1 << 15);
@@ -90,7 +90,7 @@ impl Runs {
     pub(crate) fn is_full(&self) -> bool {
         // A run that is not in its node has an entry in the table as well.
         let further = self.more.len() * (size_of::<Run>() + 64);
-        self.steps.len() * size_of::<Step>() + self.nodes.len() * (size_of::<Node>() + 4) + further > MOST_BYTES
+        self.steps.len() * size_of::<Step>() + self.nodes.len() * (size_of::<Node>() + 4) + further > MAX_BYTES
     }
 
     /// The node of a block.
@@ -118,25 +118,24 @@ impl Runs {
         self.nodes[node as usize].0.iter().find(|run| run.key == key)
     }
 
-    /// The same for runs that are not in their node. The run that is found replaces the last one of the node: it will soon be
-    /// needed again.
-    pub(crate) fn find_further(&mut self, node: NodeId, atoms: Atoms) -> Option<Run> {
+    /// Finds a run that is not in its node. It replaces the last one of the node, since it is likely to be used again.
+    pub(crate) fn find_overflow(&mut self, node: NodeId, atoms: Atoms) -> Option<Run> {
         let [.., last] = &self.nodes[node as usize].0;
         if last.key == 0 {
             return None;
         }
-        let index = self.overflow.find(far_key(node, key(atoms)))?;
+        let index = self.overflow.find(overflow_key(node, key(atoms)))?;
         let found = *self.more.get(index as usize)?;
         let [.., last] = &mut self.nodes[node as usize].0;
         let replaced = std::mem::replace(last, found);
-        if self.overflow.find(far_key(node, replaced.key)).is_none() {
-            self.put_further(node, replaced);
+        if self.overflow.find(overflow_key(node, replaced.key)).is_none() {
+            self.put_overflow(node, replaced);
         }
         Some(found)
     }
 
-    fn put_further(&mut self, node: NodeId, run: Run) {
-        self.overflow.insert(far_key(node, run.key), self.more.len() as u64);
+    fn put_overflow(&mut self, node: NodeId, run: Run) {
+        self.overflow.insert(overflow_key(node, run.key), self.more.len() as u64);
         self.more.push(run);
     }
 
@@ -151,7 +150,7 @@ impl Runs {
     }
 
     /// Caches the run that `atoms` make from `node` to `next`. `None`: it is too long.
-    pub(crate) fn keep(
+    pub(crate) fn insert(
         &mut self,
         graph: &Graph,
         node: NodeId,
@@ -159,9 +158,9 @@ impl Runs {
         next: NodeId,
         steps: &[Step],
     ) -> Option<Run> {
-        let (instructions, traits) = sum_up(graph, steps);
+        let (instructions, traits) = summarize(graph, steps);
         let instructions = u16::try_from(instructions).ok()?;
-        if atoms.count() > MOST_ATOMS || atoms.is_empty() {
+        if atoms.count() > MAX_ATOMS || atoms.is_empty() {
             return None;
         }
         let (key, start, length) = (key(atoms), self.steps.len() as u32, steps.len() as u8);
@@ -169,14 +168,14 @@ impl Runs {
         let run = Run { key, next, start, instructions, length, traits };
         match self.nodes[node as usize].0.iter_mut().find(|free| free.key == 0) {
             Some(free) => *free = run,
-            None => self.put_further(node, run),
+            None => self.put_overflow(node, run),
         }
         Some(run)
     }
 }
 
-/// How many instructions the steps of a run have, and what more there is to it.
-pub(crate) fn sum_up(graph: &Graph, steps: &[Step]) -> (u64, Traits) {
+/// Number of instructions of the steps of a run, and its other properties.
+pub(crate) fn summarize(graph: &Graph, steps: &[Step]) -> (u64, Traits) {
     let (mut instructions, mut links, mut eret) = (0, false, false);
     for step in steps {
         let block = graph.block(step.block());
@@ -193,6 +192,6 @@ fn key(atoms: Atoms) -> u32 {
     atoms.count() << 24 | atoms.bits() & 0xff_ffff
 }
 
-fn far_key(node: NodeId, key: u32) -> u64 {
+fn overflow_key(node: NodeId, key: u32) -> u64 {
     u64::from(node) << 32 | u64::from(key)
 }

@@ -1,11 +1,11 @@
 //! The return stack: the targets that a trace unit may leave out.
 //!
 //! Specification: Arm DDI 0487, trace analyzer, operation of the return stack. The depth is the greatest that a trace
-//! unit can have; what is pushed beyond it drops the oldest.
+//! unit can have; a push beyond it drops the oldest entry.
 
 use unspool_isa::Target;
 
-/// How many entries an analyzer keeps.
+/// Number of entries.
 const DEPTH: usize = 15;
 
 /// Return addresses, youngest on top.
@@ -14,7 +14,7 @@ pub(crate) struct ReturnStack {
     /// A ring: the youngest entry is the one before `top`.
     entries: [Option<Target>; DEPTH],
     top: usize,
-    /// The entries are not to be used any more once the next P0 element has found its address.
+    /// The entries are cleared after the next P0 element has found its address.
     clear_pending: bool,
 }
 
@@ -33,7 +33,7 @@ impl ReturnStack {
         self.entries[self.top].take()
     }
 
-    /// Forgets all entries when the next P0 element comes.
+    /// Clears all entries at the next P0 element.
     pub(crate) fn clear_later(&mut self) {
         self.clear_pending = true;
     }
@@ -43,7 +43,7 @@ impl ReturnStack {
         self.clear_pending || self.entries.iter().all(Option::is_none)
     }
 
-    /// A P0 element comes.
+    /// Clears the entries if a clear is pending. To be called at a P0 element.
     pub(crate) fn clear_if_pending(&mut self) {
         if self.clear_pending {
             self.clear();

@@ -1,20 +1,19 @@
 //! A small hash table for the hot path: one multiplication, one load, one comparison.
 //!
-//! Keys are numbers other than zero, values are numbers. Grows by doubling and never shrinks; who fills it decides when
-//! it is emptied.
+//! Keys are numbers other than zero, values are numbers. Grows by doubling and never shrinks; the caller limits its size.
 
 /// Open addressing with linear probing, at most a quarter full.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
     entries: Vec<Entry>,
     used: usize,
-    /// How far a hash is shifted to become an index.
+    /// Shift of a hash to an index.
     shift: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
-    /// Zero: nothing is here.
+    /// Zero: a free slot.
     key: u64,
     value: u64,
 }
@@ -31,11 +30,11 @@ impl Table {
     #[inline(always)]
     pub(crate) fn find(&self, key: u64) -> Option<u64> {
         let entry = self.entries[self.slot(key)];
-        if entry.key == key { Some(entry.value) } else { self.find_further(key) }
+        if entry.key == key { Some(entry.value) } else { self.find_by_probing(key) }
     }
 
     #[inline(never)]
-    fn find_further(&self, key: u64) -> Option<u64> {
+    fn find_by_probing(&self, key: u64) -> Option<u64> {
         let entry = self.entries[self.probe(key)];
         (entry.key == key).then_some(entry.value)
     }
@@ -61,10 +60,10 @@ impl Table {
         slot
     }
 
-    /// Where a key is looked for first.
+    /// The first slot of a key.
     #[inline(always)]
     fn slot(&self, key: u64) -> usize {
-        // The golden ratio spreads neighbouring keys.
+        // The golden ratio spreads adjacent keys.
         (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
 }

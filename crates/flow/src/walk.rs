@@ -1,4 +1,4 @@
-//! The walk: committed elements lead through the code.
+//! The walk through the code along committed elements.
 //!
 //! committed elements + [`CodeMemory`] ─▶ **runs of ranges**, items
 //!
@@ -11,15 +11,15 @@ mod atoms;
 mod held;
 mod partial_block;
 mod seam;
+mod state;
 
 use unspool_coresight::{
     Context, Element, ElementError, ElementItem, Extent, FlowRules, Located, Security, SubIsa, Target as ElementTarget,
 };
-use unspool_isa::Isa;
+use unspool_isa::{Isa, Target};
 
-use self::held::Held;
-use self::partial_block::Q;
-pub(crate) use self::seam::Seam;
+pub(crate) use self::state::Seam;
+use self::state::{Held, Q};
 use crate::graph::{Graph, Id, LOST, Mode, NEEDS_ADDRESS, NO_CODE};
 use crate::item::{Cause, Finding, FlowSink, Item, Step, Transaction};
 use crate::memory::{CodeMemory, Space};
@@ -38,29 +38,29 @@ pub struct Walker<M> {
     runs: Runs,
     stack: ReturnStack,
     context: Option<Context>,
-    /// The worlds of the context, for either sub-ISA.
+    /// The modes of the context, for either sub-ISA.
     modes: [Mode; 2],
-    /// The node of the block that is executed next, or why none is known. This is all that is kept up to date while
-    /// one known run follows another.
+    /// The node of the block that is executed next, or the reason why it is unknown. While cached runs follow each other,
+    /// only this is up to date.
     node: NodeId,
-    /// The block itself, while there is a closer look.
+    /// The block itself, up to date on the slow path.
     at: Id,
-    /// Where execution continues, if there is no code or no context yet.
+    /// The address where execution continues, if there is no code or no context yet.
     target: Option<ElementTarget>,
-    /// The next address need not follow from the code: an exception was taken.
-    may_be_anywhere: bool,
+    /// An exception was taken: the next address need not follow from the code.
+    after_exception: bool,
     /// The last run, which a mispredict may still change, and its offset.
     held: Held,
     held_offset: u64,
-    /// The steps of a run that is not kept.
-    hand: Vec<Step>,
+    /// The steps of a run that is not cached.
+    steps: Vec<Step>,
     /// The trace does not continue after the last run.
     held_before_break: bool,
-    /// What happened behind the last run.
+    /// The items after the last run.
     held_items: Vec<Located<Item>>,
-    /// A Q element that waits for the address behind it.
+    /// A Q element that waits for the address after it.
     q: Option<Q>,
-    /// P0 elements that say nothing: how many, where the first was, and why.
+    /// P0 elements that could not be followed: their number, the offset of the first, and the cause.
     lost: u64,
     lost_offset: u64,
     cause: Cause,
@@ -82,10 +82,10 @@ impl<M: CodeMemory> Walker<M> {
             node: LOST,
             at: LOST,
             target: None,
-            may_be_anywhere: false,
+            after_exception: false,
             held: Held::Nothing,
             held_offset: 0,
-            hand: Vec::new(),
+            steps: Vec::new(),
             held_before_break: false,
             held_items: Vec::new(),
             q: None,
@@ -95,7 +95,7 @@ impl<M: CodeMemory> Walker<M> {
         }
     }
 
-    /// Takes the next element, or the error in its place.
+    /// Follows the next element, or passes on the error in its place.
     #[inline(always)]
     pub fn push(&mut self, item: ElementItem, sink: &mut impl FlowSink) {
         match item {
@@ -110,20 +110,21 @@ impl<M: CodeMemory> Walker<M> {
         }
     }
 
-    /// Ends the trace at this place in the buffer.
+    /// Ends the trace at this offset in the buffer.
     pub fn finish(&mut self, offset: u64, sink: &mut impl FlowSink) {
         let end = Extent { offset, length: 0 };
         self.forget_position(sink);
-        self.look_up();
+        self.save_node();
         self.emit(end, Item::End, sink);
         self.flush(sink);
     }
+
     #[inline(always)]
     pub(crate) fn target(&mut self, extent: Extent, target: ElementTarget, sink: &mut impl FlowSink) {
         if self.node == NEEDS_ADDRESS
-            && let Some(node) = self.graph.noted(self.modes[target.isa as usize], target.address)
+            && let Some(node) = self.graph.target_node(self.modes[target.isa as usize], target.address)
         {
-            self.may_be_anywhere = false;
+            self.after_exception = false;
             self.node = node;
         } else {
             self.new_target(extent, target, sink);
@@ -132,43 +133,39 @@ impl<M: CodeMemory> Walker<M> {
 
     #[inline(never)]
     fn new_target(&mut self, extent: Extent, target: ElementTarget, sink: &mut impl FlowSink) {
-        self.look_closer();
+        self.load_block();
         self.end_q(Some(target.address), sink);
         self.report_lost(sink);
-        self.make_room(sink);
-        let may_be_anywhere = std::mem::take(&mut self.may_be_anywhere) || self.holds_impossible();
-        let expected = self.position().filter(|_| !may_be_anywhere);
+        self.clear_if_full(sink);
+        let accepts_any = std::mem::take(&mut self.after_exception) || self.holds_impossible();
+        let expected = self.position().filter(|_| !accepts_any);
         if let Some(expected) = expected.filter(|&expected| expected != target.address) {
             let finding = Finding::Unreachable { expected, found: target.address };
-            self.disagree(extent, finding, sink);
+            self.report_finding(extent, finding, sink);
         }
         if self.context.is_some() {
             self.enter(target);
         } else {
             self.target = Some(target);
         }
-        self.look_up();
+        self.save_node();
         if self.context.is_some() && self.at != NO_CODE {
-            self.graph.note(self.modes[target.isa as usize], target.address, self.node);
+            self.graph.set_target_node(self.modes[target.isa as usize], target.address, self.node);
         }
     }
 
-    /// The sub-ISA of the code that is executed next, if it is known.
-    fn sub_isa(&self) -> Option<SubIsa> {
-        match self.at {
+    /// The address and sub-ISA of a block, or of the address without code.
+    fn location(&self, id: Id) -> Option<ElementTarget> {
+        match id {
             NEEDS_ADDRESS | LOST => None,
-            NO_CODE => self.target.map(|target| target.isa),
-            block => Some(sub_isa(self.graph.block(block).isa)),
+            NO_CODE => self.target,
+            block => Some(element_target(self.graph.block(block).entry())),
         }
     }
 
-    /// Where execution is, if the code and the trace before tell.
+    /// The address of the code that is executed next, if it is known.
     fn position(&self) -> Option<u64> {
-        match self.at {
-            NEEDS_ADDRESS | LOST => None,
-            NO_CODE => self.target.map(|target| target.address),
-            block => Some(self.graph.block(block).start),
-        }
+        self.location(self.at).map(|target| target.address)
     }
 
     fn enter(&mut self, target: ElementTarget) {
@@ -177,50 +174,41 @@ impl<M: CodeMemory> Walker<M> {
         self.target = Some(target);
     }
 
-    /// Starts the graph afresh if it has become too large.
-    pub(super) fn make_room(&mut self, sink: &mut impl FlowSink) {
+    /// Clears the graph and the cached runs if they have become too large.
+    pub(super) fn clear_if_full(&mut self, sink: &mut impl FlowSink) {
         if !self.graph.is_full() && !self.runs.is_full() {
             return;
         }
         self.flush(sink);
-        let position = self.position().zip(self.sub_isa());
+        let location = self.location(self.at);
         self.runs = Runs::new();
-        self.graph = self.graph.emptied();
+        self.graph = Graph::new(self.rules);
         self.modes = [self.graph.mode(NOWHERE, Isa::A32), self.graph.mode(NOWHERE, Isa::T32)];
         if let Some(context) = self.context {
             self.modes = self.modes_of(&context);
         }
-        if let Some((address, isa)) = position {
-            self.enter(ElementTarget { address, isa });
+        if let Some(target) = location {
+            self.enter(target);
         }
-        self.look_up();
+        self.save_node();
     }
 
     #[inline(never)]
     fn element(&mut self, element: &Located<Element>, sink: &mut impl FlowSink) {
-        self.look_closer();
-        self.look_at(element, sink);
-        self.look_up();
+        self.load_block();
+        self.apply(element, sink);
+        self.save_node();
     }
 
-    fn look_at(&mut self, element: &Located<Element>, sink: &mut impl FlowSink) {
+    fn apply(&mut self, element: &Located<Element>, sink: &mut impl FlowSink) {
         let extent = Extent::of(element);
         match element.value {
             Element::Context(context) => self.new_context(extent, context, sink),
             // The trace unit has emptied its return stack. The P0 element before may still rely on it.
             Element::TraceInfo { .. } => self.stack.clear_later(),
-            Element::TraceOn => {
-                self.forget_position(sink);
-                self.emit(extent, Item::TraceOn, sink);
-            }
-            Element::Discard => {
-                self.forget_position(sink);
-                self.emit(extent, Item::Discard, sink);
-            }
-            Element::Overflow => {
-                self.forget_position(sink);
-                self.emit(extent, Item::Overflow, sink);
-            }
+            Element::TraceOn => self.break_flow(extent, Item::TraceOn, sink),
+            Element::Discard => self.break_flow(extent, Item::Discard, sink),
+            Element::Overflow => self.break_flow(extent, Item::Overflow, sink),
             Element::Mispredict => self.mispredict(extent, sink),
             Element::Q { count } => self.q(extent, count, sink),
             Element::Exception { number, address } => self.exception(extent, number, address, sink),
@@ -239,7 +227,7 @@ impl<M: CodeMemory> Walker<M> {
             Element::Event { mask } => self.emit(extent, Item::Event { mask }, sink),
             Element::TimestampMarker => self.emit(extent, Item::Marker, sink),
             Element::Instrumentation { el, value } => self.emit(extent, Item::Instrumentation { el, value }, sink),
-            // Atoms and addresses do not get here, nor commits and cancels; what is left says nothing about the flow.
+            // Atoms and addresses do not get here, nor commits and cancels; the others do not concern the flow.
             _ => {}
         }
     }
@@ -248,19 +236,24 @@ impl<M: CodeMemory> Walker<M> {
     fn error(&mut self, error: ElementError, sink: &mut impl FlowSink) {
         if error.kind.breaks_flow() {
             self.forget_position(sink);
-            self.look_up();
+            self.save_node();
         }
         self.flush(sink);
         sink.item(Err(error));
     }
 
-    /// What follows does not continue what went before.
+    fn break_flow(&mut self, extent: Extent, item: Item, sink: &mut impl FlowSink) {
+        self.forget_position(sink);
+        self.emit(extent, item, sink);
+    }
+
+    /// Resets at a break: the following trace does not continue the preceding one.
     fn forget_position(&mut self, sink: &mut impl FlowSink) {
         self.end_q(None, sink);
         self.report_lost(sink);
         self.held_before_break = !matches!(self.held, Held::Nothing);
         self.wait_for_address();
-        self.may_be_anywhere = false;
+        self.after_exception = false;
         self.context = None;
         self.stack.clear_later();
     }
@@ -272,18 +265,11 @@ impl<M: CodeMemory> Walker<M> {
         self.report_lost(sink);
         self.emit(extent, Item::Context(context), sink);
         let modes = self.modes_of(&context);
-        let position = match self.at {
-            NEEDS_ADDRESS => None,
-            LOST | NO_CODE => self.target,
-            block => {
-                let block = self.graph.block(block);
-                Some(ElementTarget { address: block.start, isa: sub_isa(block.isa) })
-            }
-        };
+        let location = if self.at == LOST { self.target } else { self.location(self.at) };
         let moves = self.modes != modes || self.context.is_none();
         self.context = Some(context);
         self.modes = modes;
-        if let Some(target) = position.filter(|_| moves) {
+        if let Some(target) = location.filter(|_| moves) {
             self.enter(target);
         }
     }
@@ -299,6 +285,6 @@ impl<M: CodeMemory> Walker<M> {
     }
 }
 
-fn sub_isa(isa: Isa) -> SubIsa {
-    if isa == Isa::T32 { SubIsa::Is1 } else { SubIsa::Is0 }
+fn element_target(Target { address, isa }: Target) -> ElementTarget {
+    ElementTarget { address, isa: if isa == Isa::T32 { SubIsa::Is1 } else { SubIsa::Is0 } }
 }

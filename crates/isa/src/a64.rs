@@ -1,6 +1,6 @@
 //! A64: control flow, memory accesses, destination registers and classes.
 //!
-//! word ─▶ what it does, one file per question
+//! word ─▶ control flow, access, destinations, classes: one file each
 //!
 //! Specification: Arm DDI 0487, "A64 Instruction Set Encoding", and DDI 0616 for SME.
 

@@ -1,16 +1,16 @@
-//! The vocabulary of memory accesses: the operation, the number of bytes, and what may keep it from happening.
+//! Memory accesses: the operation, the number of bytes, and the conditions of the access.
 //!
 //! Holds no instruction encodings; the decoders of the instruction sets use these types. Nothing here depends on
 //! register values: which address an instruction accesses, and whether a predicate or a comparison lets it, is for the
-//! caller to find out. Side effects of the hardware are not included: translation table walks, and the guarded control
+//! caller to determine. Side effects of the hardware are not included: translation table walks, and the guarded control
 //! stack that calls and returns may use.
 
-/// What an instruction does with memory, and a few properties beside it.
+/// Memory access of an instruction, and a few more properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// What it does.
+    /// The operation.
     pub operation: Operation,
-    /// The highest number of bytes that it accesses; for tags, the bytes they belong to.
+    /// Maximum number of bytes that it accesses; for tags, the bytes they belong to.
     ///
     /// `None` where the opcode does not encode it: it depends on the vector length, on registers or on the size of a
     /// cache block, or there is no access.
@@ -24,7 +24,7 @@ pub struct Access {
     /// Part of SVE, SME or RVV, so that its effect depends on a vector length. Set for all of their instructions, with
     /// or without a memory access.
     pub vector: bool,
-    /// It stores only if a condition beyond the opcode holds: an exclusive or conditional store, a compare and swap of
+    /// Stores only if a condition beyond the opcode holds: an exclusive or conditional store, a compare and swap of
     /// A64, a checked write of a translation table.
     pub may_not_write: bool,
     /// Computes from a register which slice of a ZA tile, or which vectors of the ZA array, it works on.
@@ -73,14 +73,14 @@ pub enum Operation {
     AddressTranslation,
     /// Fills a range: SETP, SETM, SETE and their kin.
     Set {
-        /// Which of the three instructions.
+        /// The position among the three instructions.
         stage: Stage,
         /// Writes the allocation tags as well (SETG), or only them (SETGO, of Armv9.7).
         tagged: bool,
     },
     /// Copies a range: CPYP, CPYM, CPYE, CPYFP and their kin.
     Copy {
-        /// Which of the three instructions.
+        /// The position among the three instructions.
         stage: Stage,
     },
     /// Orders accesses or translations: FENCE, SFENCE.VMA and their kin of RISC-V. Barriers of Arm are
@@ -94,11 +94,11 @@ pub enum Operation {
 /// The position in the three instructions that fill or copy a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// Prepares, and may do a part.
+    /// Prepares, and may process a part.
     Prologue,
-    /// Does what is done in whole blocks.
+    /// Processes whole blocks.
     Main,
-    /// Does the rest.
+    /// Processes the rest.
     Epilogue,
 }
 
@@ -166,7 +166,6 @@ impl Access {
 }
 
 impl Access {
-    /// No access.
     pub(crate) const NOTHING: Self = Self::of(Operation::None);
 
     /// The operation, without further properties.

@@ -1,10 +1,10 @@
-//! The vocabulary of control flow: what an instruction does to it, and where a direct branch leads.
+//! Control flow: the effect of an instruction on it, and the target of a direct branch.
 //!
 //! Holds no instruction encodings; the decoders of the instruction sets use these types.
 
 use crate::Isa;
 
-/// What an instruction does to control flow.
+/// Effect of an instruction on control flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ControlFlow {
     /// Execution continues after the instruction.
@@ -72,7 +72,7 @@ impl ControlFlow {
     }
 }
 
-/// Where a direct branch leads.
+/// Target of a direct branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Target {
     /// The address.
@@ -84,7 +84,7 @@ pub struct Target {
 /// The control flow of an instruction, as its opcode encodes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Decoded {
-    /// What it does to control flow.
+    /// Effect on control flow.
     pub flow: ControlFlow,
     /// Its length in bytes.
     pub length: u8,
@@ -94,9 +94,9 @@ pub struct Decoded {
     pub link: bool,
     /// Returns from a function.
     pub ret: bool,
-    /// The number of instructions after it that an IT instruction makes conditional.
+    /// Number of following instructions that an IT instruction makes conditional.
     pub it: u8,
-    /// Where a direct branch leads; `None` for all others.
+    /// Target of a direct branch; `None` for all others.
     pub target: Option<Target>,
 }
 
@@ -113,15 +113,10 @@ impl Decoded {
     };
     /// A branch to an address in a register or in memory.
     pub const INDIRECT: Self = Self::of(ControlFlow::Indirect);
-    /// An indirect call.
     pub(crate) const CALL: Self = Self { link: true, ..Self::INDIRECT };
-    /// A return from a function.
     pub(crate) const RETURN: Self = Self { ret: true, ..Self::INDIRECT };
-    /// A return from an exception.
     pub(crate) const EXCEPTION_RETURN: Self = Self::of(ControlFlow::ExceptionReturn);
-    /// An instruction synchronization barrier.
     pub(crate) const ISB: Self = Self::of(ControlFlow::Isb);
-    /// A wait for an interrupt or event.
     pub(crate) const WFX: Self = Self::of(ControlFlow::Wfx);
 
     /// This control flow, four bytes long and without further properties.
@@ -162,13 +157,12 @@ pub(crate) struct Row {
     decoded: Decoded,
 }
 
-/// A row of a decoding table.
 pub(crate) const fn row(mask: u32, bits: u32, decoded: Decoded) -> Row {
     Row { mask, bits, decoded }
 }
 
 /// The first row that matches the opcode, or fall-through.
 #[inline]
-pub(crate) fn look_up(table: &[Row], opcode: u32) -> Decoded {
+pub(crate) fn lookup(table: &[Row], opcode: u32) -> Decoded {
     table.iter().find(|row| opcode & row.mask == row.bits).map_or(Decoded::FALL_THROUGH, |row| row.decoded)
 }

@@ -1,8 +1,8 @@
-//! One function per question, for all instruction sets.
+//! Control flow, access, destinations and classes of an opcode: one function each, for all instruction sets.
 //!
 //! (instruction set, address, opcode) ─▶ control flow, memory access, destination registers, classes
 //!
-//! The decoders of the instruction sets answer; this file only selects the right one. A T32 opcode of four bytes has its
+//! This file selects the decoder of the instruction set. A T32 opcode of four bytes has its
 //! first halfword in the high half; one of two bytes has zeros there. The bits above a RISC-V opcode of two bytes are
 //! ignored.
 

@@ -16,7 +16,6 @@ pub struct Destinations {
 impl Destinations {
     /// None.
     pub const NONE: Self = Self { general: 0, float: 0, status: false };
-    /// The status alone.
     pub(crate) const STATUS: Self = Self { status: true, ..Self::NONE };
 
     /// Whether nothing is written.

@@ -4,7 +4,7 @@
 //! [`destinations`](destinations()), [`classes`](classes()) and, with the feature `text`, text
 //!
 //! Every function takes all five instruction sets: A64, A32, T32, RV32 and RV64. Knows nothing of traces or of files.
-//! An [`OpcodeCache`] remembers whatever a caller derives from an opcode.
+//! An [`OpcodeCache`] stores values that a caller derives from an opcode.
 //!
 //! ```
 //! use unspool_isa::{ControlFlow, Isa, decode};

@@ -1,8 +1,8 @@
-//! A direct-mapped cache of what is known of opcodes.
+//! A direct-mapped cache of values that depend on an opcode.
 //!
 //! key ─▶ hash ─▶ one slot ─▶ **value**, or a miss
 //!
-//! Programs run in loops, so that a small table of recent opcodes answers nearly all questions. A new entry evicts the
+//! Programs run in loops, so that a small table of recent opcodes contains nearly all that are needed. A new entry evicts the
 //! one in its slot; the size never changes.
 
 use alloc::boxed::Box;
@@ -10,7 +10,7 @@ use core::fmt;
 
 use crate::Isa;
 
-/// What an [`OpcodeCache`] is looked up by: an opcode, alone or with whatever else the value depends on.
+/// Key of an [`OpcodeCache`]: an opcode, alone or with anything else that the value depends on.
 pub trait OpcodeKey: Copy + PartialEq {
     /// A hash whose highest bits select the slot.
     fn hash(&self) -> u32;

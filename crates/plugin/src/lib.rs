@@ -6,21 +6,13 @@
 //! formats. It has few dependencies, since it runs in the process of the emulator. It needs QEMU on Linux; elsewhere it is
 //! empty.
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#![cfg(all(target_os = "linux", target_pointer_width = "64"))]
+
 mod block_addresses;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-mod log;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod memory;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod operands;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod options;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod output;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod qemu;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod thread;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod values;

@@ -4,7 +4,6 @@
 
 use unspool_isa::Isa;
 
-/// A target of the emulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// AArch64.

@@ -2,11 +2,10 @@
 //!
 //! Prefetches, maintenance of caches and translations, DC ZVA; and writes of SPSR_ELx and SPSel, which determine the stack
 //! pointer in use. Fills and copies of memory (FEAT_MOPS) are not among them: the emulator accesses memory for them and does
-//! not always report it, so that registers alone would be less than what happened.
+//! not always report it, so that registers alone would be incomplete.
 
 use unspool_wire::register::{Register, SP, TCR_EL1};
 
-/// No register.
 const NONE: Register = 63;
 
 /// Registers to record with an instruction.
@@ -23,11 +22,11 @@ pub(crate) struct Operands {
 /// The use that an instruction makes of its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usage {
-    /// They form an address, or the state.
+    /// To form an address, or the state.
     Address,
-    /// They are the address of a block of zeros, whose size is in DCZID_EL0.
+    /// As the address of a block of zeros, whose size is in DCZID_EL0.
     Zeros,
-    /// The instruction before has read DCZID_EL0 into the first: the emulator does not report that register.
+    /// As the size in DCZID_EL0, which the previous instruction has read: the emulator does not report that register.
     BlockSize,
 }
 
@@ -61,12 +60,10 @@ impl Operands {
         }
     }
 
-    /// The registers.
     pub(crate) fn registers(self) -> impl Iterator<Item = Register> {
         self.registers.into_iter().filter(|register| *register != NONE)
     }
 
-    /// As one word.
     pub(crate) fn pack(self) -> u64 {
         let [one, other] = self.registers.map(u64::from);
         let usage = match self.usage {

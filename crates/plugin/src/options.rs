@@ -1,18 +1,18 @@
 //! The arguments of the plugin: `out=PATH`, `memory=PATH`, `from=ADDRESS`, `from-code=OFFSET`, `skip=N`, `limit=N`,
 //! `log=PATH`, `data=on`, `registers=on`, or `idle=on`.
 
-/// What to record, and the output.
+/// Selection of what is recorded, and the output.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     /// A socket or a file.
     pub(crate) out: String,
     /// A file in shared memory with buffers for records.
     pub(crate) memory: Option<String>,
-    /// Where recording starts, when the instruction there is first executed.
+    /// Address where recording starts, when the instruction there is first executed.
     pub(crate) from: Option<From>,
     /// Instructions of each thread to skip.
     pub(crate) skip: u64,
-    /// The most instructions of each thread to record.
+    /// Maximum number of instructions to record of each thread.
     pub(crate) limit: Option<u64>,
     /// Of a system, the log of exceptions; `%d` is the number of a thread.
     pub(crate) log: Option<String>,
@@ -20,7 +20,7 @@ pub(crate) struct Options {
     pub(crate) has_data: bool,
     /// Record the values that instructions write to registers.
     pub(crate) has_registers: bool,
-    /// Record nothing: take a callback for every instruction and access, and do nothing. A baseline for measurements.
+    /// Record nothing, with an empty callback for every instruction and access. A baseline for measurements.
     pub(crate) is_idle: bool,
 }
 
@@ -34,7 +34,6 @@ pub(crate) enum From {
 }
 
 impl Options {
-    /// Parses the arguments.
     pub(crate) fn read<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, String> {
         let mut options = Self::default();
         for argument in arguments {

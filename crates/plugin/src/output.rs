@@ -1,4 +1,4 @@
-//! The output of all threads: chunks of records and code, by shared memory, a socket or a file.
+//! The output of all threads: chunks of records and code, through shared memory, a socket or a file.
 //!
 //! records of threads ─▶ **chunks** ─▶ recorder
 
@@ -28,7 +28,6 @@ impl Records {
     }
 }
 
-/// The output of all threads.
 pub(crate) struct Output {
     stream: Mutex<Stream>,
     process: u32,
@@ -100,9 +99,13 @@ impl Output {
     /// A buffer for the records of a thread.
     pub(crate) fn new_records(&self) -> Records {
         let mut stream = self.lock();
-        // Some have to be left for the recorder to read.
+        // The other half is for the recorder to read.
         let is_shared = stream.users < stream.buffers.len() / 2 && !self.is_child();
-        match is_shared.then(|| stream.free.pop()).flatten().and_then(|number| Some((number, stream.take(number)?))) {
+        match is_shared
+            .then(|| stream.free.pop())
+            .flatten()
+            .and_then(|number| Some((number, stream.take_buffer(number)?)))
+        {
             Some((number, words)) => {
                 stream.users += 1;
                 Records::in_shared_memory(number, words)
@@ -111,11 +114,11 @@ impl Output {
         }
     }
 
-    /// Takes back the buffer of a thread that has ended and sent all its records.
-    pub(crate) fn take_back(&self, records: &mut Records) {
+    /// Reclaims the buffer of a thread that has ended and sent all its records.
+    pub(crate) fn reclaim(&self, records: &mut Records) {
         let mut stream = self.lock();
         if let Some(number) = records.shared.take() {
-            stream.put(number, records.buffer.take_words());
+            stream.put_buffer(number, records.buffer.take_words());
             stream.free.push(number);
             stream.users -= 1;
         }
@@ -142,7 +145,7 @@ impl Stream {
         self.has_failed = self.to.write_all(&head).and_then(|()| self.to.write_all(bytes)).is_err();
     }
 
-    /// Hands the shared buffer of these records to the recorder, and gives them another.
+    /// Sends the shared buffer of these records to the recorder, and replaces it.
     fn exchange(&mut self, thread: u32, number: u32, records: &mut Records) {
         let length = records.buffer.bytes().len() as u32;
         if length == 0 || self.has_failed {
@@ -152,7 +155,7 @@ impl Stream {
         match self.to.write_all(&head).and_then(|()| self.free_buffer()) {
             Ok((next, words)) => {
                 let mut sent = std::mem::replace(records, Records::in_shared_memory(next, words));
-                self.put(number, sent.buffer.take_words());
+                self.put_buffer(number, sent.buffer.take_words());
             }
             Err(_) => self.has_failed = true,
         }
@@ -168,14 +171,14 @@ impl Stream {
                 u32::from_le_bytes(number)
             }
         };
-        self.take(number).map(|words| (number, words)).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        self.take_buffer(number).map(|words| (number, words)).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    fn take(&mut self, number: u32) -> Option<&'static mut [Word]> {
+    fn take_buffer(&mut self, number: u32) -> Option<&'static mut [Word]> {
         self.buffers.get_mut(number as usize)?.take()
     }
 
-    fn put(&mut self, number: u32, words: &'static mut [Word]) {
+    fn put_buffer(&mut self, number: u32, words: &'static mut [Word]) {
         if let Some(slot) = self.buffers.get_mut(number as usize) {
             *slot = Some(words);
         }

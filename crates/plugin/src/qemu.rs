@@ -8,9 +8,13 @@
 //! alone, or, when the program ends, while no other runs: so there is never a second reference to one.
 #![allow(unsafe_code)]
 
+mod executing_cpu;
 mod interface;
+mod log;
+mod program;
 mod register_values;
 mod registers;
+mod session;
 mod shared_memory;
 mod system;
 mod translate;
@@ -20,54 +24,19 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use unspool_wire::{Access, EmulatorCapabilities, Header};
+use unspool_wire::{EmulatorCapabilities, Header};
 
 use self::interface::*;
 use self::registers::{Functions, Registers};
-pub(crate) use self::window::Window;
+use self::session::{REGISTER_RECORDERS, REGISTERS_OF, SESSION, Session, THREADS, abort};
 use crate::block_addresses::BlockAddresses;
 use crate::memory::Target;
 use crate::options::{From, Options};
 use crate::output::Output;
-use crate::thread::{Block, Kind, Recorder, Thread};
+use crate::thread::{Recorder, Thread};
 use crate::values::RegisterRecorder;
-
-/// The most threads at a time.
-const MAX_THREADS: usize = 4096;
-
-static THREADS: [AtomicPtr<Thread>; MAX_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_THREADS];
-static SESSION: OnceLock<Session> = OnceLock::new();
-
-/// The registers of CPUs, if the emulator reports them.
-static REGISTERS_OF: [AtomicPtr<Registers>; MAX_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_THREADS];
-
-/// The recorders of register values, if those are asked for.
-static REGISTER_RECORDERS: [AtomicPtr<RegisterRecorder>; MAX_THREADS] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; MAX_THREADS];
-
-struct Session {
-    is_system: bool,
-    /// The emulator ends: CPUs stop where they are.
-    is_ending: AtomicBool,
-    recorder: Recorder,
-    options: Options,
-    target: Target,
-    /// How to get the bytes of instructions.
-    bytes: Bytes,
-    /// Of a system: callbacks name the CPU that a block was translated for, and not always the one that executes it.
-    has_wrong_cpus: bool,
-    /// The addresses that blocks were translated for.
-    addresses: BlockAddresses,
-    /// Of a system, how to read operands and the program counter.
-    registers: Option<Functions>,
-    values: Option<Values>,
-    /// How to read registers after instructions, if their values are recorded.
-    written: Option<Functions>,
-    next_block: AtomicU32,
-}
 
 /// The emulator starts.
 ///
@@ -116,7 +85,7 @@ fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, S
         );
     }
     // A system would run endlessly.
-    let on_closed = if is_system { || give_up("") } else { || {} };
+    let on_closed = if is_system { || abort("") } else { || {} };
     let registers = Functions::find().filter(|_| is_system);
     if is_system && info.version >= 2 && registers.is_none() {
         return Err("this emulator does not report where code is executed".into());
@@ -149,16 +118,6 @@ fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, S
     }))
 }
 
-/// Ends the emulator at once.
-fn give_up(reason: &str) {
-    if !reason.is_empty() {
-        // There is no other way to report it.
-        let _ = writeln!(io::stderr(), "unspool: {reason}");
-    }
-    // SAFETY: nothing has to be done at the end.
-    unsafe { _exit(1) }
-}
-
 fn idle(id: Id) -> c_int {
     // SAFETY: the callback has the type of the interface, and lives as long as the emulator.
     unsafe { qemu_plugin_register_vcpu_tb_trans_cb(id, translate::translated_idle) };
@@ -185,13 +144,13 @@ fn register(id: Id) -> c_int {
             qemu_plugin_register_vcpu_idle_cb(id, system::idle);
             // A system that waits would not notice that the recorder has ended.
             prctl(PR_SET_PDEATHSIG, SIGTERM);
-            qemu_plugin_register_atexit_cb(id, system::ends, ptr::null_mut());
+            qemu_plugin_register_atexit_cb(id, system::emulator_ends, ptr::null_mut());
             return 0;
         }
-        qemu_plugin_register_vcpu_exit_cb(id, thread_ends);
-        qemu_plugin_register_vcpu_syscall_cb(id, called);
-        qemu_plugin_register_vcpu_syscall_ret_cb(id, returned);
-        qemu_plugin_register_atexit_cb(id, program_ends, ptr::null_mut());
+        qemu_plugin_register_vcpu_exit_cb(id, program::thread_ends);
+        qemu_plugin_register_vcpu_syscall_cb(id, program::called);
+        qemu_plugin_register_vcpu_syscall_ret_cb(id, program::returned);
+        qemu_plugin_register_atexit_cb(id, program::program_ends, ptr::null_mut());
     }
     0
 }
@@ -203,26 +162,12 @@ fn refuse(reason: &str) -> c_int {
     1
 }
 
-/// The thread, if it is there.
-#[inline(always)]
-fn thread(number: c_uint) -> Option<&'static mut Thread> {
-    let slot = THREADS.get(number as usize)?;
-    // SAFETY: the pointer comes from a box and is never freed; the module docs explain why there is one reference only.
-    unsafe { slot.load(Ordering::Relaxed).as_mut() }
-}
-
-/// The thread, and the recorder.
-#[inline(always)]
-fn thread_of(number: c_uint) -> Option<(&'static mut Thread, &'static Recorder)> {
-    Some((thread(number)?, &SESSION.get()?.recorder))
-}
-
 extern "C" fn thread_starts(_: Id, number: c_uint) {
     if SESSION.get().is_some_and(|session| session.has_wrong_cpus) {
-        system::remember(number);
+        executing_cpu::remember(number);
     }
-    let asked = SESSION.get().and_then(|session| Some((session, session.registers.or(session.written)?)));
-    if let (Some((session, functions)), Some(slot)) = (asked, REGISTERS_OF.get(number as usize)) {
+    let requested = SESSION.get().and_then(|session| Some((session, session.registers.or(session.written)?)));
+    if let (Some((session, functions)), Some(slot)) = (requested, REGISTERS_OF.get(number as usize)) {
         // SAFETY: a CPU starts on this thread; the registers before are never freed.
         let registers = unsafe { Registers::of_new_cpu(functions, session.target) };
         slot.store(Box::into_raw(Box::new(registers)), Ordering::Relaxed);
@@ -236,107 +181,4 @@ extern "C" fn thread_starts(_: Id, number: c_uint) {
         // The thread that had the number before has ended. It may still be in use, and is not freed.
         slot.store(thread, Ordering::Relaxed);
     }
-}
-
-extern "C" fn thread_ends(_: Id, number: c_uint) {
-    end(number as usize);
-}
-
-extern "C" fn program_ends(_: Id, _: *mut c_void) {
-    (0..MAX_THREADS).for_each(end);
-}
-
-fn end(number: usize) {
-    let (Some(session), Some(slot)) = (SESSION.get(), THREADS.get(number)) else { return };
-    // SAFETY: as in `thread`; it is removed, so that it ends once.
-    if let Some(thread) = unsafe { slot.swap(ptr::null_mut(), Ordering::Relaxed).as_mut() } {
-        thread.end(&session.recorder);
-    }
-}
-
-extern "C" fn called(_: Id, number: c_uint, call: i64, a: u64, b: u64, c: u64, _: u64, _: u64, _: u64, _: u64, _: u64) {
-    if let Some((thread, recorder)) = thread_of(number) {
-        thread.call(recorder, call, [a, b, c]);
-    }
-}
-
-extern "C" fn returned(_: Id, number: c_uint, call: i64, result: i64) {
-    if let Some((thread, recorder)) = thread_of(number) {
-        thread.call_return(recorder, call, result);
-    }
-}
-
-extern "C" fn executed(number: c_uint, word: *mut c_void) {
-    let word = word.addr() as u64;
-    if let Some(thread) = thread(number)
-        && !thread.block(Block::unpack(word))
-    {
-        executed_slowly(thread, word);
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn executed_slowly(thread: &mut Thread, word: u64) {
-    if let Some(session) = SESSION.get() {
-        thread.block_slowly(&session.recorder, word);
-    }
-}
-
-/// A block starts, and registers that the one before wrote are recorded.
-extern "C" fn executed_with_registers(number: c_uint, word: *mut c_void) {
-    register_values::record(number, |recorder, with| recorder.block(false, with));
-    executed(number, word);
-}
-
-extern "C" fn marked(number: c_uint, index: *mut c_void) {
-    if let Some(thread) = thread(number) {
-        thread.mark(index.addr() as u16);
-    }
-}
-
-extern "C" fn accessed(number: c_uint, info: u32, address: u64, index: *mut c_void) {
-    let index = index.addr() as u16;
-    if let Some(thread) = thread(number)
-        && !thread.access(info, index, address)
-    {
-        accessed_slowly(thread, info, index, address);
-    }
-}
-
-/// The same for an instruction that is complete with it, and not the last of its block.
-extern "C" fn accessed_whole(number: c_uint, info: u32, address: u64, index: *mut c_void) {
-    let index = index.addr() as u16;
-    if let Some(thread) = thread(number) {
-        thread.mark(index + 1);
-        if !thread.access(info, index, address) {
-            accessed_slowly(thread, info, index, address);
-        }
-    }
-}
-
-/// The same, with data.
-extern "C" fn accessed_with_data(number: c_uint, info: u32, address: u64, index: *mut c_void) {
-    let values = SESSION.get().and_then(|session| session.values);
-    // SAFETY: the emulator reports this access now.
-    let value = values.and_then(|values| unsafe { values.of(info) });
-    if let (Some((thread, recorder)), Some(value)) = (thread_of(number), value) {
-        thread.data(recorder, value.count, value.words);
-    }
-    accessed(number, info, address, index);
-}
-
-#[cold]
-#[inline(never)]
-fn accessed_slowly(thread: &mut Thread, info: u32, index: u16, address: u64) {
-    if let Some(session) = SESSION.get() {
-        thread.access_slowly(&session.recorder, kind(info), index, address);
-    }
-}
-
-/// The kind of an access.
-fn kind(info: u32) -> Kind {
-    // SAFETY: the information comes from the emulator.
-    let (size, is_store) = unsafe { (qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
-    Kind { info, kind: Access::kind(size, is_store) }
 }

@@ -2,7 +2,7 @@
 //!
 //! blocks, marks, accesses, calls ─▶ **records** ─▶ output
 //!
-//! A block is recorded when it starts. A mark after each access, or with it, shows how far it came: a block whose last mark
+//! A block is recorded when it starts. A mark after each access, or with it, shows how far it was executed: a block whose last mark
 //! was not reached was left by a fault.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,6 @@ const INDEX: u32 = 10;
 const MASK: u64 = (1 << INDEX) - 1;
 
 impl Block {
-    /// As one word.
     pub(crate) fn pack(self) -> u64 {
         let [count, last_mark, from] = [self.count, self.last_mark, self.from].map(|number| u64::from(number) & MASK);
         u64::from(self.id) | (count | last_mark << INDEX | from << (2 * INDEX)) << 32
@@ -109,16 +108,16 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// No thread has reached the start of recording.
-    Waits,
+    Waiting,
     /// Instructions are skipped.
-    Skips,
-    Records,
+    Skipping,
+    Recording,
     /// The limit is reached.
     Done,
 }
 
 impl Thread {
-    /// Starts a thread. That is sent at once: threads are numbered in the order in which they start.
+    /// Starts a thread. The record is sent at once: threads are numbered in the order in which they start.
     pub(crate) fn new(recorder: &Recorder, number: u32) -> Self {
         let mut records = recorder.output.new_records();
         records.buffer.push(Record::ThreadStart {});
@@ -126,7 +125,7 @@ impl Thread {
         Self {
             number,
             records,
-            phase: Phase::Waits,
+            phase: Phase::Waiting,
             mark: 0,
             last_mark: 0,
             to_skip: 0,
@@ -162,7 +161,7 @@ impl Thread {
         }
         (self.mark, self.last_mark) = (0, block.last_mark);
         if self.left == 0 {
-            return self.out_of_turn(recorder, block);
+            return self.block_outside_recording(recorder, block);
         }
         self.left = self.left.saturating_sub(u64::from(block.count));
         self.put_block(block.id);
@@ -186,7 +185,7 @@ impl Thread {
     #[must_use]
     pub(crate) fn access(&mut self, info: u32, index: u16, address: u64) -> bool {
         let Kind { info: known, kind } = self.kinds[Kind::slot(info)];
-        if known != info || self.phase != Phase::Records || self.records.buffer.is_full() {
+        if known != info || self.phase != Phase::Recording || self.records.buffer.is_full() {
             return false;
         }
         self.records.buffer.access(kind, index, address);
@@ -199,7 +198,7 @@ impl Thread {
     pub(crate) fn access_slowly(&mut self, recorder: &Recorder, kind: Kind, index: u16, address: u64) {
         self.kinds[Kind::slot(kind.info)] = kind;
         self.make_room(recorder);
-        if self.phase == Phase::Records {
+        if self.phase == Phase::Recording {
             self.records.buffer.access(kind.kind, index, address);
         }
     }
@@ -217,7 +216,7 @@ impl Thread {
     /// the emulator does so if it counts instructions.
     #[inline(always)]
     pub(crate) fn system_access(&mut self, recorder: &Recorder, kind: Kind, (block, index): (u32, u16), address: u64) {
-        self.go_within(recorder, block);
+        self.switch_block(recorder, block);
         if !self.access(kind.info, index, address) {
             self.access_slowly(recorder, kind, index, address);
         }
@@ -225,8 +224,8 @@ impl Thread {
 
     /// Records an operand of an instruction of a system.
     pub(crate) fn register(&mut self, recorder: &Recorder, (block, index): (u32, u16), register: Register, value: u64) {
-        if self.phase == Phase::Records {
-            self.go_within(recorder, block);
+        if self.phase == Phase::Recording {
+            self.switch_block(recorder, block);
             self.records.buffer.push(Record::Operand { register, index, value });
             self.make_room(recorder);
         }
@@ -234,7 +233,7 @@ impl Thread {
 
     /// Whether execution is recorded now.
     pub(crate) fn is_recording(&self) -> bool {
-        self.phase == Phase::Records
+        self.phase == Phase::Recording
     }
 
     /// Records the value of a register after an instruction, or before one.
@@ -252,16 +251,16 @@ impl Thread {
 
     /// Records the data of the next access, in one word or two.
     pub(crate) fn data(&mut self, recorder: &Recorder, count: u32, words: [u64; 2]) {
-        if self.phase == Phase::Records {
+        if self.phase == Phase::Recording {
             self.records.buffer.push(Record::AccessData { count, data: Data(words) });
             self.make_room(recorder);
         }
     }
 
-    /// Records the block that what follows is of, if it is another.
+    /// Records the block that the next records belong to, if it is another.
     #[inline(always)]
-    fn go_within(&mut self, recorder: &Recorder, block: u32) {
-        if block != self.current && self.phase == Phase::Records {
+    fn switch_block(&mut self, recorder: &Recorder, block: u32) {
+        if block != self.current && self.phase == Phase::Recording {
             self.records.buffer.push(Record::WithinBlock { id: block });
             self.make_room(recorder);
             self.current = block;
@@ -286,20 +285,19 @@ impl Thread {
     }
 
     pub(crate) fn call(&mut self, recorder: &Recorder, number: i64, arguments: [u64; 3]) {
-        if self.phase == Phase::Records {
+        if self.phase == Phase::Recording {
             self.records.buffer.push(Record::SystemCall { number, arguments });
             self.make_room(recorder);
         }
     }
 
     pub(crate) fn call_return(&mut self, recorder: &Recorder, number: i64, result: i64) {
-        if self.phase == Phase::Records {
+        if self.phase == Phase::Recording {
             self.records.buffer.push(Record::SystemCallReturn { number, result });
             self.make_room(recorder);
         }
     }
 
-    /// Ends the thread.
     pub(crate) fn end(&mut self, recorder: &Recorder) {
         if self.mark != self.last_mark {
             self.leave(recorder);
@@ -307,13 +305,13 @@ impl Thread {
         self.last_mark = self.mark;
         self.records.buffer.push(Record::ThreadEnd {});
         recorder.output.send(self.number, &mut self.records);
-        recorder.output.take_back(&mut self.records);
+        recorder.output.reclaim(&mut self.records);
     }
 
     /// Records that the block before was left by a fault.
     #[cold]
     fn leave(&mut self, recorder: &Recorder) {
-        if matches!(self.phase, Phase::Records | Phase::Done) {
+        if matches!(self.phase, Phase::Recording | Phase::Done) {
             self.records.buffer.push(Record::BlockLeft { completed: self.mark });
             self.make_room(recorder);
         }
@@ -327,25 +325,25 @@ impl Thread {
 
     /// A block before the start of recording, the first one, or one after the limit.
     #[cold]
-    fn out_of_turn(&mut self, recorder: &Recorder, block: Block) {
+    fn block_outside_recording(&mut self, recorder: &Recorder, block: Block) {
         let mut before = 0;
-        if self.phase == Phase::Waits {
+        if self.phase == Phase::Waiting {
             if block.from != 0 && !recorder.is_started.swap(true, Ordering::Relaxed) {
                 before = block.from - 1;
             }
             if !recorder.is_started.load(Ordering::Relaxed) {
                 return;
             }
-            (self.phase, self.to_skip) = (Phase::Skips, recorder.skip);
+            (self.phase, self.to_skip) = (Phase::Skipping, recorder.skip);
         }
-        if self.phase == Phase::Skips {
+        if self.phase == Phase::Skipping {
             let rest = u64::from(block.count - before);
             if self.to_skip >= rest && self.to_skip > 0 {
                 self.to_skip -= rest;
                 return;
             }
             let skipped = before + u16::try_from(self.to_skip).unwrap_or(u16::MAX);
-            (self.phase, self.left) = (Phase::Records, recorder.limit);
+            (self.phase, self.left) = (Phase::Recording, recorder.limit);
             if skipped > 0 {
                 self.records.buffer.push(Record::PartialBlock { skipped });
             }

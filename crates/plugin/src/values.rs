@@ -19,25 +19,24 @@ pub(crate) type Value = [u64; 2];
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) index: u16,
-    /// It is the last of its block.
     pub(crate) is_last: bool,
     written: Written,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
-    /// These registers.
-    Those(Destinations),
+    /// The destinations of its opcode.
+    Known(Destinations),
     /// General registers that have changed; floating-point registers too, if it may write those.
     Changed { has_floats: bool },
 }
 
-/// When a value holds.
+/// The time at which a register has a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
     /// After this instruction of the block, which wrote it.
     After(u16),
-    /// Before this instruction of the block, whoever wrote it.
+    /// Before this instruction of the block, whatever wrote it.
     Before(u16),
 }
 
@@ -46,7 +45,6 @@ pub(crate) trait RegisterAccess {
     /// The value of a register; `None`: the emulator does not report it.
     fn read(&mut self, register: Register) -> Option<Value>;
 
-    /// Records a value.
     fn record(&mut self, when: When, register: Register, value: Value);
 }
 
@@ -64,7 +62,7 @@ pub(crate) struct RegisterRecorder {
     before: Box<[Value; COUNT]>,
 }
 
-/// What has to be recorded before the next instruction.
+/// Registers that have to be recorded before the next instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Due {
     Nothing,
@@ -77,8 +75,8 @@ impl Site {
     /// `is_program`: the kernel is not emulated, so that the result of a system call is written by the call.
     pub(crate) fn new(target: Target, bytes: &[u8], (index, is_last): (u16, bool), is_program: bool) -> Self {
         let written = match (target, opcode(bytes)) {
-            (Target::A64, opcode) => Written::Those(with_result(Isa::A64, opcode, is_program, 0)),
-            (Target::Riscv(isa), opcode) => Written::Those(with_result(isa, opcode, is_program, 10)),
+            (Target::A64, opcode) => Written::Known(with_result(Isa::A64, opcode, is_program, 0)),
+            (Target::Riscv(isa), opcode) => Written::Known(with_result(isa, opcode, is_program, 10)),
             (Target::Arm | Target::Other, opcode) => {
                 Written::Changed { has_floats: bytes.len() == 4 && may_be_float(opcode) }
             }
@@ -89,7 +87,7 @@ impl Site {
     fn writes_stack(&self, target: Target) -> bool {
         let number = if target == Target::A64 { SP } else { 2 };
         match self.written {
-            Written::Those(those) => those.general >> number & 1 != 0,
+            Written::Known(known) => known.general >> number & 1 != 0,
             Written::Changed { .. } => true,
         }
     }
@@ -122,16 +120,16 @@ impl RegisterRecorder {
         Self { target, has_signals, site: None, stack: None, due: Due::All, before }
     }
 
-    /// Notes that nothing is recorded at the moment.
-    pub(crate) fn rest(&mut self) {
+    /// Pauses: registers change without being recorded.
+    pub(crate) fn pause(&mut self) {
         (self.site, self.due) = (None, Due::All);
     }
 
-    /// Starts a block; `is_excepted`: of a system, exceptions came before it.
-    pub(crate) fn block(&mut self, is_excepted: bool, with: &mut impl RegisterAccess) {
+    /// Starts a block; `is_after_exception`: of a system, exceptions came before it.
+    pub(crate) fn block(&mut self, is_after_exception: bool, with: &mut impl RegisterAccess) {
         let Some(site) = self.site.take() else { return };
-        if is_excepted {
-            self.due = self.due.max(Due::State);
+        if is_after_exception && self.due == Due::Nothing {
+            self.due = Due::State;
         }
         let is_moved = self.has_signals
             && !site.writes_stack(self.target)
@@ -139,14 +137,14 @@ impl RegisterRecorder {
         if is_moved {
             self.due = Due::All;
         } else {
-            self.settle(site, is_excepted, with);
+            self.complete(site, is_after_exception, with);
         }
     }
 
     /// Starts an instruction of the block.
     pub(crate) fn instruction(&mut self, site: &'static Site, with: &mut impl RegisterAccess) {
         if let Some(before) = self.site.replace(site) {
-            self.settle(before, false, with);
+            self.complete(before, false, with);
         }
         match std::mem::replace(&mut self.due, Due::Nothing) {
             Due::Nothing => {}
@@ -169,16 +167,15 @@ impl RegisterRecorder {
         }
     }
 
-    /// Completes an instruction.
-    fn settle(&mut self, site: &Site, is_excepted: bool, with: &mut impl RegisterAccess) {
+    fn complete(&mut self, site: &Site, is_after_exception: bool, with: &mut impl RegisterAccess) {
         let when = When::After(site.index);
         match site.written {
-            Written::Those(those) => {
+            Written::Known(known) => {
                 // An exception has changed these.
-                let hidden = if is_excepted { 1 << SP } else { 0 };
-                bits(those.general & !hidden).for_each(|number| self.read_and_record(number, when, with));
-                bits(those.float).for_each(|number| self.read_and_record(FLOAT + number, when, with));
-                if those.status && !is_excepted {
+                let hidden = if is_after_exception { 1 << SP } else { 0 };
+                bits(known.general & !hidden).for_each(|number| self.read_and_record(number, when, with));
+                bits(known.float).for_each(|number| self.read_and_record(FLOAT + number, when, with));
+                if known.status && !is_after_exception {
                     self.read_and_record(STATUS, when, with);
                 }
             }
@@ -198,7 +195,7 @@ impl RegisterRecorder {
     }
 
     fn record_change(&mut self, register: Register, when: When, with: &mut impl RegisterAccess) {
-        let Some(value) = with.read(register).map(|value| settled(register, value)) else { return };
+        let Some(value) = with.read(register).map(|value| without_it_state(register, value)) else { return };
         if let Some(before) = self.before.get_mut(usize::from(register))
             && *before != value
         {
@@ -213,7 +210,7 @@ impl RegisterRecorder {
         for register in (first..32).chain([STATUS]).chain(FLOAT..FLOAT + 32) {
             let Some(mut value) = with.read(register) else { continue };
             if matches!(self.target, Target::Arm | Target::Other) {
-                value = settled(register, value);
+                value = without_it_state(register, value);
             }
             if let Some(before) = self.before.get_mut(usize::from(register)) {
                 *before = value;
@@ -223,14 +220,8 @@ impl RegisterRecorder {
     }
 }
 
-impl Due {
-    fn max(self, other: Self) -> Self {
-        if self == Self::All { self } else { other }
-    }
-}
-
-/// The emulator does not keep the IT state of the CPSR in T32 state.
-fn settled(register: Register, [low, high]: Value) -> Value {
+/// The value without the IT state of the CPSR, which the emulator does not keep in T32 state.
+fn without_it_state(register: Register, [low, high]: Value) -> Value {
     const THUMB: u64 = 1 << 5;
     const IT: u64 = 0x0600_fc00;
     if register == STATUS && low & THUMB != 0 { [low & !IT, high] } else { [low, high] }

@@ -1,4 +1,4 @@
-//! Atomic instructions, whose accesses the emulator reports in other ways than they make them.
+//! Atomic instructions: the emulator reports other accesses than they make.
 //!
 //! Exclusive stores (STXR, STREX, SC): the emulator compares first, and reports that as a read. Read-modify-writes (LDADD,
 //! SWP, CAS, AMO): with several threads the emulator reports a write only, with the operand as its data.
@@ -12,17 +12,17 @@ use unspool_wire::Access;
 pub(crate) struct Atomics {
     exclusive: Vec<u16>,
     modifying: Vec<u16>,
-    /// Those of them that do not write an operand as it is.
+    /// Modifying instructions that do not write an operand unchanged.
     hiding: Vec<u16>,
 }
 
 impl Atomics {
     pub(crate) fn of(instructions: &[Instruction]) -> Self {
-        let those = |is: fn(&Instruction) -> bool| {
+        let indexes = |is: fn(&Instruction) -> bool| {
             (0..).zip(instructions).filter(|(_, one)| is(one)).map(|(index, _)| index).collect()
         };
         let hides = |one: &Instruction| is_modifying(one) && !is_swap(one);
-        Self { exclusive: those(is_exclusive_store), modifying: those(is_modifying), hiding: those(hides) }
+        Self { exclusive: indexes(is_exclusive_store), modifying: indexes(is_modifying), hiding: indexes(hides) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -39,13 +39,13 @@ impl Atomics {
         access.is_write && self.modifying.contains(&access.index)
     }
 
-    /// Whether the data of an access may be another than what is in memory.
+    /// Whether the data of an access may differ from the memory contents.
     pub(crate) fn hides_data(&self, access: &Access) -> bool {
         access.is_write && self.hiding.contains(&access.index)
     }
 }
 
-/// STXR and its like, STREX, SC.
+/// STXR and similar, STREX, SC.
 fn is_exclusive_store(instruction: &Instruction) -> bool {
     let Some(opcode) = instruction.opcode else { return false };
     let is = |mask: u32, bits: u32| opcode & mask == bits;
@@ -58,7 +58,7 @@ fn is_exclusive_store(instruction: &Instruction) -> bool {
     }
 }
 
-/// LDADD, SWP, CAS and their like, SWP of A32, AMO.
+/// LDADD, SWP, CAS and similar, SWP of A32, AMO.
 fn is_modifying(instruction: &Instruction) -> bool {
     let Some(opcode) = instruction.opcode else { return false };
     match instruction.isa {
@@ -69,7 +69,7 @@ fn is_modifying(instruction: &Instruction) -> bool {
     }
 }
 
-/// SWP and its like, AMOSWAP: the operand is written as it is.
+/// SWP and similar, AMOSWAP: the operand is written unchanged.
 fn is_swap(instruction: &Instruction) -> bool {
     let Some(opcode) = instruction.opcode else { return false };
     match instruction.isa {

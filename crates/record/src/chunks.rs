@@ -13,7 +13,7 @@ use std::path::Path;
 use tempfile::NamedTempFile;
 use unspool_wire::{BUFFER_BYTES, ChunkHead, Header, damage};
 
-/// The most bytes of a chunk.
+/// Maximum number of bytes of a chunk.
 const MAX_LENGTH: u32 = 1 << 28;
 
 /// Buffers in shared memory: the number of chunks that the emulator may be ahead of the recorder.
@@ -22,13 +22,12 @@ const BUFFERS: usize = 32;
 /// A folder whose files are in memory.
 const IN_MEMORY: &str = "/dev/shm";
 
-/// Source of chunks.
 pub(crate) trait Chunks {
-    /// Reads the next one into `bytes` and returns its thread; `None`: there are no more.
+    /// Reads the next chunk into `bytes` and returns its thread; `None`: there are no more.
     fn next(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<u32>>;
 }
 
-/// Chunks of a whole stream that was kept, header included.
+/// Chunks of a saved stream, header included.
 pub(crate) struct KeptChunks<R> {
     input: R,
     has_started: bool,
@@ -89,7 +88,7 @@ impl Chunks for LiveChunks {
 pub(crate) struct SharedMemory(NamedTempFile);
 
 impl SharedMemory {
-    /// `None`: it is not available, and chunks come by the socket.
+    /// `None`: it is not available, and chunks are sent through the socket.
     pub(crate) fn new() -> Option<Self> {
         let mut file = NamedTempFile::with_prefix_in("unspool", IN_MEMORY).ok()?;
         // All of it is allocated now: a write to memory cannot report that there is no more.
@@ -110,13 +109,13 @@ impl SharedMemory {
 fn read_buffer(memory: &File, number: [u8; 4], length: u32, bytes: &mut Vec<u8>) -> io::Result<()> {
     let (number, length) = (u64::from(u32::from_le_bytes(number)), length as usize);
     if length > BUFFER_BYTES || number >= BUFFERS as u64 {
-        return Err(damage("a chunk is in no buffer"));
+        return Err(damage("a chunk refers to a buffer that does not exist"));
     }
     bytes.resize(length, 0);
     memory.read_exact_at(bytes, number * BUFFER_BYTES as u64)
 }
 
-/// Reads the bytes of a chunk. Allocates no more than there are bytes.
+/// Reads the bytes of a chunk. Allocates no more than the input has.
 fn read_bytes(input: &mut impl Read, head: ChunkHead, bytes: &mut Vec<u8>) -> io::Result<()> {
     if head.is_shared || head.length > MAX_LENGTH {
         return Err(damage("a chunk is too long"));

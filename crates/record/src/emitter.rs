@@ -2,8 +2,8 @@
 //!
 //! instructions, their accesses, data and register values ─▶ **steps** ─▶ sink
 //!
-//! The recorder decides which instructions were executed and in which order the parts of a step are added; here is how each
-//! part is made.
+//! The recorder decides which instructions were executed and in which order the parts of a step are added; this module makes
+//! the parts.
 
 use std::iter::{self, Peekable};
 use std::ops::ControlFlow;
@@ -15,13 +15,12 @@ use unspool_wire::{Access, Data};
 use crate::atomics::Atomics;
 use crate::registers::{RegisterNames, RegisterValue};
 
-/// Where steps go.
+/// Consumer of the steps.
 pub(crate) type Sink<'s> = &'s mut dyn BlockSink;
 
-/// Emits the instructions of one block.
 pub(crate) struct BlockEmitter<'e, A: Iterator> {
     pub(crate) core: u32,
-    /// Instructions of the core that were emitted.
+    /// Number of instructions of the core that were emitted.
     pub(crate) emitted: &'e mut u64,
     pub(crate) step: &'e mut Step,
     pub(crate) names: &'e RegisterNames,
@@ -32,7 +31,7 @@ pub(crate) struct BlockEmitter<'e, A: Iterator> {
 }
 
 impl<'e, A: Iterator<Item = (Access, Option<Data>)>> BlockEmitter<'e, A> {
-    /// Emits a step with the register values that hold before an instruction, whoever wrote them.
+    /// Emits a step with the register values that hold before an instruction, whatever wrote them.
     pub(crate) fn state_before(&mut self, index: usize, sink: Sink<'_>) -> ControlFlow<()> {
         if self.values.peek().is_none() {
             return ControlFlow::Continue(());
@@ -75,7 +74,7 @@ impl<'e, A: Iterator<Item = (Access, Option<Data>)>> BlockEmitter<'e, A> {
         iter::from_fn(|| self.values.next_if(is_now)).for_each(|value| self.names.put(self.step, value));
     }
 
-    /// Emits the instruction with what was added to its step.
+    /// Emits the instruction with its step.
     #[inline]
     pub(crate) fn instruction(&mut self, instruction: Instruction, sink: Sink<'_>) -> ControlFlow<()> {
         (self.step.core, self.step.position) = (self.core, *self.emitted);
@@ -85,8 +84,8 @@ impl<'e, A: Iterator<Item = (Access, Option<Data>)>> BlockEmitter<'e, A> {
     }
 }
 
-/// The number of instructions of a block that are emitted, if `skipped` to `count` were executed, and whether that reaches
-/// the limit of the core.
+/// Number of instructions of a block to emit, if `skipped` to `count` were executed, and whether that reaches the limit of
+/// the core.
 pub(crate) fn within_limit(limit: u64, emitted: u64, skipped: usize, count: usize) -> (usize, bool) {
     let wanted = usize::try_from(limit.saturating_sub(emitted)).unwrap_or(usize::MAX);
     let within = count.min(skipped.saturating_add(wanted));

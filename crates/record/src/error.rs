@@ -1,10 +1,10 @@
-//! Why a program or system cannot be recorded.
+//! Reasons why a program or system cannot be recorded.
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// Why a program cannot be recorded.
+/// Reason why a program or system cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -34,43 +34,24 @@ pub enum RecordError {
     },
     /// The emulator is missing.
     #[error(
-        "'{name}' not found: install the package qemu-user (Debian, Ubuntu: apt install qemu-user), or name another \
+        "'{name}' not found: install the package {package} (Debian, Ubuntu: apt install {package}), or name another \
          emulator with --emulator"
     )]
     NoEmulator {
         /// Its name.
         name: String,
+        /// The package of Debian that contains it.
+        package: &'static str,
     },
-    /// The system emulator is missing.
-    #[error(
-        "'{name}' not found: install the package qemu-system-arm (Debian, Ubuntu: apt install qemu-system-arm), or \
-         name another emulator with --emulator"
-    )]
-    NoSystemEmulator {
-        /// Its name.
-        name: String,
-    },
-    /// The emulator does not report where code of a system is executed.
-    #[error(
-        "{name}: QEMU {version} does not report to plugins where code is executed if memory is mapped more than once: \
-         use QEMU 7.2, or 9.0 or later"
-    )]
-    NoExecutionAddress {
+    /// This version of the emulator does not report facts that are needed.
+    #[error("{name}: QEMU {version} does not report {what}")]
+    NotReported {
         /// Its name.
         name: String,
         /// Its version.
         version: String,
-    },
-    /// The emulator does not report register values.
-    #[error(
-        "{name}: QEMU {version} does not report register values to plugins: --registers needs QEMU 9.0 or later with \
-         plugins (--emulator)"
-    )]
-    NoRegisters {
-        /// Its name.
-        name: String,
-        /// Its version.
-        version: String,
+        /// The facts, and the versions that report them.
+        what: &'static str,
     },
     /// An argument of the emulator that redirects its log.
     #[error("'{argument}' cannot be used: recording a system needs the log of the emulator")]
@@ -117,7 +98,7 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// An error of the system, with what it was about.
+    /// An error of the system, with the file or action that it is about.
     pub(crate) fn system(what: &str, source: io::Error) -> Self {
         Self::System { what: what.into(), source }
     }

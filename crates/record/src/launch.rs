@@ -1,4 +1,4 @@
-//! Starting the emulator: the plugin, its arguments, and the connection that its stream comes by.
+//! Starting the emulator: the plugin, its arguments, and the connection for its stream.
 //!
 //! The plugin connects to a socket in a folder of its own, so that the files and pipes of the program stay as they are. It
 //! gets shared memory for the stream, if that is available.
@@ -21,10 +21,10 @@ use crate::error::RecordError;
 /// The file name of the plugin.
 const PLUGIN: &str = "libunspool_plugin.so";
 
-/// The time between two looks whether the plugin has connected.
+/// Time between two checks whether the plugin has connected.
 const POLL: Duration = Duration::from_millis(2);
 
-/// What is needed before an emulator is started.
+/// Connection for a plugin, prepared before the emulator is started.
 pub(crate) struct Launch {
     /// Holds the socket, and logs.
     pub(crate) folder: TempDir,
@@ -51,7 +51,7 @@ impl Launch {
         Ok(Self { folder, argument, listener, memory })
     }
 
-    /// Adds what is to be recorded.
+    /// Adds the options that select what is recorded.
     pub(crate) fn select(&mut self, skip: u64, data: bool, registers: bool) {
         self.argument.push(format!(",skip={skip}"));
         for (_, option) in [(data, ",data=on"), (registers, ",registers=on")].iter().filter(|(is_on, _)| *is_on) {
@@ -84,7 +84,7 @@ fn accept(listener: &UnixListener, child: &mut Child, name: &Path) -> Result<Uni
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(socket_failed(error)),
         }
-        // One that has ended may have connected just before.
+        // An emulator that has ended may have connected just before.
         if let Some(status) = ended {
             return Err(RecordError::NotConnected { name: name.display().to_string(), status });
         }
@@ -97,21 +97,17 @@ fn socket_failed(source: io::Error) -> RecordError {
     RecordError::system("the socket of the plugin", source)
 }
 
-/// Starts the emulator; `missing` is the error if there is none of this name.
-pub(crate) fn spawn(
-    command: &mut Command,
-    name: &Path,
-    missing: impl FnOnce(String) -> RecordError,
-) -> Result<Child, RecordError> {
+/// Starts the emulator, which is part of a package of Debian.
+pub(crate) fn spawn(command: &mut Command, name: &Path, package: &'static str) -> Result<Child, RecordError> {
     let name = name.display().to_string();
     command.spawn().map_err(|source| match source.kind() {
-        ErrorKind::NotFound => missing(name),
+        ErrorKind::NotFound => RecordError::NoEmulator { name, package },
         _ => RecordError::system(&name, source),
     })
 }
 
 /// The version of an emulator; `None`: it is missing, which is reported when it is started, or prints no version.
-pub(crate) fn version_of(name: &Path) -> Option<String> {
+fn version_of(name: &Path) -> Option<String> {
     let printed = Command::new(name).arg("--version").output().ok()?;
     version_in(&String::from_utf8_lossy(&printed.stdout)).map(str::to_string)
 }
@@ -120,16 +116,21 @@ fn version_in(text: &str) -> Option<&str> {
     text.split_once(" version ")?.1.split_whitespace().next()
 }
 
-/// Fails for an emulator without register values: plugins can read registers since QEMU 9.0.
-pub(crate) fn require_registers(name: &Path) -> Result<(), RecordError> {
-    let is_old = |version: &String| version.split('.').next().and_then(number).is_some_and(|major| major < 9);
-    match version_of(name).filter(is_old) {
-        Some(version) => Err(RecordError::NoRegisters { name: name.display().to_string(), version }),
+/// Fails for an emulator whose version lacks facts that are needed.
+pub(crate) fn require(name: &Path, lacks: impl Fn(&str) -> bool, what: &'static str) -> Result<(), RecordError> {
+    match version_of(name).filter(|version| lacks(version)) {
+        Some(version) => Err(RecordError::NotReported { name: name.display().to_string(), version, what }),
         None => Ok(()),
     }
 }
 
-/// A path in an argument: the emulator splits at commas, and takes two of them for one.
+/// Fails for an emulator without register values: plugins can read registers since QEMU 9.0.
+pub(crate) fn require_registers(name: &Path) -> Result<(), RecordError> {
+    let is_old = |version: &str| version.split('.').next().and_then(number).is_some_and(|major| major < 9);
+    require(name, is_old, "register values to plugins: --registers needs QEMU 9.0 or later with plugins (--emulator)")
+}
+
+/// A path in an argument: the emulator splits at commas, and reads a double comma as one.
 pub(crate) fn escaped(path: &Path) -> OsString {
     match path.to_str() {
         Some(text) => text.replace(',', ",,").into(),

@@ -5,7 +5,7 @@
 //! system ──▶ qemu-system with the plugin, log of exceptions ─┴─▶ wire records ─▶ recorder ─▶ steps, templates
 //! ```
 //!
-//! Takes a program for Linux on AArch64, AArch32 or RISC-V ([`Recording`]), or what a system emulator is started with
+//! Takes a program for Linux on AArch64, AArch32 or RISC-V ([`Recording`]), or the arguments of a system emulator
 //! ([`SystemRecording`], AArch64). Produces instructions with opcodes, accesses, outcomes of branches, system calls,
 //! exceptions and signals; one core per thread or CPU. Data and register values are recorded if the emulator reports them:
 //! QEMU 7.2 reports neither. The kernel of a user program is not emulated: after a system call, execution continues where
@@ -26,9 +26,9 @@ mod user;
 
 pub use unspool_wire::EmulatorCapabilities;
 
-pub use self::error::RecordError;
-pub use self::machine::Machine;
-pub use self::recorder::coverage;
-pub use self::recording::{Options, Recording, Stream};
-pub use self::system::{SystemOptions, SystemRecording};
-pub use self::user::AmbiguousState;
+pub use error::RecordError;
+pub use machine::Machine;
+pub use recorder::coverage;
+pub use recording::{Options, Recording, Stream};
+pub use system::{SystemOptions, SystemRecording};
+pub use user::AmbiguousState;

@@ -1,4 +1,4 @@
-//! The machine that a program is made for, by the header of its file; and how its emulator is started.
+//! The machine that a program is compiled for, from its ELF header, and the arguments of its emulator.
 
 use std::env;
 use std::fs::File;
@@ -9,7 +9,7 @@ use unspool_model::{Context, Isa, Modes, Security};
 
 use crate::error::RecordError;
 
-/// The machine that a program is made for.
+/// The machine that a program is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Machine {
     /// AArch64.
@@ -22,7 +22,7 @@ pub enum Machine {
     Riscv32,
 }
 
-/// The header of a program has no more bytes.
+/// Maximum number of bytes of an ELF header.
 const HEADER: u64 = 64;
 
 /// The path of a program; a bare name is searched as a shell does.
@@ -71,11 +71,25 @@ impl Machine {
 
     /// The emulator for its programs.
     pub fn emulator(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The folder of Debian with libraries for such programs.
+    pub(crate) fn libraries(self) -> &'static str {
+        self.row().1
+    }
+
+    /// The instruction set; of AArch32, the one that programs start in.
+    pub(crate) fn isa(self) -> Isa {
+        self.row().2
+    }
+
+    const fn row(self) -> (&'static str, &'static str, Isa) {
         match self {
-            Self::Aarch64 => "qemu-aarch64",
-            Self::Arm => "qemu-arm",
-            Self::Riscv64 => "qemu-riscv64",
-            Self::Riscv32 => "qemu-riscv32",
+            Self::Aarch64 => ("qemu-aarch64", "/usr/aarch64-linux-gnu", Isa::A64),
+            Self::Arm => ("qemu-arm", "/usr/arm-linux-gnueabihf", Isa::A32),
+            Self::Riscv64 => ("qemu-riscv64", "/usr/riscv64-linux-gnu", Isa::Rv64),
+            Self::Riscv32 => ("qemu-riscv32", "/usr/riscv32-linux-gnu", Isa::Rv32),
         }
     }
 
@@ -85,16 +99,6 @@ impl Machine {
             // The emulator does not report accesses of SVE and SME: programs do not get them.
             Self::Aarch64 => &["-cpu", "max,sve=off,sme=off"],
             _ => &[],
-        }
-    }
-
-    /// The folder of Debian with libraries for such programs.
-    pub(crate) fn libraries(self) -> &'static str {
-        match self {
-            Self::Aarch64 => "/usr/aarch64-linux-gnu",
-            Self::Arm => "/usr/arm-linux-gnueabihf",
-            Self::Riscv64 => "/usr/riscv64-linux-gnu",
-            Self::Riscv32 => "/usr/riscv32-linux-gnu",
         }
     }
 
@@ -115,16 +119,6 @@ impl Machine {
                 Context { level, security: Some(Security::NonSecure), is_aarch64: Some(false), ..Context::default() }
             }
             Self::Riscv64 | Self::Riscv32 => Context { level, ..Context::default() },
-        }
-    }
-
-    /// The instruction set; of AArch32, the one that programs start in.
-    pub(crate) fn isa(self) -> Isa {
-        match self {
-            Self::Aarch64 => Isa::A64,
-            Self::Arm => Isa::A32,
-            Self::Riscv64 => Isa::Rv64,
-            Self::Riscv32 => Isa::Rv32,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The loop over a stream, whatever is recorded.
+//! The loop over the chunks of a stream, for programs and systems.
 //!
 //! chunks ─▶ code and records ─▶ **recorder** ─▶ sink
 
@@ -13,20 +13,20 @@ use crate::emitter::Sink;
 
 /// Emits steps from the records of a stream.
 pub(crate) trait Recorder {
-    /// Takes translated code, which threads execute later.
+    /// Adds translated code, which threads execute later.
     fn code(&mut self, code: &Code<'_>) -> io::Result<()>;
 
-    /// Takes a chunk of records of a thread or CPU.
+    /// Processes a chunk of records of a thread or CPU.
     fn records(&mut self, number: u32, bytes: &[u8], sink: Sink<'_>) -> io::Result<ControlFlow<()>>;
 
-    /// Emits what is left at the end of the stream.
+    /// Emits the remaining steps at the end of the stream.
     fn finish(&mut self, sink: Sink<'_>) -> io::Result<()>;
 }
 
-/// Numbers of blocks may be ahead of their order: threads of the emulator translate concurrently.
+/// Maximum distance of a block number from its order: threads of the emulator translate concurrently.
 pub(crate) const MAX_AHEAD: usize = 1 << 12;
 
-/// The error for what the user has to provide.
+/// Error for a fact that the user has to provide.
 pub(crate) fn unknown(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, what)
 }
@@ -62,7 +62,7 @@ fn each_chunk(chunks: &mut impl Chunks, recorder: &mut impl Recorder, sink: Sink
     recorder.finish(sink)
 }
 
-/// What steps of a recording contain, with an emulator of these capabilities.
+/// Facets of the steps of a recording with an emulator of these capabilities.
 pub fn coverage(capabilities: EmulatorCapabilities) -> Coverage {
     let always = Coverage::of(&[
         Facet::Instructions,

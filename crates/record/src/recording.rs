@@ -1,4 +1,4 @@
-//! Programs that are recorded while they run, and streams that were kept.
+//! Programs that are recorded while they run, and saved streams.
 //!
 //! program ─▶ emulator with the plugin ─▶ chunks ─▶ user recorder ─▶ **steps**, one core per thread
 
@@ -21,7 +21,7 @@ use crate::machine::{Machine, find_program, is_default_processor};
 use crate::recorder::{coverage, record};
 use crate::user::{AmbiguousState, UserRecorder};
 
-/// The program to record, and what of it.
+/// Program to record, and the selection of what is recorded.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The program; a bare name is searched as a shell does.
@@ -30,9 +30,9 @@ pub struct Options {
     pub arguments: Vec<OsString>,
     /// The address or function where recording starts, when a thread first reaches it.
     pub from: Option<String>,
-    /// Instructions of each thread to skip then.
+    /// Number of instructions to skip after that, for each thread.
     pub skip: u64,
-    /// The most instructions of each thread to record.
+    /// Maximum number of instructions to record of each thread.
     pub limit: Option<u64>,
     /// Record the data of accesses, if the emulator reports it.
     pub data: bool,
@@ -49,7 +49,7 @@ pub struct Recording {
     machine: Machine,
     child: Child,
     capabilities: EmulatorCapabilities,
-    /// `None`: the emulator is not listened to any more.
+    /// `None`: the connection was closed.
     chunks: Option<LiveChunks>,
     recorder: UserRecorder,
     /// Holds the socket.
@@ -79,18 +79,18 @@ impl Recording {
             command.args(["-L", machine.libraries()]);
         }
         command.arg("-plugin").arg(&launch.argument).arg(&path).args(&options.arguments);
-        let mut child = launch::spawn(&mut command, &name, |name| RecordError::NoEmulator { name })?;
+        let mut child = launch::spawn(&mut command, &name, "qemu-user")?;
         let (chunks, capabilities, folder) = launch.connect(&mut child, &name).inspect_err(|_| kill(&mut child))?;
         let recorder = UserRecorder::new(machine, options.limit);
         Ok(Self { machine, child, capabilities, chunks: Some(chunks), recorder, _folder: folder })
     }
 
-    /// The machine that the program is made for.
+    /// The machine that the program is compiled for.
     pub fn machine(&self) -> Machine {
         self.machine
     }
 
-    /// What the emulator reports of what was asked for.
+    /// Capabilities of the emulator among those that were requested.
     pub fn capabilities(&self) -> EmulatorCapabilities {
         self.capabilities
     }
@@ -132,7 +132,7 @@ impl StepSource for Recording {
     }
 }
 
-/// The stream of a plugin that was kept (`out=FILE` of the plugin), as steps.
+/// Steps of a saved plugin stream (`out=FILE` of the plugin).
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -181,7 +181,7 @@ fn kill(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// The option of the plugin for where recording starts.
+/// Plugin option for the address or function where recording starts.
 fn start_option(path: &Path, image: &[u8], from: &str) -> Result<String, RecordError> {
     if let Some(address) = launch::number(from) {
         return Ok(format!(",from={address:#x}"));

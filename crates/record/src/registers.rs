@@ -12,7 +12,7 @@ use crate::machine::Machine;
 pub(crate) struct RegisterValue {
     /// The instruction of the block.
     pub(crate) index: u16,
-    /// It holds before the instruction, whoever wrote it. Otherwise the instruction wrote it.
+    /// Whether the value holds before the instruction, whatever wrote it. Otherwise the instruction wrote it.
     pub(crate) is_before: bool,
     /// The [number](unspool_wire::register) of the register.
     pub(crate) register: u16,
@@ -20,7 +20,6 @@ pub(crate) struct RegisterValue {
     pub(crate) words: [u64; 2],
 }
 
-/// The register names of a machine.
 pub(crate) struct RegisterNames {
     machine: Machine,
     general: Vec<String>,
@@ -45,8 +44,9 @@ impl RegisterNames {
     /// Adds a register write to a step.
     pub(crate) fn put(&self, step: &mut Step, value: &RegisterValue) {
         let number = usize::from(value.register);
+        let is_narrow = matches!(self.machine, Machine::Arm | Machine::Riscv32);
         let (name, length) = match self.general.get(number) {
-            Some(name) => (name.as_str(), if self.is_narrow() { 4 } else { 8 }),
+            Some(name) => (name.as_str(), if is_narrow { 4 } else { 8 }),
             None if value.register == STATUS => ("cpsr", 4),
             None => match number.checked_sub(FLOAT.into()).and_then(|number| self.floats.get(number)) {
                 Some(name) => (name.as_str(), if self.machine == Machine::Aarch64 { 16 } else { 8 }),
@@ -59,7 +59,7 @@ impl RegisterNames {
         step.write_register_known(name, 0, bytes.take(length));
     }
 
-    /// Makes a step with values that hold, whoever wrote them. False: there are none.
+    /// Makes a step with values that hold, whatever wrote them. False: there are none.
     pub(crate) fn state<'v>(
         &self,
         step: &mut Step,
@@ -70,10 +70,6 @@ impl RegisterNames {
         (step.core, step.position, step.event) = (core, position, Event::State);
         values.for_each(|value| self.put(step, value));
         step.registers().len() > 0
-    }
-
-    fn is_narrow(&self) -> bool {
-        matches!(self.machine, Machine::Arm | Machine::Riscv32)
     }
 
     /// Bits of the CPSR in T32 state that hold the IT state: the emulator does not keep them.
@@ -117,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_it_instruction_set_is_not_known() {
+    fn it_state_of_the_cpsr_is_unknown() {
         for (status, expected) in [(0x6000_0030, [0xff, 0, 0xff, 0xf0]), (0x6000_0010, [0xff; 4])] {
             let mut step = Step::default();
             let value = RegisterValue { index: 0, is_before: false, register: STATUS, words: [status, 0] };

@@ -6,8 +6,11 @@
 //! that each entry comes between the blocks that it was logged between. Only AArch64 is recorded.
 
 mod block;
+mod cpu;
+mod exceptions;
 mod log;
 mod operands;
+mod options;
 mod recorder;
 mod state;
 
@@ -24,40 +27,15 @@ use std::{fs, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use unspool_model::{BlockSink, Context, Coverage, SourceError, Step, StepSource};
+use unspool_model::{BlockSink, Coverage, SourceError, Step, StepSource};
 use unspool_wire::EmulatorCapabilities;
 
+pub use self::options::SystemOptions;
 use self::recorder::SystemRecorder;
 use crate::chunks::LiveChunks;
 use crate::error::RecordError;
 use crate::launch::{self, Launch, escaped};
 use crate::recorder::{coverage, record};
-
-/// The system to record, and what of it.
-#[derive(Debug, Clone, Default)]
-pub struct SystemOptions {
-    /// Arguments of the emulator: machine, CPU, memory, images.
-    pub arguments: Vec<OsString>,
-    /// The address where recording starts, when a CPU first reaches it.
-    pub from: Option<String>,
-    /// Instructions of each CPU to skip then.
-    pub skip: u64,
-    /// The most instructions of each CPU to record. The recording ends when all running CPUs have reached it.
-    pub limit: Option<u64>,
-    /// The state where nothing else is known: the user vouches for it.
-    pub assumed: Context,
-    /// Record the data of accesses, if the emulator reports it.
-    pub data: bool,
-    /// Record the values that instructions write to registers. An emulator that does not report them is an error.
-    pub registers: bool,
-    /// Record the registers that form addresses which no access reports, if the emulator reports them: as
-    /// [`Event::State`](unspool_model::Event::State), valid for the next instruction only.
-    pub operands: bool,
-    /// The emulator; `None`: that of AArch64, searched as a shell does.
-    pub emulator: Option<PathBuf>,
-    /// The plugin; `None`: the one beside the executable.
-    pub plugin: Option<PathBuf>,
-}
 
 /// A system that runs and is recorded. Dropping it kills the emulator.
 pub struct SystemRecording {
@@ -96,7 +74,7 @@ impl SystemRecording {
         let mut command = Command::new(&name);
         command.args(["-d", "int,plugin,tid", "-D"]).arg(&log);
         command.arg("-plugin").arg(&launch.argument).args(&options.arguments);
-        let child = launch::spawn(&mut command, &name, |name| RecordError::NoSystemEmulator { name })?;
+        let child = launch::spawn(&mut command, &name, "qemu-system-arm")?;
         let child = SharedChild(Arc::new(Mutex::new(child)));
         let connected = launch.connect(&mut child.get(), &name);
         let (chunks, capabilities, folder) = connected.inspect_err(|_| child.kill())?;
@@ -110,14 +88,14 @@ impl SystemRecording {
         self.child.get().id()
     }
 
-    /// What the emulator reports of what was asked for.
+    /// Capabilities of the emulator among those that were requested.
     pub fn capabilities(&self) -> EmulatorCapabilities {
         self.capabilities
     }
 
-    /// Gaps in the steps: there the log contradicts what was executed.
+    /// Number of gaps in the steps, where the log contradicts what was executed.
     pub fn gaps(&self) -> u64 {
-        self.recorder.gaps()
+        self.recorder.exceptions.gaps
     }
 
     /// Whether it was stopped because it took exceptions endlessly and executed nothing.
@@ -128,7 +106,7 @@ impl SystemRecording {
     /// Ends the emulator; returns its exit status, if it ended itself.
     pub fn end(self) -> std::io::Result<Option<ExitStatus>> {
         let mut child = self.child.get();
-        if self.recorder.is_over() {
+        if self.recorder.is_over {
             return child.wait().map(Some);
         }
         child.kill()?;
@@ -136,12 +114,10 @@ impl SystemRecording {
     }
 }
 
-/// QEMU 8 may execute code at another address than it was translated for, and reports only that one.
+/// Fails for QEMU 8, which may execute code at another address than it was translated for, and reports only the latter.
 fn require_execution_address(name: &Path) -> Result<(), RecordError> {
-    match launch::version_of(name).filter(|version| lacks_execution_address(version)) {
-        Some(version) => Err(RecordError::NoExecutionAddress { name: name.display().to_string(), version }),
-        None => Ok(()),
-    }
+    let what = "to plugins where code is executed if memory is mapped more than once: use QEMU 7.2, or 9.0 or later";
+    launch::require(name, lacks_execution_address, what)
 }
 
 fn lacks_execution_address(version: &str) -> bool {
@@ -184,7 +160,7 @@ impl Drop for SystemRecording {
     }
 }
 
-/// The most bytes of log that the plugin has not read: tens of thousands of exceptions.
+/// Maximum number of log bytes that the plugin has not read: tens of thousands of exceptions.
 const MAX_LOG: u64 = 1 << 23;
 const POLL: Duration = Duration::from_millis(500);
 

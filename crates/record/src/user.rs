@@ -9,18 +9,20 @@
 mod a32_or_t32;
 mod block;
 mod templates;
+mod thread;
 
 use std::collections::HashMap;
 use std::io;
 use std::ops::ControlFlow;
 
-use unspool_model::{Event, Exception, ExceptionKind, Instruction, Isa, Step, StoppedAt};
-use unspool_wire::{Access, Code, Data, Record, Word, block_of, damage, words_of};
+use unspool_model::{Event, Exception, ExceptionKind, Instruction, Step, StoppedAt};
+use unspool_wire::{Code, Record, Word, block_of, damage, words_of};
 
 pub use self::a32_or_t32::AmbiguousState;
 use self::a32_or_t32::{OpenStates, Surroundings};
 use self::block::Block;
 use self::templates::Templates;
+use self::thread::{Call, Thread, Unusual, data_of};
 use crate::emitter::{BlockEmitter, Sink, emit_event, within_limit};
 use crate::machine::Machine;
 use crate::recorder::{MAX_AHEAD, Recorder};
@@ -44,50 +46,7 @@ pub(crate) struct UserRecorder {
     step: Step,
 }
 
-/// A thread of the program.
-#[derive(Debug, Default)]
-struct Thread {
-    core: u32,
-    /// Instructions that were emitted.
-    emitted: u64,
-    /// The block that starts next.
-    next: Option<usize>,
-    /// The block that was started, and what is unusual about it.
-    held: Option<usize>,
-    unusual: Option<Unusual>,
-    accesses: Vec<Access>,
-    /// Data of accesses, by their index among them; only of those that have any.
-    data: Vec<(usize, Data)>,
-    values: Vec<RegisterValue>,
-    /// Instructions of the next block that are not recorded.
-    skipped: u16,
-    /// The instruction set that the last block leads to, if that does not depend on a register.
-    leads: Option<Isa>,
-}
-
-/// A block that was started.
-#[derive(Debug, Clone, Copy)]
-struct Held {
-    id: usize,
-    unusual: Unusual,
-}
-
-/// What is unusual about the execution of a block: most often nothing.
-#[derive(Debug, Clone, Copy, Default)]
-struct Unusual {
-    skipped: usize,
-    /// The block was left: instructions before this one are complete.
-    left: Option<u16>,
-    call: Option<Call>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Call {
-    number: i64,
-    result: Option<i64>,
-}
-
-/// The most accesses of a block.
+/// Maximum number of accesses of a block.
 const MAX_ACCESSES: usize = 1 << 20;
 
 impl Recorder for UserRecorder {
@@ -172,7 +131,7 @@ impl UserRecorder {
         self.open_states.ambiguous()
     }
 
-    /// Takes a record that starts no block.
+    /// Processes a record that starts no block.
     #[inline]
     fn record(&mut self, thread: &mut Thread, words: &mut &[Word], sink: Sink<'_>) -> io::Result<ControlFlow<()>> {
         match Record::decode(words).ok_or_else(|| damage("a record is damaged"))? {
@@ -228,9 +187,10 @@ impl UserRecorder {
         if self.complete(thread, Some(first), sink).is_break() {
             return Ok(ControlFlow::Break(()));
         }
+        let has_values = !thread.values.is_empty() || !thread.data.is_empty();
         if skipped > 0 {
             thread.unusual = Some(Unusual { skipped, ..Unusual::default() });
-        } else if thread.emitted > 0 && self.machine != Machine::Arm && !thread.has_values() && sink.takes_templates() {
+        } else if thread.emitted > 0 && self.machine != Machine::Arm && !has_values && sink.takes_templates() {
             let ControlFlow::Continue(passed) = self.emit_templates(thread, words, sink) else {
                 return Ok(ControlFlow::Break(()));
             };
@@ -310,16 +270,15 @@ impl UserRecorder {
 
     /// Emits the steps of a block.
     fn emit(&mut self, thread: &mut Thread, id: usize, next: Option<u64>, sink: Sink<'_>) -> ControlFlow<()> {
-        let held = Held { id, unusual: thread.unusual.take().unwrap_or_default() };
-        let Unusual { skipped, call, left } = held.unusual;
+        let Unusual { skipped, call, left } = thread.unusual.take().unwrap_or_default();
         if !self.open_states.is_empty() {
-            self.open_states.settle(&mut self.blocks, &Surroundings { thread, held: &held, next });
+            self.open_states.settle(&mut self.blocks, &Surroundings { thread, id, left, next });
         }
         let Some(block) = self.blocks.get(id) else { return ControlFlow::Continue(()) };
         if thread.emitted == 0 {
             emit_event(&mut self.step, (thread.core, 0), Event::Context(self.machine.context()), "", sink)?;
         }
-        let ended = block.ended(&held, next, &thread.accesses);
+        let ended = block.ended(left, next, &thread.accesses);
         let is_whole = skipped == 0 && left.is_none() && call.is_none() && next.is_some();
         if is_whole && ended.is_straight && ended.count == block.instructions.len() {
             self.templates.learn(id, block, &thread.accesses);
@@ -398,21 +357,4 @@ impl UserRecorder {
         emit(Event::Note, &note)?;
         context.map_or(ControlFlow::Continue(()), |context| emit(context, ""))
     }
-}
-
-impl Thread {
-    /// Whether there are register values or data that no step has yet.
-    fn has_values(&self) -> bool {
-        !self.values.is_empty() || !self.data.is_empty()
-    }
-}
-
-/// The data of the access with this index.
-#[inline]
-fn data_of(all: &[(usize, Data)], index: usize) -> Option<Data> {
-    if all.is_empty() {
-        return None;
-    }
-    let found = all.binary_search_by_key(&index, |(at, _)| *at).ok()?;
-    all.get(found).map(|(_, data)| *data)
 }

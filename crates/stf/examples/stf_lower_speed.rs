@@ -1,7 +1,7 @@
-//! How fast steps become STF and are steps again: `cargo run --release --example stf_lower_speed`.
+//! Speed of lowering steps to STF and lifting them: `cargo run --release --example stf_lower_speed`.
 //!
-//! Steps are made here, as sources tell them: plain ones, ones with accesses as ASTF has them, and ones with times,
-//! registers and data as Tarmac logs have them.
+//! The steps are generated: plain ones, ones with accesses like those of ASTF, and ones with times, registers and data
+//! like those of Tarmac logs.
 
 #![allow(clippy::print_stdout)]
 
@@ -16,12 +16,12 @@ use unspool_stf::lower::{LowerOptions, Lowerer};
 use unspool_stf::read::{ReadOptions, Reader};
 use unspool_stf::steps::Steps;
 
-/// Instructions of a loop, how often it is written, and how often that is measured; the best counts.
+/// Instructions of a loop, its rounds, and the number of measurements, of which the best counts.
 const LOOP: u64 = 1000;
 const ROUNDS: u64 = 5000;
 const TIMES: usize = 5;
 
-/// Takes records and forgets them.
+/// A sink that counts bytes.
 struct Count(u64);
 
 impl RecordSink for Count {
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     measure("times, registers, data", all, &steps(effects))
 }
 
-/// A loop: some of its instructions are branches that are not taken, and the last one is taken.
+/// A loop with some branches that are not taken, and a taken one at its end.
 fn steps(change: impl Fn(u64, &mut Step)) -> Vec<Step> {
     let step = |number: u64| {
         let (opcode, branch) = match number {
@@ -77,21 +77,10 @@ fn measure(name: &str, coverage: Coverage, steps: &[Step]) -> Result<(), Box<dyn
     let instructions = (LOOP * ROUNDS) as f64 / 1e6;
     let mut bytes = 0;
     let write = best(|| {
-        let sink = Count(0);
-        let mut lowerer = Lowerer::new(sink, coverage, TimeUnit::Cycles, &LowerOptions::default())?;
-        for _ in 0..ROUNDS {
-            steps.iter().try_for_each(|step| lowerer.push(step))?;
-        }
-        lowerer.finish()?;
-        bytes = lowerer.into_sink().0;
+        bytes = lowered(Count(0), coverage, steps)?.0;
         Ok(())
     })?;
-    let mut lowerer = Lowerer::new(Vec::new(), coverage, TimeUnit::Cycles, &LowerOptions::default())?;
-    for _ in 0..ROUNDS {
-        steps.iter().try_for_each(|step| lowerer.push(step))?;
-    }
-    lowerer.finish()?;
-    let file = lowerer.into_sink();
+    let file = lowered(Vec::new(), coverage, steps)?;
     let read = best(|| {
         let reader = Reader::new(io::Cursor::new(file.clone()), ReadOptions { threads: 1 })?;
         let mut count = 0_u64;
@@ -111,12 +100,22 @@ fn measure(name: &str, coverage: Coverage, steps: &[Step]) -> Result<(), Box<dyn
     Ok(())
 }
 
+/// Lowers all rounds of the loop.
+fn lowered<S: RecordSink>(sink: S, coverage: Coverage, steps: &[Step]) -> Result<S, Box<dyn Error>> {
+    let mut lowerer = Lowerer::new(sink, coverage, TimeUnit::Cycles, &LowerOptions::default())?;
+    for _ in 0..ROUNDS {
+        steps.iter().try_for_each(|step| lowerer.push(step))?;
+    }
+    lowerer.finish()?;
+    Ok(lowerer.into_sink())
+}
+
 fn best(mut run: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
-    let mut least = f64::MAX;
+    let mut min = f64::MAX;
     for _ in 0..TIMES {
         let start = Instant::now();
         run()?;
-        least = least.min(start.elapsed().as_secs_f64());
+        min = min.min(start.elapsed().as_secs_f64());
     }
-    Ok(least)
+    Ok(min)
 }

@@ -1,8 +1,8 @@
-//! How fast STF records and instructions are gone through: `cargo run --release --example stf_speed FILE [WORD]`. With a
-//! word, only the rows that have it.
+//! Speed of reading STF records and instructions: `cargo run --release --example stf_speed FILE [WORD]`. With a word,
+//! only the rows that contain it.
 //!
-//! Of a plain file, the body is repeated until it has 100 MB, so that what is measured is more than the first look at
-//! it. Of a .zstf file, what it takes to decompress its chunks and nothing else stands beside.
+//! The body of a plain file is repeated up to 100 MB, so that more than cold caches is measured. For a .zstf file, the
+//! time to decompress its chunks is measured separately.
 
 #![allow(clippy::print_stdout)]
 
@@ -17,7 +17,7 @@ use unspool_stf::record::Record;
 use unspool_stf::stats::Stats;
 use unspool_stf::write::{WriteOptions, Writer};
 
-/// How often each is measured; the best counts.
+/// Number of measurements, of which the best counts.
 const TIMES: usize = 7;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Records, bytes and instructions of a reader.
+/// Measures all iterations over a reader.
 fn iterate<R: Read>(
     name: &str,
     length: usize,
@@ -96,12 +96,12 @@ fn iterate<R: Read>(
     })
 }
 
-/// The same as for instructions, by as many threads as there are.
+/// The checksum of instructions, computed by several threads.
 struct Check(u64);
 
 impl Gather for Check {
     #[inline]
-    fn take(&mut self, instruction: &Instruction<'_>) {
+    fn push(&mut self, instruction: &Instruction<'_>) {
         self.0 ^= instruction.pc ^ u64::from(instruction.opcode);
     }
 
@@ -114,23 +114,23 @@ impl Gather for Check {
     }
 }
 
-/// Measures, and prints the best.
+/// Measures and prints the best time.
 fn best(name: &str, length: usize, mut run: impl FnMut() -> Result<u64, Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
     if std::env::args().nth(2).is_some_and(|word| !name.contains(&word)) {
         return Ok(());
     }
-    let (mut least, mut count) = (f64::MAX, 0);
+    let (mut min, mut count) = (f64::MAX, 0);
     for _ in 0..TIMES {
         let start = Instant::now();
         count = run()?;
-        least = least.min(start.elapsed().as_secs_f64());
+        min = min.min(start.elapsed().as_secs_f64());
     }
-    let (bytes, things) = (length as f64 / least / 1e9, count as f64 / least / 1e6);
-    println!("{name:>28}: {:8.2} ms, {bytes:6.2} GB/s, {things:5.0} M/s", least * 1e3);
+    let (bytes, things) = (length as f64 / min / 1e9, count as f64 / min / 1e6);
+    println!("{name:>28}: {:8.2} ms, {bytes:6.2} GB/s, {things:5.0} M/s", min * 1e3);
     Ok(())
 }
 
-/// Header once, body many times.
+/// The header once, the body repeatedly.
 fn repeated(file: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut header = 0;
     Reader::plain(file).each(|position, record| match record {
@@ -161,7 +161,7 @@ fn written(plain: &[u8], container: Storage, threads: usize) -> std::io::Result<
     Ok(writer.finish()?.into_inner())
 }
 
-/// Decompresses the chunks, into the same memory.
+/// Decompresses the chunks into the same memory.
 fn bare(file: &[u8]) -> Result<u64, Box<dyn Error>> {
     let word = |at: usize| file[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word)) as usize;
     let end = word(12);

@@ -1,32 +1,32 @@
-//! Records from instructions: a writer that knows the rules.
+//! Records from instructions: a writer that enforces the rules.
 //!
-//! what a hart does ─▶ **records**, header first, in the order that the reference writer keeps to
+//! execution of a hart ─▶ **records**, header first, in the order of the reference writer
 //!
-//! The address of each instruction is followed, and forced where execution does not lead. What would make a wrong
-//! trace is refused and leaves no byte behind, so that the caller can mend it and go on. What a record may hold
-//! depends on the features in the header, which nobody can mend later: they are declared at the start. No end mark is
-//! written, since no tool writes one and the reference cannot read it.
-//! Specification: STF 1.3, "Specification of Records", and what tools of version 1.6 write.
+//! The builder follows the address of each instruction and forces it where execution does not lead. Input that would
+//! make a wrong trace is refused and writes nothing, so that the caller can correct it and continue. The allowed
+//! records depend on the features in the header. They cannot be changed later, so they are declared at the start. No
+//! end mark is written: no tool writes one, and the reference cannot read it.
+//! Specification: STF 1.3, "Specification of Records", and the output of tools of version 1.6.
 
 mod error;
 mod group;
-mod words;
+mod input;
 
 use std::io::{self, Write};
 
 pub use self::error::BuildError;
-pub use self::words::{Access, Cause, Event, Features, Header, Iem, Mode, Step, StfVersion};
+pub use self::input::{Access, Cause, Event, Features, Header, Iem, Mode, Step, StfVersion};
 use super::layout::Layout;
 use super::record::{Record, TraceInfo};
 use super::write::Writer;
 
-/// The number of the tool in our trace info.
+/// Generator number in our trace info.
 ///
-/// The library has a closed list of tools and throws when it prints another number, but this one, which it calls
-/// reserved, it prints. Who we are is in the comment of the record.
+/// The library has a closed list of generators and throws when it prints another number. It accepts this one, which it
+/// calls reserved. The comment of the record names this tool.
 pub const GENERATOR: u8 = 0;
 
-/// What our trace info says; the checker knows us by how it starts.
+/// Comment of our trace info; the checker recognizes this tool by its start.
 pub const MAKER: &str = concat!("unspool ", env!("CARGO_PKG_VERSION"));
 
 /// The trace info of this tool.
@@ -40,9 +40,9 @@ pub fn our_trace_info() -> TraceInfo<'static> {
     TraceInfo { generator: GENERATOR, version, comment: MAKER.as_bytes() }
 }
 
-/// Takes the bytes of records.
+/// Sink of encoded records.
 pub trait RecordSink {
-    /// Takes whole records, in order.
+    /// Writes whole records, in order.
     fn write_records(&mut self, records: &[u8]) -> io::Result<()>;
 }
 
@@ -65,7 +65,7 @@ impl<S: RecordSink + ?Sized> RecordSink for &mut S {
     }
 }
 
-/// Writes a trace, instruction by instruction.
+/// Writes a trace, one instruction at a time.
 ///
 /// ```
 /// use unspool_stf::builder::{Builder, Header, Mode, Step};
@@ -75,7 +75,7 @@ impl<S: RecordSink + ?Sized> RecordSink for &mut S {
 /// let mut trace = Builder::new(Vec::new(), &header)?;
 /// trace.instruction(&Step::plain(0x8000_0000, 0x13))?; // nop
 /// trace.instruction(&Step::taken(0x8000_0004, 0xbff5, 0x8000_0000))?; // c.j 0x80000000
-/// // What cannot be is refused.
+/// // Impossible outcomes are refused.
 /// assert!(trace.instruction(&Step::plain(0x8000_0000, 0xbff5)).is_err());
 /// assert_eq!(trace.finish().instructions, 2);
 /// # Ok(())
@@ -90,32 +90,31 @@ pub struct Builder<S> {
     used: Features,
     iem: Iem,
     accesses: bool,
-    /// Where execution goes on.
     next: u64,
-    /// The mode to be told with the first instruction.
+    /// Mode to be recorded with the first instruction.
     mode: Option<Mode>,
     instructions: u64,
-    /// Records that wait for the instruction they belong to.
+    /// Records that belong to the next instruction.
     waiting: Vec<u8>,
     group: Vec<u8>,
 }
 
-/// A trace that was written.
+/// A finished trace.
 #[derive(Debug)]
 pub struct Built<S> {
-    /// What took it.
+    /// The sink.
     pub sink: S,
-    /// How many instructions it has.
+    /// Number of instructions.
     pub instructions: u64,
-    /// What the header says that it has, and it has not.
+    /// Declared features that the trace does not use.
     pub unused: Features,
-    /// Bytes that were told behind the last instruction. They belong to none, and so were not written: the reference
-    /// loses the end of a trace that does not end with an opcode.
+    /// Bytes of records after the last instruction. They belong to none, and so were not written: the reference drops
+    /// the end of a trace that does not end with an opcode.
     pub left: usize,
 }
 
 impl<S: RecordSink> Builder<S> {
-    /// Begins a trace: hands the header on.
+    /// Starts a trace: writes the header.
     pub fn new(mut sink: S, header: &Header<'_>) -> Result<Self, BuildError> {
         let features = all_features(header);
         check_header(header, features)?;
@@ -142,14 +141,14 @@ impl<S: RecordSink> Builder<S> {
         })
     }
 
-    /// Text for people. It is written with the next instruction.
+    /// Adds a comment. It is written with the next instruction.
     pub fn comment(&mut self, text: &str) -> Result<(), BuildError> {
         check_length(text, u32::MAX as usize)?;
         Record::Comment(text.as_bytes()).encode(&mut self.waiting);
         Ok(())
     }
 
-    /// From the next instruction on, another process is executed: hardware thread, process, thread.
+    /// Changes the process (hardware thread, process, thread), effective with the next instruction.
     pub fn process(&mut self, ids: [u32; 3]) -> Result<(), BuildError> {
         self.declared(Features::PROCESS_ID, "a process")?;
         self.used = self.used | Features::PROCESS_ID;
@@ -157,7 +156,7 @@ impl<S: RecordSink> Builder<S> {
         Ok(())
     }
 
-    /// From the next instruction on, another encoding mode.
+    /// Changes the encoding mode, effective with the next instruction.
     pub fn encoding(&mut self, iem: Iem) -> Result<(), BuildError> {
         if iem == Iem::Rv64 {
             self.declared(Features::RV64, "the encoding mode RV64")?;
@@ -167,7 +166,7 @@ impl<S: RecordSink> Builder<S> {
         Ok(())
     }
 
-    /// An instruction and what belongs to it.
+    /// Writes an instruction and its records.
     pub fn instruction(&mut self, step: &Step<'_>) -> Result<(), BuildError> {
         let (used, length) = self.check(step)?;
         self.group.clone_from(&self.waiting);
@@ -194,12 +193,12 @@ impl<S: RecordSink> Builder<S> {
     }
 }
 
-/// What the header declares, and what follows from it.
+/// The declared features, and those that they imply.
 fn all_features(header: &Header<'_>) -> Features {
     let mut features = header.features;
     if header.iem == Iem::Rv64 {
         features = features | Features::RV64;
-        // The published text has no wide events; all tools since 1.5 write them for RV64.
+        // The published specification has no wide events; all tools since 1.5 write them for RV64.
         if header.version == StfVersion::V1_6 {
             features = features | Features::EVENT64;
         }
@@ -241,26 +240,26 @@ fn check_header(header: &Header<'_>, features: Features) -> Result<(), BuildErro
     }
 }
 
-/// The records of the header, in the order that the reference writer has them.
-fn each_record(header: &Header<'_>, features: Features, mut take: impl FnMut(Record<'_>)) {
-    take(Record::Identifier(*b"STF"));
-    take(Record::Version { major: 1, minor: header.version.minor() });
-    header.comments.iter().for_each(|comment| take(Record::Comment(comment.as_bytes())));
-    take(Record::Comment(MAKER.as_bytes()));
-    take(Record::Isa(1));
-    take(Record::InstIem(header.iem.number()));
-    header.makers.iter().for_each(|maker| take(Record::TraceInfo(*maker)));
-    take(Record::TraceInfo(our_trace_info()));
-    take(Record::TraceInfoFeature(features.0));
-    header.process.into_iter().for_each(|ids| take(Record::ProcessIdExt(ids)));
-    take(Record::ForcePc(header.pc));
-    header.vlen.into_iter().for_each(|bits| take(Record::VlenConfig(bits)));
-    header.isa_extended.into_iter().for_each(|text| take(Record::IsaExtended(text.as_bytes())));
-    take(Record::EndHeader);
+/// Emits the records of the header, in the order of the reference writer.
+fn each_record(header: &Header<'_>, features: Features, mut emit: impl FnMut(Record<'_>)) {
+    emit(Record::Identifier(*b"STF"));
+    emit(Record::Version { major: 1, minor: header.version.minor() });
+    header.comments.iter().for_each(|comment| emit(Record::Comment(comment.as_bytes())));
+    emit(Record::Comment(MAKER.as_bytes()));
+    emit(Record::Isa(1));
+    emit(Record::InstIem(header.iem.number()));
+    header.makers.iter().for_each(|maker| emit(Record::TraceInfo(*maker)));
+    emit(Record::TraceInfo(our_trace_info()));
+    emit(Record::TraceInfoFeature(features.0));
+    header.process.into_iter().for_each(|ids| emit(Record::ProcessIdExt(ids)));
+    emit(Record::ForcePc(header.pc));
+    header.vlen.into_iter().for_each(|bits| emit(Record::VlenConfig(bits)));
+    header.isa_extended.into_iter().for_each(|text| emit(Record::IsaExtended(text.as_bytes())));
+    emit(Record::EndHeader);
 }
 
-fn check_length(text: &str, most: usize) -> Result<(), BuildError> {
-    if text.len() > most { Err(BuildError::TooLong(text.len())) } else { Ok(()) }
+fn check_length(text: &str, max: usize) -> Result<(), BuildError> {
+    if text.len() > max { Err(BuildError::TooLong(text.len())) } else { Ok(()) }
 }
 
 fn even(what: &'static str, address: u64) -> Result<(), BuildError> {

@@ -1,8 +1,8 @@
-//! Numbers in a row, little-endian: read from a slice, appended to a vector.
+//! Little-endian numbers: read from a slice, appended to a vector.
 
 use super::layout::Malformed;
 
-/// Where reading is.
+/// Position of a reader in a slice.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'b> {
     bytes: &'b [u8],
@@ -15,7 +15,7 @@ impl<'b> Cursor<'b> {
         Self { bytes, position: 0 }
     }
 
-    /// How many bytes were read.
+    /// Number of bytes read so far.
     #[inline(always)]
     pub(super) fn position(&self) -> usize {
         self.position
@@ -23,9 +23,9 @@ impl<'b> Cursor<'b> {
 
     #[inline(always)]
     pub(super) fn take(&mut self, count: usize) -> Result<&'b [u8], Malformed> {
-        let taken = self.bytes[self.position..].get(..count).ok_or(Malformed::Truncated)?;
+        let bytes = self.bytes[self.position..].get(..count).ok_or(Malformed::Truncated)?;
         self.position += count;
-        Ok(taken)
+        Ok(bytes)
     }
 
     #[inline(always)]
@@ -55,20 +55,20 @@ impl<'b> Cursor<'b> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Bytes with their number before them.
+    /// Bytes preceded by a 16-bit count.
     #[inline]
     pub(super) fn counted_u16(&mut self) -> Result<&'b [u8], Malformed> {
         let count = self.u16()?;
         self.take(count.into())
     }
 
-    /// The same with a longer number.
+    /// Bytes preceded by a 32-bit count.
     pub(super) fn counted_u32(&mut self) -> Result<&'b [u8], Malformed> {
         let count = self.u32()?;
         self.take(count as usize)
     }
 
-    /// The bytes that `read` passes over.
+    /// The bytes that `read` consumes.
     pub(super) fn measured(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<(), Malformed>,
@@ -79,7 +79,6 @@ impl<'b> Cursor<'b> {
     }
 }
 
-/// Appends numbers.
 pub(super) struct Output<'v>(&'v mut Vec<u8>);
 
 impl<'v> Output<'v> {

@@ -1,12 +1,12 @@
-//! The rules of the format, and what breaks them.
+//! Rules of the format, and findings about traces that break them.
 //!
 //! records ─▶ **check** ─▶ findings
 //!
-//! Every sentence of the text that a trace can be held to is a [`Rule`], and so is what the reference tools rely on.
-//! An error is something that leads a reader astray; what many producers leave out, and readers can do without, is a
-//! warning. The checker remembers the header, the group that is being read and the instruction before, so its memory
-//! does not grow. Of opcodes that are unknown here, and of replaced instructions, nothing is found.
-//! Specification: STF 1.3, and what files of versions 1.2 to 1.6 hold.
+//! Every verifiable sentence of the specification is a [`Rule`], and so is every assumption of the reference tools. An
+//! error misleads readers. Something that many producers omit and readers can do without is a warning. The checker
+//! keeps the header, the current group and the previous instruction, so its memory does not grow. Unknown opcodes and
+//! replaced instructions have no findings.
+//! Specification: STF 1.3, and the contents of files of versions 1.2 to 1.6.
 
 mod claims;
 mod events;
@@ -19,9 +19,9 @@ mod rules;
 
 use std::fmt;
 
-use super::lower::words::{self, Word};
+use super::lower::annotation::{self, Annotation};
 use super::read::Position;
-use super::record::{Record, descriptor};
+use super::record::Record;
 use claims::Claims;
 use flow::Flow;
 use group::Group;
@@ -33,22 +33,22 @@ pub use rules::RULES;
 use rules::RuleId;
 pub use unspool_model::rule::{Rule, Severity};
 
-/// A rule is broken.
+/// A broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Which one.
+    /// The rule.
     pub rule: &'static Rule,
-    /// Where the record is that breaks it.
+    /// Position of the record that breaks it.
     pub position: Position,
-    /// The number of the instruction that the record belongs to; the first is 1, and the header has 0.
+    /// Number of the instruction that the record belongs to; the first is 1, and the header has 0.
     pub instruction: u64,
-    /// What was found, in one sentence.
+    /// The problem, in one sentence.
     pub detail: String,
 }
 
-/// Holds a trace to the rules, record by record.
+/// Checks a trace, record by record.
 ///
-/// A finding is told as soon as it is certain, so it may be about a record before the last one.
+/// A finding is emitted as soon as it is certain, so it may be about an earlier record.
 ///
 /// ```
 /// use unspool_stf::Record;
@@ -58,17 +58,17 @@ pub struct Finding {
 /// let mut checker = Checker::new();
 /// let mut findings = Vec::new();
 /// let position = Position { record: 0, offset: 0 };
-/// checker.push(place, &Record::Identifier(*b"ELF"), &mut |finding| findings.push(finding));
+/// checker.push(position, &Record::Identifier(*b"ELF"), &mut |finding| findings.push(finding));
 /// assert_eq!(findings[0].rule.name, "stf-identifier-first");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Checker {
-    /// Where the last record was, if there was one.
+    /// Position of the last record, if any.
     last: Option<Position>,
     instructions: u64,
     transactions: u64,
     is_mixed: bool,
-    /// Where the end mark is, and whether something behind it was told.
+    /// Position of the end mark, and whether records after it were reported.
     end: Option<Position>,
     is_past_end: bool,
     header: Header,
@@ -79,32 +79,13 @@ pub struct Checker {
     claims: Claims,
 }
 
-impl Default for Checker {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Checker {
-    /// Before the first record.
+    /// A checker at the start of a trace.
     pub fn new() -> Self {
-        Self {
-            last: None,
-            instructions: 0,
-            transactions: 0,
-            is_mixed: false,
-            end: None,
-            is_past_end: false,
-            header: Header::default(),
-            opcodes: Opcodes::new(),
-            group: Group::default(),
-            flow: Flow::default(),
-            memory: Memory::default(),
-            claims: Claims::default(),
-        }
+        Self::default()
     }
 
-    /// The next record, and where it is.
+    /// Checks the next record.
     #[inline]
     pub fn push(&mut self, position: Position, record: &Record<'_>, found: &mut impl FnMut(Finding)) {
         let instruction = if self.header.is_ended() { self.instructions + 1 } else { 0 };
@@ -112,23 +93,23 @@ impl Checker {
         self.last = Some(position);
     }
 
-    /// The trace ends.
+    /// Checks the end of the trace.
     pub fn finish(&mut self, found: &mut impl FnMut(Finding)) {
-        let position = self.last.unwrap_or(Position { record: 0, offset: 0 });
+        let position = self.last.unwrap_or_default();
         let out = &mut Out { position, instruction: self.instructions, found };
         if self.last.is_none() {
             return out.add(RuleId::NotEmpty, format_args!("the trace is empty"));
         }
         if !self.header.is_ended() {
             out.instruction = 0;
-            return out.add(RuleId::EndHeader, format_args!("the trace ends in its header"));
+            return out.add(RuleId::EndHeader, format_args!("the trace ends within its header"));
         }
         if let Some(position) = self.group.open {
             let detail = format_args!("the trace ends without the opcode or transaction that this belongs to");
             out.add_at(position, self.instructions + 1, RuleId::OpenGroup, detail);
         }
         if self.instructions + self.transactions == 0 {
-            out.add(RuleId::NoInstruction, format_args!("there is nothing behind the header"));
+            out.add(RuleId::NoInstruction, format_args!("nothing follows the header"));
         }
         self.memory.finish(out);
         self.claims.finish(&self.header, self.instructions + self.transactions > 0, out);
@@ -146,9 +127,9 @@ impl Checker {
         }
         match record {
             Record::InstOpcode32(_) | Record::InstOpcode16(_) | Record::Transaction(_) => {
-                // Whoever forgot the end of the header has a body nonetheless.
+                // A trace without the end of its header has a body nonetheless.
                 out.instruction = 1;
-                out.add(RuleId::EndHeader, format_args!("the header has no end before the first instruction"));
+                out.add(RuleId::EndHeader, format_args!("no end of the header before the first instruction"));
                 self.header.end(out);
                 self.body(record, out);
             }
@@ -166,21 +147,23 @@ impl Checker {
             Record::ReserveEnd => self.end = Some(out.position),
             Record::Comment(text) => {
                 header::comment(text, out);
-                self.words(text);
+                self.annotation(text);
             }
             other if header::is_only_there(other.descriptor()) => {
                 let name = header::name(other.descriptor());
-                out.add(RuleId::OneHeader, format_args!("{name} stands behind the end of the header"));
+                out.add(RuleId::OneHeader, format_args!("{name} follows the end of the header"));
             }
             other => self.group.record(other, &mut self.header, out),
         }
     }
 
-    /// A comment may be one of ours, if those are announced.
-    fn words(&mut self, text: &[u8]) {
-        match words::parse(text).filter(|_| self.header.is_told) {
-            Some((_, Word::Isa(isa))) => self.header.instruction_set(isa),
-            Some((_, Word::Access(_) | Word::Branch(_) | Word::Executed(_))) => self.group.is_told = true,
+    /// Follows an annotation, if annotations are announced.
+    fn annotation(&mut self, text: &[u8]) {
+        match annotation::parse(text).filter(|_| self.header.has_annotations) {
+            Some((_, Annotation::Isa(isa))) => self.header.instruction_set(isa),
+            Some((_, Annotation::Access(_) | Annotation::Branch(_) | Annotation::Executed(_))) => {
+                self.group.is_annotated = true;
+            }
             _ => {}
         }
     }
@@ -191,7 +174,7 @@ impl Checker {
             self.flow.start(self.header.pc);
         }
         self.header.opcode(opcode, length);
-        let known = self.opcodes.look_up(opcode, length, &self.header);
+        let known = self.opcodes.lookup(opcode, length, &self.header);
         self.claims.instruction(&known);
         if !self.group.is_plain()
             || self.flow.owes()
@@ -201,15 +184,15 @@ impl Checker {
         {
             let is_first = self.instructions == 0;
             self.group.check(opcode, length, &known, is_first, out);
-            let is_elsewhere = self.flow.arrive(&self.group, out);
-            if let Some((position, instruction)) = self.memory.arrive(is_elsewhere, out) {
+            let is_redirected = self.flow.arrive(&self.group, out);
+            if let Some((position, instruction)) = self.memory.arrive(is_redirected, out) {
                 self.flow.unseen(position, instruction, out);
             }
             self.flow.leave(&self.group, &known, is_first, &self.header, out);
             self.memory.check(&self.group, &known, out);
             self.group.clear();
         } else {
-            self.flow.go_on(length);
+            self.flow.advance(length);
         }
         self.instructions += 1;
     }
@@ -224,7 +207,7 @@ impl Checker {
         self.group.clear();
     }
 
-    /// Instructions and transactions do not mix. Told once.
+    /// Reports a mix of instructions and transactions once.
     #[inline]
     fn mix(&mut self, is_mixed: bool, what: &'static str, out: &mut Out<'_>) {
         if is_mixed && !self.is_mixed {
@@ -234,34 +217,29 @@ impl Checker {
     }
 }
 
-/// Where findings go.
+/// Sink of findings.
 struct Out<'f> {
-    /// Where the record is that is looked at.
     position: Position,
-    /// The instruction that it belongs to.
     instruction: u64,
     found: &'f mut dyn FnMut(Finding),
 }
 
 impl Out<'_> {
-    /// The record breaks a rule.
+    /// Reports the current record.
     #[cold]
     fn add(&mut self, rule: RuleId, detail: fmt::Arguments<'_>) {
         self.add_at(self.position, self.instruction, rule, detail);
     }
 
-    /// Another record of the instruction breaks a rule.
+    /// Reports another record of the instruction.
     #[cold]
     fn add_in(&mut self, position: Position, rule: RuleId, detail: fmt::Arguments<'_>) {
         self.add_at(position, self.instruction, rule, detail);
     }
 
-    /// An earlier record breaks a rule.
+    /// Reports an earlier record.
     #[cold]
     fn add_at(&mut self, position: Position, instruction: u64, rule: RuleId, detail: fmt::Arguments<'_>) {
         (self.found)(Finding { rule: rule.rule(), position, instruction, detail: detail.to_string() });
     }
 }
-
-/// The widest descriptor that a header has.
-const LAST_OF_HEADER: u8 = descriptor::END_HEADER;

@@ -1,11 +1,12 @@
 //! The header of a trace as one value.
 //!
-//! Takes a reader at the start of a file; produces what the records of the header contain. The reader then continues with
-//! the first record after the header.
+//! Takes a reader at the start of a file; produces what the records of the header contain. The reader then continues
+//! with the first record after the header.
 
 use std::io::Read;
 use std::ops::ControlFlow;
 
+use crate::builder::Features;
 use crate::lift::Follower;
 use crate::names;
 use crate::read::{Position, ReadError, Reader};
@@ -44,7 +45,7 @@ pub struct Header {
     pub clocks: Vec<(u8, String)>,
     /// Count of records in the header.
     pub records: u64,
-    is_complete: bool,
+    pub(crate) is_complete: bool,
 }
 
 /// Tool that wrote the trace or changed it.
@@ -71,8 +72,7 @@ impl Header {
 
     /// Is it a trace of bus transactions instead of instructions?
     pub fn has_transactions(&self) -> bool {
-        const TRANSACTIONS: u64 = 0x10_0000;
-        self.protocol.is_some() || self.features.is_some_and(|features| features & TRANSACTIONS != 0)
+        self.protocol.is_some() || Features(self.features.unwrap_or(0)).has(Features::TRANSACTIONS)
     }
 
     /// Records that select the instruction set.
@@ -81,7 +81,7 @@ impl Header {
         [Record::Isa(self.isa.unwrap_or(1)), Record::IsaExtended(extensions.as_bytes())]
     }
 
-    fn take(&mut self, record: &Record<'_>) {
+    pub(crate) fn push(&mut self, record: &Record<'_>) {
         self.records += 1;
         match record {
             Record::Version { major, minor } => self.version = Some((*major, *minor)),
@@ -114,7 +114,7 @@ fn kept(bytes: &[u8]) -> String {
     text
 }
 
-/// Why there is no header.
+/// Reason why there is no header.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderError {
@@ -123,7 +123,7 @@ pub enum HeaderError {
     Read(#[from] ReadError),
     /// A record of another kind comes first.
     #[error(
-        "record {} at offset {:#x}: a record {} before the end of the header; 'unspool dump --records' goes on",
+        "record {} at offset {:#x}: a record {} before the end of the header; 'unspool dump --records' lists it",
         position.record, position.offset, names::record(*descriptor).unwrap_or("unknown")
     )]
     Stray {
@@ -134,7 +134,7 @@ pub enum HeaderError {
     },
     /// The trace ends first.
     #[error("the trace ends within its header")]
-    Cut,
+    Slicer,
 }
 
 impl Header {
@@ -143,7 +143,7 @@ impl Header {
         let mut header = Self::default();
         let mut stray = None;
         let is_stopped = reader.each(|position, record| {
-            header.take(record);
+            header.push(record);
             if header.is_complete {
                 return ControlFlow::Break(());
             }
@@ -156,7 +156,7 @@ impl Header {
         match (stray, is_stopped?) {
             (Some(stray), _) => Err(stray),
             (None, true) => Ok(header),
-            (None, false) => Err(HeaderError::Cut),
+            (None, false) => Err(HeaderError::Slicer),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! STF as JSON lines: instructions with their groups, or records, under stable keys.
 //!
-//! Takes instructions or records in the order of the file; produces one object per item. Addresses, opcodes and values are
-//! hexadecimal strings; counts, sizes and indices are numbers. Values with a name have both name and number.
+//! Takes instructions or records in the order of the file; produces one object per item. Addresses, opcodes and values
+//! are hexadecimal strings; counts, sizes and indices are numbers. Values with a name have both name and number.
 
 use unspool_model::json::{Object, quoted};
 
 use crate::lift::Instruction;
 use crate::names::{self, EventKind};
 use crate::read::Position;
-use crate::record::{BusAccess, Event, MemAccess, PageTableWalk, Record, Register, TraceInfo};
+use crate::record::{BusAccess, Event, MemAccess, PageTableWalk, Record, Register, TraceInfo, descriptor};
 use crate::text::Lines;
 
 /// Writes instructions or records as JSON lines.
@@ -77,42 +77,28 @@ impl Json {
 }
 
 /// Kinds of records in a group, so that absent kinds are not searched.
-#[derive(Default)]
 struct Kinds {
     target: Option<u64>,
-    registers: bool,
-    memory: bool,
-    events: bool,
-    walks: bool,
-    bus: bool,
-    microops: bool,
-    ready: bool,
-    processes: bool,
-    comments: bool,
+    descriptors: [bool; 256],
 }
 
 impl Kinds {
     fn of(instruction: &Instruction<'_>) -> Self {
-        let mut kinds = Self::default();
+        let mut kinds = Self { target: None, descriptors: [false; 256] };
         if instruction.records == 1 {
             return kinds;
         }
         for record in instruction.group() {
-            match record {
-                Record::InstPcTarget(target) => kinds.target = Some(target),
-                Record::InstReg(_) => kinds.registers = true,
-                Record::InstMemAccess(_) => kinds.memory = true,
-                Record::Event(_) => kinds.events = true,
-                Record::PageTableWalk(_) => kinds.walks = true,
-                Record::BusMasterAccess(_) => kinds.bus = true,
-                Record::InstMicroop { .. } => kinds.microops = true,
-                Record::InstReadyReg(_) => kinds.ready = true,
-                Record::ProcessIdExt(_) => kinds.processes = true,
-                Record::Comment(_) => kinds.comments = true,
-                _ => {}
+            kinds.descriptors[usize::from(record.descriptor())] = true;
+            if let Record::InstPcTarget(target) = record {
+                kinds.target = Some(target);
             }
         }
         kinds
+    }
+
+    fn has(&self, descriptor: u8) -> bool {
+        self.descriptors[usize::from(descriptor)]
     }
 }
 
@@ -124,121 +110,89 @@ fn details(
     lines: &mut Lines,
     scratch: &mut String,
 ) {
-    if kinds.processes {
-        let ids = instruction.group().filter_map(|record| match record {
-            Record::ProcessIdExt(ids) => Some(ids),
-            _ => None,
-        });
-        object.list("processes", ids, |text, ids| put_numbers(text, &ids));
-    }
-    if kinds.registers {
-        let registers = instruction.group().filter_map(|record| match record {
-            Record::InstReg(register) => Some(register),
-            _ => None,
-        });
-        object.list("registers", registers, |text, register| {
-            let mut object = Object::within(text);
-            put_register(&mut object, &register);
-            object.close();
+    let records = |descriptor| instruction.group().filter(move |record| record.descriptor() == descriptor);
+    let put_object = |text: &mut String, record| put_fields(text, &record, |_| {});
+    if kinds.has(descriptor::PROCESS_ID_EXT) {
+        object.list("processes", records(descriptor::PROCESS_ID_EXT), |text, record| {
+            if let Record::ProcessIdExt(ids) = record {
+                put_numbers(text, &ids);
+            }
         });
     }
-    if kinds.memory {
-        object.list("memory", instruction.accesses(), |text, (access, contents)| {
-            let mut object = Object::within(text);
-            put_access(&mut object, &access);
-            object.list("content", contents, put_hex);
-            object.close();
+    if kinds.has(descriptor::INST_REG) {
+        object.list("registers", records(descriptor::INST_REG), put_object);
+    }
+    for (key, access, content) in [
+        ("memory", descriptor::INST_MEM_ACCESS, descriptor::INST_MEM_CONTENT),
+        ("events", descriptor::EVENT, descriptor::EVENT_PC_TARGET),
+        ("walks", descriptor::PAGE_TABLE_WALK, descriptor::RESERVED),
+        ("bus", descriptor::BUS_MASTER_ACCESS, descriptor::BUS_MASTER_CONTENT),
+    ] {
+        if kinds.has(access) {
+            object.list(key, with_words(instruction, access, content), |text, (record, words)| {
+                put_fields(text, &record, |object| match record {
+                    Record::Event(_) => {
+                        object.nullable_hex("target", words.last().copied());
+                    }
+                    Record::PageTableWalk(_) => {}
+                    _ => {
+                        object.list("content", words, put_hex);
+                    }
+                });
+            });
+        }
+    }
+    if kinds.has(descriptor::INST_MICROOP) {
+        object.list("microops", records(descriptor::INST_MICROOP), |text, record| {
+            put_fields(text, &record, |object| {
+                if let Record::InstMicroop { encoding, .. } = record {
+                    scratch.clear();
+                    lines.opcode(instruction.iem, instruction.pc, encoding, scratch);
+                    object.string("text", &*scratch);
+                }
+            });
         });
     }
-    if kinds.events {
-        object.list("events", events(instruction), |text, (event, target)| {
-            let mut object = Object::within(text);
-            put_event(&mut object, &event);
-            object.nullable_hex("target", target);
-            object.close();
+    if kinds.has(descriptor::INST_READY_REG) {
+        object.list("ready", records(descriptor::INST_READY_REG), |text, record| {
+            if let Record::InstReadyReg(number) = record {
+                put_number(text, u64::from(number));
+            }
         });
     }
-    if kinds.walks {
-        let walks = instruction.group().filter_map(|record| match record {
-            Record::PageTableWalk(walk) => Some(walk),
-            _ => None,
+    if kinds.has(descriptor::COMMENT) {
+        object.list("comments", records(descriptor::COMMENT), |text, record| {
+            if let Record::Comment(comment) = record {
+                quoted(text, String::from_utf8_lossy(comment));
+            }
         });
-        object.list("walks", walks, |text, walk| {
-            let mut object = Object::within(text);
-            put_walk(&mut object, &walk);
-            object.close();
-        });
-    }
-    if kinds.bus {
-        object.list("bus", bus_accesses(instruction), |text, (access, contents)| {
-            let mut object = Object::within(text);
-            put_bus_access(&mut object, &access);
-            object.list("content", contents, put_hex);
-            object.close();
-        });
-    }
-    if kinds.microops {
-        let microops = instruction.group().filter_map(|record| match record {
-            Record::InstMicroop { size, encoding } => Some((size, encoding)),
-            _ => None,
-        });
-        object.list("microops", microops, |text, (size, encoding)| {
-            let mut object = Object::within(text);
-            object.plain("size", size);
-            put_opcode(&mut object, "encoding", encoding, size);
-            scratch.clear();
-            lines.opcode(instruction.iem, instruction.pc, encoding, scratch);
-            object.string("text", &*scratch);
-            object.close();
-        });
-    }
-    if kinds.ready {
-        let ready = instruction.group().filter_map(|record| match record {
-            Record::InstReadyReg(number) => Some(number),
-            _ => None,
-        });
-        object.list("ready", ready, |text, number| put_number(text, u64::from(number)));
-    }
-    if kinds.comments {
-        let comments = instruction.group().filter_map(|record| match record {
-            Record::Comment(text) => Some(text),
-            _ => None,
-        });
-        object.list("comments", comments, |text, comment| quoted(text, String::from_utf8_lossy(comment)));
     }
 }
 
-/// Events, each with its target.
-fn events<'b>(instruction: &Instruction<'b>) -> Vec<(Event<'b>, Option<u64>)> {
-    let mut events: Vec<(Event<'b>, Option<u64>)> = Vec::new();
-    for record in instruction.group() {
-        match record {
-            Record::Event(event) => events.push((event, None)),
-            Record::EventPcTarget(target) => {
-                if let Some((_, led)) = events.last_mut() {
-                    *led = Some(target);
-                }
-            }
-            _ => {}
-        }
-    }
-    events
+/// An object with the fields of a record, and more.
+fn put_fields(text: &mut String, record: &Record<'_>, more: impl FnOnce(&mut Object<'_>)) {
+    let mut object = Object::within(text);
+    fields(&mut object, record);
+    more(&mut object);
+    object.close();
 }
 
-fn bus_accesses(instruction: &Instruction<'_>) -> Vec<(BusAccess, Vec<u64>)> {
-    let mut accesses: Vec<(BusAccess, Vec<u64>)> = Vec::new();
+/// Records with one descriptor, each with the words of the records with another one that follow it.
+fn with_words<'b>(instruction: &Instruction<'b>, first: u8, following: u8) -> Vec<(Record<'b>, Vec<u64>)> {
+    let mut found: Vec<(Record<'b>, Vec<u64>)> = Vec::new();
     for record in instruction.group() {
-        match record {
-            Record::BusMasterAccess(access) => accesses.push((access, Vec::new())),
-            Record::BusMasterContent(word) => {
-                if let Some((_, words)) = accesses.last_mut() {
-                    words.push(word);
-                }
-            }
-            _ => {}
+        let descriptor = record.descriptor();
+        if descriptor == first {
+            found.push((record, Vec::new()));
+        } else if let (
+            Some((_, words)),
+            Record::InstMemContent(word) | Record::BusMasterContent(word) | Record::EventPcTarget(word),
+        ) = (found.last_mut().filter(|_| descriptor == following), record)
+        {
+            words.push(word);
         }
     }
-    accesses
+    found
 }
 
 /// Fields of a record.
@@ -329,7 +283,7 @@ fn put_bus_access(object: &mut Object<'_>, access: &BusAccess) {
     put_name(object, "access", names::access(access.kind), u64::from(access.kind));
     object.hex("address", access.address).plain("size", access.size);
     put_number_and_name(object, "initiator", u16::from(access.initiator), names::initiator(access.initiator));
-    put_nullable(object, "name_by_text", names::initiator_of_text(access.initiator));
+    put_nullable(object, "name_by_text", names::specified_initiator(access.initiator));
     object.plain("index", access.index).hex("attributes", u64::from(access.attributes));
 }
 

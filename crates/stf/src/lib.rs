@@ -1,17 +1,20 @@
-//! STF, the Simple Trace Format: what a RISC-V hart executed, with registers, accesses and their data.
+//! STF, the Simple Trace Format: the instructions of a RISC-V hart, with registers, accesses and their data.
 //!
-//! A file is a row of records: a header, and groups that each end with the opcode of an instruction.
+//! A file is a sequence of records: a header, and groups that each end with the opcode of an instruction.
 
 pub mod builder;
 mod bytes;
 pub mod check;
 pub mod header;
+mod isa;
 #[cfg(feature = "text")]
 pub mod json;
 pub mod layout;
+mod length;
 pub mod lift;
 pub mod lower;
 pub mod names;
+mod position;
 pub mod read;
 pub mod record;
 mod sign;

@@ -1,15 +1,14 @@
-//! Records as instructions: groups that end with an opcode, and where each instruction is.
+//! Records as instructions: groups that end with an opcode, and the address of each instruction.
 //!
 //! records ─▶ **instructions** with their group
 //!
-//! Opcodes have no address. Where an instruction is follows from the one before: behind it, or where its target, an
-//! event or a forced address says. The rest of a group is looked at when it is asked for.
+//! Opcodes have no address. An instruction follows the previous one, unless a target, an event or a forced address
+//! redirects execution. The rest of a group is parsed on demand.
 
-use std::io::Read;
 use std::ops::ControlFlow;
 
 use super::layout::{Layout, Malformed};
-use super::read::{Position, ReadError, Reader, Stop};
+use super::position::{Position, Stop};
 use super::record::{Event, MemAccess, Record, Register, descriptor};
 
 /// An instruction and its group.
@@ -17,31 +16,31 @@ use super::record::{Event, MemAccess, Record, Register, descriptor};
 pub struct Instruction<'b> {
     /// Its number; the first is 1.
     pub number: u64,
-    /// Where its group starts.
+    /// Position of its group.
     pub position: Position,
-    /// Where it is.
+    /// Its address.
     pub pc: u64,
     /// Its opcode.
     pub opcode: u32,
-    /// 2 or 4 bytes.
+    /// Its length: 2 or 4 bytes.
     pub length: u8,
-    /// Where execution goes on, if a record says so: the last of a target and an event's target.
+    /// Next address, if a record has it: the last target or event target.
     pub target: Option<u64>,
-    /// A forced address says where it is.
+    /// Is its address forced by a record?
     pub is_forced: bool,
-    /// The mode that it is executed in (0 user, 1 supervisor, 2 hypervisor, 3 machine), if that was told.
+    /// Its privilege mode (0 user, 1 supervisor, 2 hypervisor, 3 machine), if known.
     pub mode: Option<u64>,
     /// The instruction encoding mode: 1 RV32, 2 RV64.
     pub iem: u16,
-    /// How many records the group has, the opcode too.
+    /// Number of records in the group, including the opcode.
     pub records: u32,
-    /// The group, byte by byte.
+    /// Bytes of the group.
     pub bytes: &'b [u8],
     layout: &'b Layout,
 }
 
 impl<'b> Instruction<'b> {
-    /// All records of the group, in order; the opcode is the last.
+    /// Records of the group in order; the opcode is the last.
     pub fn group(&self) -> impl Iterator<Item = Record<'b>> + use<'b> {
         let (mut rest, layout) = (self.bytes, self.layout);
         std::iter::from_fn(move || {
@@ -51,7 +50,7 @@ impl<'b> Instruction<'b> {
         })
     }
 
-    /// Its accesses to memory, each with the words that were read or written.
+    /// Accesses to memory, each with its data words.
     pub fn accesses(&self) -> Vec<(MemAccess, Vec<u64>)> {
         let mut accesses: Vec<(MemAccess, Vec<u64>)> = Vec::new();
         for record in self.group() {
@@ -80,51 +79,51 @@ impl<'b> Instruction<'b> {
 /// Follows execution from group to group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Follower {
-    /// Where the next instruction is, unless its group forces it elsewhere.
+    /// Address of the next instruction, unless its group forces another one.
     pub next_pc: u64,
-    /// The mode that it is executed in, if that was told.
+    /// Mode of the next instruction, if known.
     pub mode: Option<u64>,
     /// The instruction encoding mode: 1 RV32, 2 RV64.
     pub iem: u16,
     /// The instruction set: 1 RISC-V, 2 Arm.
     pub isa: u16,
-    /// Instructions so far.
+    /// Number of instructions so far.
     pub instructions: u64,
 }
 
-/// What few groups say.
+/// Properties of a group that are rarely present.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rare {
     forced: Option<u64>,
-    /// The mode behind the instruction.
+    /// The mode after the instruction.
     mode: Option<u64>,
     iem: Option<u16>,
     isa: Option<u16>,
     transactions: u64,
 }
 
-/// How far a follower came in a window.
+/// Progress of a follower in a window.
 pub(super) struct Followed {
     pub(super) stop: Stop,
-    /// The place behind the mark of the end, if it was met.
+    /// The position after the end mark, if it was reached.
     pub(super) end: Option<Position>,
 }
 
-/// No frequent record has more bytes.
+/// Maximum length of a frequent record.
 const FREQUENT: usize = 14;
 
 impl Follower {
-    /// Hands out the instructions whose groups are complete.
+    /// Emits the instructions whose groups are complete.
     ///
-    /// Nothing is faster than this. Frequent records have their length in the code, so that the processor guesses it
-    /// together with the record; and what most groups do not say is kept aside.
+    /// This is the fastest form known. Lengths of frequent records are constants in the code, so that branch prediction
+    /// covers record and length together, and properties that most groups do not have are kept apart.
     #[inline(always)]
-    pub(super) fn go_through(
+    pub(super) fn scan(
         &mut self,
         bytes: &[u8],
         start: Position,
         layout: &mut Layout,
-        take: &mut impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
+        visit: &mut impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
     ) -> Followed {
         let position = |(offset, record): (usize, u64)| Position {
             record: start.record + record,
@@ -132,7 +131,7 @@ impl Follower {
         };
         let (mut next_pc, mut instructions, mut transactions) = (self.next_pc, self.instructions, 0);
         let (mut target, mut rare, mut is_rare) = (None, Rare::default(), false);
-        // Bytes and records: before the group at hand, and so far.
+        // Bytes and records: before the current group, and so far.
         let (mut done, mut at, mut records) = ((0, 0), 0, 0);
         let (why, end) = loop {
             let rest = &bytes[at..];
@@ -172,7 +171,7 @@ impl Follower {
                         (rare, is_rare, target, done) = (Rare::default(), false, None, (at, records));
                         continue;
                     }
-                    // Records before the mark belong to no instruction and are left.
+                    // Records before the end mark belong to no instruction and stay in the window.
                     Ok(Next::End) => break (None, Some(position((at + 1, records + 1)))),
                     Err(why) => break (Some(why), None),
                 },
@@ -180,7 +179,7 @@ impl Follower {
             (at, records) = (at + usize::from(size) + 1, records + 1);
             let pc = if is_rare { self.enter(next_pc, &rare) } else { next_pc };
             instructions += 1;
-            let flow = take(&Instruction {
+            let flow = visit(&Instruction {
                 number: instructions,
                 position: position(done),
                 pc,
@@ -210,7 +209,7 @@ impl Follower {
         Followed { stop: Stop { done: position(done), at: position((at, records)), why, markers }, end }
     }
 
-    /// Takes over what a group says; where its instruction is.
+    /// Applies the rare properties of a group; returns the address of its instruction.
     #[inline(never)]
     fn enter(&mut self, next_pc: u64, group: &Rare) -> u64 {
         self.iem = group.iem.unwrap_or(self.iem);
@@ -219,13 +218,13 @@ impl Follower {
     }
 }
 
-/// A record that is not frequent, or near the end of the window, where not all frequent ones would fit.
+/// A record that is not frequent, or one so near to the end of the window that the longest frequent one would not fit.
 enum Next {
-    /// An opcode, and its bytes.
+    /// An opcode and its length.
     Opcode(u32, u8),
-    /// Execution goes on elsewhere, says a record of so many bytes.
+    /// A target, in a record of this length.
     Target(usize),
-    /// Another record of so many bytes.
+    /// Another record of this length.
     Record(usize),
     EndOfHeader,
     End,
@@ -249,47 +248,6 @@ impl Next {
             other => layout.follow(&other),
         }
         Ok(Self::Record(length))
-    }
-}
-
-impl<R: Read> Reader<R> {
-    /// Hands out instructions until `take` breaks, the trace ends or the rest of it cannot be read. True: there is more.
-    /// Records behind the last opcode belong to no instruction: at the end, [`position`](Reader::place) is before them.
-    #[inline]
-    pub fn each_instruction(
-        &mut self,
-        follower: &mut Follower,
-        take: impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
-    ) -> Result<bool, ReadError> {
-        self.go_on(follower, false, take)
-    }
-
-    /// The same with a follower that has followed what is before, and knows where execution goes on.
-    #[inline]
-    pub(super) fn go_on(
-        &mut self,
-        follower: &mut Follower,
-        is_sure: bool,
-        mut take: impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
-    ) -> Result<bool, ReadError> {
-        if self.is_behind_end() {
-            return self.nothing_follows();
-        }
-        let before = follower.instructions;
-        loop {
-            let Followed { stop, end } = self.follow(follower, &mut take);
-            let (chunk, is_whole) = (self.chunk(), self.is_last(stop.done));
-            match (self.stopped(stop)?, end) {
-                (Some(_), Some(end)) => return self.ends_at(end),
-                (Some(more), None) => return Ok(more),
-                (None, _) => {}
-            }
-            // Nobody knows where a follower is that has followed nothing, or not to the end of the chunk.
-            let is_known = is_whole && (is_sure || follower.instructions > before);
-            if let Some(next) = self.chunk().filter(|next| is_known && Some(*next) != chunk) {
-                self.judge_pc(next, follower.next_pc);
-            }
-        }
     }
 }
 

@@ -1,53 +1,53 @@
-//! Steps of Arm and of RISC-V as an STF file.
+//! Steps of Arm and RISC-V as an STF file.
 //!
-//! steps ─▶ **groups**: records for what the format has words for, comments for the rest ─▶ records
+//! steps ─▶ **groups**: records where the format has them, comments for the rest ─▶ records
 //!
-//! Records tell opcodes, addresses that execution does not lead to, targets, general registers, accesses whose data is
-//! known, exceptions and Exception levels. All else is said in comments (`words`), which the header announces: other
-//! tools pass over them, and our own lift gives the same steps again. The reference reader wants content behind every
-//! access, so that one whose data nobody knows is a comment: nothing is made up. A group ends with its opcode, and so
-//! does the file: what comes behind the last instruction stands before its opcode, behind the word `then`.
-//! Specification: STF 1.3, "Specification of Records"; it has a number for Arm, and none for its exceptions.
+//! Records contain opcodes, targets, forced addresses, general registers, accesses with known data, exceptions and
+//! Exception levels. The rest is in comments, the annotations (`annotation`), which the header announces: other tools
+//! skip them, and our reader restores the same steps. The reference reader requires data after every access, so an
+//! access with unknown data is an annotation: no data is invented. A group ends with its opcode, and so does the file:
+//! steps after the last instruction precede its opcode, after the annotation `then`.
+//! Specification: STF 1.3, "Specification of Records"; it has a number for Arm, but none for its exceptions.
 
-mod say;
-pub(super) mod standing;
-pub(super) mod words;
+pub(super) mod annotation;
+mod annotation_writer;
+pub(super) mod sticky;
 
 use unspool_model::{
     Access, Branch, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Instruction, Isa, Loss, Losses,
     RegisterWrite, SinkError, Step, StepSink, TimeUnit,
 };
 
-use self::say::Saying;
-use self::words::{ANNOUNCES, Part};
+use self::annotation::{ANNOUNCEMENT, Part};
+use self::annotation_writer::AnnotationWriter;
 use super::builder::{Features, MAKER, RecordSink, StfVersion, our_trace_info};
 use super::record::{self, Record, descriptor};
 
-/// How to write.
+/// Options for lowering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct LowerOptions {
-    /// The version of the format.
+    /// Version of the format.
     pub version: StfVersion,
 }
 
-/// What may be lost: nothing. What no record can say is in comments.
+/// Possible losses: none. Annotations contain everything that records do not.
 pub const LOSSES: &[Loss] = &[];
 
-/// What files can say, records and comments together.
+/// Coverage of a file, records and annotations together.
 pub fn coverage() -> Coverage {
     Coverage::of(&Facet::ALL)
 }
 
-/// So many bytes are handed on at once.
-const MUCH: usize = 64 << 10;
+/// Number of bytes that are written at once.
+const WRITE_SIZE: usize = 64 << 10;
 
-/// No group may have more bytes: readers have to hold one.
-const MOST: usize = 32 << 20;
+/// Maximum size of a group: readers have to hold one.
+const MAX_GROUP: usize = 32 << 20;
 
-/// So many times are told by what was added before one is told in full, for who starts to read in the middle.
+/// Maximum number of consecutive relative times. Absolute ones allow to start reading in the middle.
 const RELATIVE_TIMES: u8 = 200;
 
-/// The call of the system of RISC-V, and the exception that it raises in a program of a user.
+/// The RISC-V system call, and the exception that it raises in user mode.
 const ECALL: u32 = 0x73;
 const USER_CALL: u64 = 8;
 
@@ -63,7 +63,7 @@ const USER_CALL: u64 = 8;
 /// nop.time = Some(7);
 /// let opcode = Some(0xd503_201f);
 /// nop.event = Event::Instruction(Instruction { address: 0x8000, opcode, length: 4, ..Instruction::default() });
-/// lowerer.take(&nop)?;
+/// lowerer.push(&nop)?;
 /// lowerer.finish()?;
 /// assert!(lowerer.into_sink().ends_with(&[240, 0x1f, 0x20, 0x03, 0xd5]));
 /// # Ok(())
@@ -75,18 +75,18 @@ pub struct Lowerer<S> {
     version: StfVersion,
     coverage: Coverage,
     unit: TimeUnit,
-    /// Records that were not handed on; the group of the held instruction is the last, and starts there.
+    /// Records that were not written yet. The group of the held instruction is the last, and starts at `group`.
     out: Vec<u8>,
     group: usize,
     held: Option<Held>,
-    /// What records have, and where the header claims it, while that can be changed.
+    /// Features that records use, and their offset in the header while it can be changed.
     features: Features,
     features_at: Option<usize>,
-    /// What was told since, and belongs to the next instruction.
+    /// Annotations since then, which precede the next instruction.
     pending: Vec<u8>,
-    /// The core that is written.
+    annotations: AnnotationWriter,
     core: Option<u32>,
-    /// Where records lead.
+    /// Next address according to the records.
     next: Option<u64>,
     isa: Isa,
     encoding: u16,
@@ -95,21 +95,21 @@ pub struct Lowerer<S> {
     losses: Losses,
 }
 
-/// An instruction whose group is not complete.
+/// An instruction whose group is incomplete.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     opcode: u32,
     length: u8,
-    /// Something behind it was told.
-    is_behind: bool,
+    /// An event after it was written.
+    has_event: bool,
 }
 
 impl<S: RecordSink> Lowerer<S> {
-    /// Takes steps of a source that covers this, with times in that unit. Nothing is written before the first
+    /// A lowerer of the steps of a source with this coverage and unit of time. Nothing is written before the first
     /// instruction.
     pub fn new(sink: S, coverage: Coverage, unit: TimeUnit, options: &LowerOptions) -> Result<Self, SinkError> {
         if !coverage.has(Facet::Instructions) {
-            let reason = "STF tells everything with instructions, and the source tells none; choose another format";
+            let reason = "STF needs instructions, and the source has none; choose another format";
             return Err(SinkError::Refused { position: None, reason: reason.into() });
         }
         Ok(Self {
@@ -123,6 +123,7 @@ impl<S: RecordSink> Lowerer<S> {
             features: Features::NONE,
             features_at: None,
             pending: Vec::new(),
+            annotations: AnnotationWriter::default(),
             core: None,
             next: None,
             isa: Isa::A64,
@@ -133,17 +134,17 @@ impl<S: RecordSink> Lowerer<S> {
         })
     }
 
-    /// What took the records.
+    /// The sink of the records.
     pub fn into_sink(self) -> S {
         self.sink
     }
 
-    /// Execution of the instruction goes on, and what was told before it is complete.
+    /// Completes the group of the previous instruction and starts that of this one.
     #[inline]
     fn instruction(&mut self, step: &Step, instruction: &Instruction, opcode: u32) -> Result<(), SinkError> {
         match self.held {
             Some(held) => self.close(held, self.mode.changed())?,
-            None => self.start(instruction),
+            None => self.write_header(instruction),
         }
         let mut part = Part::Same;
         if !self.pending.is_empty() {
@@ -153,24 +154,23 @@ impl<S: RecordSink> Lowerer<S> {
         if instruction.isa != self.isa {
             self.change_isa(instruction.isa, &mut part);
         }
-        self.clock.tell(step.time, &mut self.out, &mut part);
+        self.clock.write(step.time, &mut self.annotations, &mut self.out, &mut part);
         if self.next != Some(instruction.address) {
-            put(&mut self.out, &Record::ForcePc(instruction.address));
+            Record::ForcePc(instruction.address).encode(&mut self.out);
         }
-        self.course(instruction, opcode, &mut part);
+        self.outcome(instruction, opcode, &mut part);
         step.registers().for_each(|write| self.register(&write, &mut part));
         step.accesses().for_each(|access| self.access(&access, &mut part));
-        self.held = Some(Held { opcode, length: instruction.length, is_behind: false });
+        self.held = Some(Held { opcode, length: instruction.length, has_event: false });
         Ok(())
     }
 
-    /// The header, and where execution starts.
-    fn start(&mut self, first: &Instruction) {
+    fn write_header(&mut self, first: &Instruction) {
         let mut features = if self.is_wide() { Features::EVENT64 } else { Features::NONE };
         if first.isa == Isa::Rv64 {
             features = features | Features::RV64;
         }
-        let announcement = format!("{ANNOUNCES}{}; time {}", self.coverage, unit_text(self.unit));
+        let announcement = format!("{ANNOUNCEMENT}{}; time {}", self.coverage, unit_text(self.unit));
         let records = [
             Record::Identifier(*b"STF"),
             Record::Version { major: 1, minor: self.version.minor() },
@@ -184,7 +184,7 @@ impl<S: RecordSink> Lowerer<S> {
             Record::EndHeader,
         ];
         for record in &records {
-            put(&mut self.out, record);
+            record.encode(&mut self.out);
             if let Record::TraceInfoFeature(_) = record {
                 self.features_at = self.out.len().checked_sub(size_of::<u64>());
             }
@@ -195,7 +195,7 @@ impl<S: RecordSink> Lowerer<S> {
         self.mode.start();
     }
 
-    /// The group of an instruction is complete.
+    /// Completes the group of an instruction.
     #[inline]
     fn close(&mut self, held: Held, changed: Option<u8>) -> Result<(), SinkError> {
         if self.mode.first.is_some() || changed.is_some() {
@@ -206,15 +206,15 @@ impl<S: RecordSink> Lowerer<S> {
             2 => put_opcode16(&mut self.out, held.opcode),
             _ => put_opcode32(&mut self.out, held.opcode),
         }
-        if self.out.len() >= MUCH {
-            self.hand_on()?;
+        if self.out.len() >= WRITE_SIZE {
+            self.flush()?;
         }
         self.group = self.out.len();
         Ok(())
     }
 
-    /// Hands on what is complete. Of the features, the header claims those that records up to there have.
-    fn hand_on(&mut self) -> Result<(), SinkError> {
+    /// Writes the complete groups. The header declares the features that records up to there use.
+    fn flush(&mut self) -> Result<(), SinkError> {
         if let Some(at) = self.features_at.take()
             && let Some(claimed) = self.out.get_mut(at..).and_then(|rest| rest.first_chunk_mut())
         {
@@ -229,9 +229,9 @@ impl<S: RecordSink> Lowerer<S> {
         let is_wide = self.is_wide();
         let raw = 1 << if is_wide { 62 } else { 30 };
         let data = u64::from(level).to_le_bytes();
-        put(&mut self.out, &Record::Event(record::Event { raw, is_wide, data: &data }));
+        Record::Event(record::Event { raw, is_wide, data: &data }).encode(&mut self.out);
         self.features = self.features | Features::EVENT;
-        self.mode.told = Some(level);
+        self.mode.written = Some(level);
     }
 
     fn is_wide(&self) -> bool {
@@ -241,33 +241,33 @@ impl<S: RecordSink> Lowerer<S> {
     fn change_isa(&mut self, isa: Isa, part: &mut Part) {
         let encoding = encoding_mode(isa);
         if std::mem::replace(&mut self.encoding, encoding) != encoding {
-            put(&mut self.out, &Record::InstIem(encoding));
+            Record::InstIem(encoding).encode(&mut self.out);
         }
-        say::isa(&mut self.out, part, isa);
+        self.annotations.isa(&mut self.out, part, isa);
         self.isa = isa;
     }
 
-    /// Where the instruction leads, and what else the opcode does not tell.
+    /// Writes the target of the instruction, and other outcomes that the opcode does not imply.
     #[inline]
-    fn course(&mut self, instruction: &Instruction, opcode: u32, part: &mut Part) {
+    fn outcome(&mut self, instruction: &Instruction, opcode: u32, part: &mut Part) {
         let &Instruction { address, isa, branch, .. } = instruction;
         let mut next = address.wrapping_add(u64::from(instruction.length));
         let mut target_record = None;
         if let Some(Branch { taken: true, target: Some(target) }) = branch {
             (next, target_record) = (target, Some(target));
-        } else if let Some(facts) = words::branch_facts(isa, address, opcode) {
-            // Of one that always branches it is said that nobody knows where to.
-            if branch != words::usual_branch(isa, address, opcode) || !facts.conditional {
-                say::branch(&mut self.out, part, branch);
+        } else if let Some(decoded) = annotation::decode_branch(isa, address, opcode) {
+            // For an unconditional branch, the absence of a target is annotated.
+            if branch != annotation::default_branch(isa, address, opcode) || !decoded.conditional {
+                self.annotations.branch(&mut self.out, part, branch);
             }
         } else if branch.is_some() {
-            say::branch(&mut self.out, part, branch);
+            self.annotations.branch(&mut self.out, part, branch);
         }
-        if instruction.is_executed != words::usual_condition(self.coverage, branch) {
-            say::executed(&mut self.out, part, instruction.is_executed);
+        if instruction.is_executed != annotation::default_condition(self.coverage, branch) {
+            self.annotations.executed(&mut self.out, part, instruction.is_executed);
         }
         if let Some(index) = instruction.za_index {
-            say::za(&mut self.out, part, index);
+            self.annotations.za(&mut self.out, part, index);
         }
         if let Some(target) = target_record {
             put_word(&mut self.out, descriptor::INST_PC_TARGET, target.to_le_bytes());
@@ -276,17 +276,19 @@ impl<S: RecordSink> Lowerer<S> {
     }
 
     fn register(&mut self, write: &RegisterWrite<'_>, part: &mut Part) {
-        match told_by_record(self.isa, write) {
+        match register_record(self.isa, write) {
             Some((kind, number, value)) => {
                 put_register(&mut self.out, kind, number, value);
                 self.features = self.features | Features::OPERAND_VALUE;
             }
-            None => say::register(&mut self.out, part, write),
+            None => self.annotations.register(&mut self.out, part, write),
         }
     }
 
     fn access(&mut self, access: &Access<'_>, part: &mut Part) {
-        let Some((size, kind)) = told_by_records(access) else { return say::access(&mut self.out, part, access) };
+        let Some((size, kind)) = access_record(access) else {
+            return self.annotations.access(&mut self.out, part, access);
+        };
         put_access(&mut self.out, access.address, size, kind);
         for bytes in access.bytes.chunks(8) {
             let mut word = [0; 8];
@@ -294,44 +296,44 @@ impl<S: RecordSink> Lowerer<S> {
             put_word(&mut self.out, descriptor::INST_MEM_CONTENT, word);
         }
         if access.is_tagged {
-            say::tagged(&mut self.out, part);
+            self.annotations.tagged(&mut self.out, part);
         }
     }
 
-    /// An exception or a return, directly behind the held instruction.
-    fn behind(&mut self, step: &Step, held: Held) {
-        let mut part = if held.is_behind { Part::Same } else { Part::Then };
-        self.held = Some(Held { is_behind: true, ..held });
-        self.clock.tell(step.time, &mut self.out, &mut part);
+    /// Writes an exception or a return directly after the held instruction.
+    fn after_held(&mut self, step: &Step, held: Held) {
+        let mut part = if held.has_event { Part::Same } else { Part::Then };
+        self.held = Some(Held { has_event: true, ..held });
+        self.clock.write(step.time, &mut self.annotations, &mut self.out, &mut part);
         match &step.event {
             Event::Exception(exception) => self.exception(exception, &mut part),
-            _ => say::step(&mut self.out, &mut part, step),
+            _ => self.annotations.step(&mut self.out, &mut part, step),
         }
-        say::effects(&mut self.out, step);
+        self.annotations.effects(&mut self.out, step);
     }
 
     fn exception(&mut self, exception: &Exception, part: &mut Part) {
-        say::exception(&mut self.out, part, exception);
+        self.annotations.exception(&mut self.out, part, exception);
         let is_wide = self.is_wide();
         let is_ecall = is_riscv(self.isa) && self.held.is_some_and(|held| held.opcode == ECALL);
         let number = exception.call.filter(|_| is_ecall).map(|number| u64::from(number).to_le_bytes());
         let (is_interrupt, code) = if number.is_some() { (false, USER_CALL) } else { event_number(exception.kind) };
         let raw = code | if is_interrupt { 1 << if is_wide { 63 } else { 31 } } else { 0 };
         let data = number.as_ref().map_or(&[][..], |number| number);
-        put(&mut self.out, &Record::Event(record::Event { raw, is_wide, data }));
+        Record::Event(record::Event { raw, is_wide, data }).encode(&mut self.out);
         self.features = self.features | Features::EVENT;
         if let Some(target) = exception.target {
-            put(&mut self.out, &Record::EventPcTarget(target));
+            Record::EventPcTarget(target).encode(&mut self.out);
             self.next = Some(target);
         }
     }
 
-    /// Anything else: it is told before the next instruction.
+    /// Holds any other step until the next instruction.
     fn between(&mut self, step: &Step) {
         let mut part = Part::Same;
-        self.clock.tell(step.time, &mut self.pending, &mut part);
-        say::step(&mut self.pending, &mut part, step);
-        say::effects(&mut self.pending, step);
+        self.clock.write(step.time, &mut self.annotations, &mut self.pending, &mut part);
+        self.annotations.step(&mut self.pending, &mut part, step);
+        self.annotations.effects(&mut self.pending, step);
         match &step.event {
             Event::Gap(_) => self.next = None,
             Event::Context(context) => self.mode.now = context.level.filter(|level| *level <= 3).or(self.mode.now),
@@ -347,7 +349,7 @@ impl<S: RecordSink> Lowerer<S> {
         let other = step.core;
         refused(
             step,
-            format!("an STF file has one core, and behind core {core} comes core {other}; choose with --core"),
+            format!("an STF file has one core, but core {core} is followed by core {other}; choose one with --core"),
         )
     }
 }
@@ -367,14 +369,14 @@ impl<S: RecordSink> StepSink for Lowerer<S> {
                 None => self.between(step),
             },
             (Event::Exception(_) | Event::ExceptionReturn { .. }, Some(held)) if self.pending.is_empty() => {
-                self.behind(step, held);
+                self.after_held(step, held);
             }
             _ => self.between(step),
         }
-        if self.pending.len().max(self.out.len() - self.group) > MOST {
+        if self.pending.len().max(self.out.len() - self.group) > MAX_GROUP {
             return refused(
                 step,
-                "more is told without an instruction than readers can hold; convert a part of the trace",
+                "too many annotations without an instruction for readers; convert a part of the trace",
             );
         }
         Ok(())
@@ -386,13 +388,13 @@ impl<S: RecordSink> StepSink for Lowerer<S> {
             return Err(SinkError::Refused { position: None, reason: reason.into() });
         };
         if !self.pending.is_empty() {
-            if !held.is_behind {
-                Saying::new(&mut self.out, &mut Part::Then).end();
+            if !held.has_event {
+                self.annotations.part(&mut self.out, Part::Then);
             }
             self.out.append(&mut self.pending);
         }
         self.close(held, None)?;
-        self.hand_on()
+        self.flush()
     }
 
     fn losses(&self) -> &Losses {
@@ -404,7 +406,7 @@ fn refused(step: &Step, reason: impl Into<String>) -> Result<(), SinkError> {
     Err(SinkError::Refused { position: Some(step.position), reason: reason.into() })
 }
 
-/// What time was told.
+/// Time of the last step.
 #[derive(Debug, Default)]
 struct Clock {
     time: Option<u64>,
@@ -412,38 +414,38 @@ struct Clock {
 }
 
 impl Clock {
-    /// Tells the time of a step, if it is another than before.
+    /// Writes the time of a step if it changed.
     #[inline]
-    fn tell(&mut self, time: Option<u64>, bytes: &mut Vec<u8>, part: &mut Part) {
+    fn write(&mut self, time: Option<u64>, writer: &mut AnnotationWriter, out: &mut Vec<u8>, part: &mut Part) {
         if time == self.time {
             return;
         }
-        let later = time.zip(self.time).and_then(|(time, before)| time.checked_sub(before));
-        let later = later.filter(|_| self.relative < RELATIVE_TIMES);
-        self.relative = if later.is_some() { self.relative + 1 } else { 0 };
+        let delta = time.zip(self.time).and_then(|(time, before)| time.checked_sub(before));
+        let delta = delta.filter(|_| self.relative < RELATIVE_TIMES);
+        self.relative = if delta.is_some() { self.relative + 1 } else { 0 };
         self.time = time;
-        say::time(bytes, part, time, later);
+        writer.time(out, part, time, delta);
     }
 }
 
-/// The Exception level, which records tell as a mode.
+/// Exception level, which records contain as a mode.
 #[derive(Debug, Default)]
 struct Mode {
-    /// That of the next instruction, if it is known.
+    /// Level of the next instruction, if known.
     now: Option<u8>,
-    /// That of the first instruction, until it is told with it.
+    /// Level of the first instruction, until it is written.
     first: Option<u8>,
-    told: Option<u8>,
+    written: Option<u8>,
 }
 
 impl Mode {
     fn start(&mut self) {
-        (self.first, self.told) = (self.now, self.now);
+        (self.first, self.written) = (self.now, self.now);
     }
 
     #[inline]
     fn changed(&self) -> Option<u8> {
-        self.now.filter(|now| Some(*now) != self.told)
+        self.now.filter(|now| Some(*now) != self.written)
     }
 }
 
@@ -455,7 +457,7 @@ fn unit_text(unit: TimeUnit) -> String {
     }
 }
 
-/// The text leaves the encoding modes of Arm open: the numbers are those of the widths, as with RISC-V.
+/// Encoding mode. The specification leaves those of Arm open: the numbers are those of the width, as for RISC-V.
 fn encoding_mode(isa: Isa) -> u16 {
     if matches!(isa, Isa::A64 | Isa::Rv64) { 2 } else { 1 }
 }
@@ -464,7 +466,7 @@ fn is_riscv(isa: Isa) -> bool {
     matches!(isa, Isa::Rv32 | Isa::Rv64)
 }
 
-/// Codes for what the architecture does not number, among those that are left to whoever builds a processor.
+/// Codes of exceptions that the format does not number, among those reserved for implementations.
 fn event_number(kind: ExceptionKind) -> (bool, u64) {
     match kind {
         ExceptionKind::Irq => (true, 16),
@@ -477,7 +479,7 @@ fn event_number(kind: ExceptionKind) -> (bool, u64) {
     }
 }
 
-/// The opcode, if a record can tell it.
+/// The opcode, if a record can contain it.
 #[inline]
 fn whole_opcode(instruction: &Instruction) -> Option<u32> {
     let opcode = instruction.opcode?;
@@ -485,10 +487,10 @@ fn whole_opcode(instruction: &Instruction) -> Option<u32> {
     fits.then_some(opcode)
 }
 
-/// The kind, the number and the value, if it is all of a register that a record can tell: a general one, or one of RISC-V
-/// for floating-point numbers. The architectures number those as the format does.
+/// Type, number and value of a register, if a record can contain the whole write: a general register, or a
+/// floating-point register of RISC-V. The architectures number those like the format.
 #[inline]
-fn told_by_record(isa: Isa, write: &RegisterWrite<'_>) -> Option<(u8, u16, [u8; 8])> {
+fn register_record(isa: Isa, write: &RegisterWrite<'_>) -> Option<(u8, u16, [u8; 8])> {
     let bytes: &[(u8, u8); 8] = write.bytes.try_into().ok()?;
     let (letter, number) = match write.name.as_bytes() {
         [letter, ones @ b'0'..=b'9'] => (letter, u16::from(ones - b'0')),
@@ -507,13 +509,13 @@ fn told_by_record(isa: Isa, write: &RegisterWrite<'_>) -> Option<(u8, u16, [u8; 
     (is_known && write.low == 0).then(|| (kind, number, bytes.map(|byte| byte.0)))
 }
 
-/// Kinds of registers.
+/// Types of registers.
 const INTEGER: u8 = 1;
 const FLOAT: u8 = 2;
 
-/// The size and the direction of an access, if records can tell it with all of its data.
+/// Size and direction of an access, if records can contain it with all of its data.
 #[inline]
-fn told_by_records(access: &Access<'_>) -> Option<(u16, u8)> {
+fn access_record(access: &Access<'_>) -> Option<(u16, u8)> {
     let kind = match access.direction {
         Direction::Read => 1,
         Direction::Write => 2,
@@ -524,12 +526,7 @@ fn told_by_records(access: &Access<'_>) -> Option<(u16, u8)> {
     (is_known && size > 0).then_some((size, kind))
 }
 
-/// Appends a record that is not frequent.
-fn put(out: &mut Vec<u8>, record: &Record<'_>) {
-    record.encode(out);
-}
-
-/// A register that is written: a record of one that is a destination.
+/// Writes a destination register.
 #[inline]
 fn put_register(out: &mut Vec<u8>, kind: u8, number: u16, value: [u8; 8]) {
     let [low, high] = number.to_le_bytes();

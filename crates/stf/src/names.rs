@@ -1,9 +1,9 @@
-//! Names of what records have numbers for: events, features, tools, registers and such.
+//! Names of numbers in records: events, features, tools, registers and others.
 //!
 //! number ─▶ **name**
 //!
-//! The numbers are those of files in circulation; the text of the format leaves many of them out, and two tables of it
-//! differ from what is written. A number without a name is no error here: it reads as a number.
+//! The numbers are those of files in circulation. The specification omits many of them, and two of its tables differ
+//! from what is written. A number without a name is not an error: it is shown as a number.
 
 use std::fmt;
 
@@ -46,65 +46,42 @@ pub const fn record(descriptor: u8) -> Option<&'static str> {
     })
 }
 
+/// The name of a number, if the names start with `first`.
+fn name(names: &[&'static str], first: u64, number: u64) -> Option<&'static str> {
+    names.get(usize::try_from(number.checked_sub(first)?).ok()?).copied()
+}
+
 /// The name of an instruction set.
-pub const fn isa(isa: u16) -> Option<&'static str> {
-    Some(match isa {
-        1 => "RISC-V",
-        2 => "Arm",
-        3 => "x86",
-        4 => "Power",
-        _ => return None,
-    })
+pub fn isa(isa: u16) -> Option<&'static str> {
+    name(&["RISC-V", "Arm", "x86", "Power"], 1, isa.into())
 }
 
 /// The name of an instruction encoding mode.
-pub const fn iem(iem: u16) -> Option<&'static str> {
-    Some(match iem {
-        1 => "RV32",
-        2 => "RV64",
-        _ => return None,
-    })
+pub fn iem(iem: u16) -> Option<&'static str> {
+    name(&["RV32", "RV64"], 1, iem.into())
 }
 
 /// The name of a privilege mode.
-pub const fn mode(mode: u64) -> Option<&'static str> {
-    Some(match mode {
-        0 => "user",
-        1 => "supervisor",
-        2 => "hypervisor",
-        3 => "machine",
-        _ => return None,
-    })
+pub fn mode(mode: u64) -> Option<&'static str> {
+    name(&["user", "supervisor", "hypervisor", "machine"], 0, mode)
 }
 
-/// What an access does, of memory or of the bus.
-pub const fn access(kind: u8) -> Option<&'static str> {
-    Some(match kind {
-        1 => "read",
-        2 => "write",
-        _ => return None,
-    })
+/// The direction of an access to memory or to the bus.
+pub fn access(kind: u8) -> Option<&'static str> {
+    name(&["read", "write"], 1, kind.into())
 }
 
-/// What a register is to its instruction.
-pub const fn operand(operand: u8) -> Option<&'static str> {
-    Some(match operand {
-        1 => "state",
-        2 => "source",
-        3 => "destination",
-        _ => return None,
-    })
+/// The role of a register operand.
+pub fn operand(operand: u8) -> Option<&'static str> {
+    name(&["state", "source", "destination"], 1, operand.into())
 }
 
 /// The name of a protocol of transactions.
-pub const fn protocol(protocol: u8) -> Option<&'static str> {
-    match protocol {
-        1 => Some("TileLink"),
-        _ => None,
-    }
+pub fn protocol(protocol: u8) -> Option<&'static str> {
+    name(&["TileLink"], 1, protocol.into())
 }
 
-/// Features by their bits. The format has `STF_CONTAIN_` before all of them but `NEED_POST_PROCESS`.
+/// Names of feature bits. The format has the prefix `STF_CONTAIN_` for all but `NEED_POST_PROCESS`.
 pub const FEATURES: [(u64, &str); 21] = [
     (0x1, "PHYSICAL_ADDRESS"),
     (0x2, "DATA_ATTRIBUTE"),
@@ -129,7 +106,7 @@ pub const FEATURES: [(u64, &str); 21] = [
     (0x10_0000, "TRANSACTIONS"),
 ];
 
-/// The features that are set, from the lowest bit on; those without a name as a number.
+/// The features that are set, lowest bit first; those without a name as a number.
 pub fn features(bits: u64) -> impl Iterator<Item = FeatureName> {
     let set = (0..u64::BITS).map(move |position| bits & 1 << position).filter(|&bit| bit != 0);
     set.map(|bit| match FEATURES.iter().find(|(known, _)| *known == bit) {
@@ -138,12 +115,12 @@ pub fn features(bits: u64) -> impl Iterator<Item = FeatureName> {
     })
 }
 
-/// How a feature reads.
+/// Text of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeatureName {
-    /// It has a name.
+    /// A named feature.
     Known(&'static str),
-    /// It is a bit.
+    /// A bit without a name.
     Unknown(u64),
 }
 
@@ -156,7 +133,7 @@ impl fmt::Display for FeatureName {
     }
 }
 
-/// The name of a tool that makes traces or changes them.
+/// The name of a tool that writes or changes traces.
 pub const fn generator(generator: u8) -> Option<&'static str> {
     Some(match generator {
         0 | 0xff => "reserved",
@@ -179,45 +156,28 @@ pub const fn generator(generator: u8) -> Option<&'static str> {
     })
 }
 
-/// What masters a bus, as the library that writes traces numbers it.
-pub const fn initiator(initiator: u8) -> Option<&'static str> {
-    Some(match initiator {
-        1 => "core",
-        2 => "GPU",
-        3 => "DMA",
-        4 => "PCIe",
-        5 => "SRIO",
-        6 => "ICN",
-        _ => return None,
-    })
+/// The kind of a bus master, in the numbering of the library that writes traces.
+pub fn initiator(initiator: u8) -> Option<&'static str> {
+    name(&["core", "GPU", "DMA", "PCIe", "SRIO", "ICN"], 1, initiator.into())
 }
 
-/// What masters a bus, as the text of the format numbers it: one less.
-pub const fn initiator_of_text(initiator: u8) -> Option<&'static str> {
-    Some(match initiator {
-        0 => "core",
-        1 => "GPU",
-        2 => "DMA",
-        3 => "PCIe",
-        4 => "SRIO",
-        5 => "ICN",
-        6 => "accelerator",
-        _ => return None,
-    })
+/// The kind of a bus master, in the numbering of the specification: one less.
+pub fn specified_initiator(initiator: u8) -> Option<&'static str> {
+    name(&["core", "GPU", "DMA", "PCIe", "SRIO", "ICN", "accelerator"], 0, initiator.into())
 }
 
-/// What kind of event it is.
+/// Kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// The instruction called those above: nothing is wrong with it.
+    /// A call to a higher mode.
     Syscall,
-    /// The instruction could not be executed.
+    /// An exception: the instruction could not be executed.
     Fault,
-    /// Something else wanted attention.
+    /// An interrupt.
     Interrupt,
-    /// The privilege mode changes behind the instruction.
+    /// The privilege mode changes after the instruction.
     ModeChange,
-    /// Neither of these.
+    /// Any other event.
     Special,
 }
 
@@ -245,7 +205,7 @@ impl EventKind {
     }
 }
 
-/// The name of an event, as the format has it: `LOAD_PAGE_FAULT`, `INT_SUPERVISOR_TIMER`.
+/// The name of an event in the format: `LOAD_PAGE_FAULT`, `INT_SUPERVISOR_TIMER`.
 pub fn event(event: &Event<'_>) -> EventName {
     use EventName::{Known, Numbered};
     let code = event.code();
@@ -257,12 +217,12 @@ pub fn event(event: &Event<'_>) -> EventName {
     }
 }
 
-/// How an event reads.
+/// Text of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventName {
-    /// It has a name.
+    /// A named event.
     Known(&'static str),
-    /// It is one of many.
+    /// An event with a number.
     Numbered(&'static str, u64),
 }
 
@@ -302,7 +262,7 @@ fn exception(code: u64) -> EventName {
         "VIRTUAL_INST",
         "GUEST_STORE_PAGE_FAULT",
     ];
-    match usize::try_from(code).ok().and_then(|code| NAMES.get(code)) {
+    match name(&NAMES, 0, code) {
         Some(name) => EventName::Known(name),
         None if matches!(code, 24..=31 | 48..=63) => EventName::Numbered("CUSTOM_FAULT_", code),
         None => EventName::Numbered("RESERVED_", code),
@@ -327,7 +287,7 @@ fn interrupt(code: u64) -> EventName {
         // INT_HOST until the end of 2025.
         "INT_COUNTER_OVERFLOW",
     ];
-    match usize::try_from(code).ok().and_then(|code| NAMES.get(code)) {
+    match name(&NAMES, 0, code) {
         Some(name) => EventName::Known(name),
         None if code < 16 => EventName::Numbered("INT_RESERVED_", code),
         None => EventName::Numbered("INT_PLATFORM_", code - 16),
@@ -352,16 +312,16 @@ pub fn register_of(kind: u8, number: u16) -> RegisterName {
     }
 }
 
-/// How a register reads.
+/// Text of a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegisterName {
-    /// It has a name.
+    /// A register with a name of its own.
     Plain(&'static str),
-    /// It is one of many.
+    /// A numbered register.
     Numbered(&'static str, u16),
     /// A CSR without a name.
     UnknownCsr(u16),
-    /// A type and a number, which mean nothing here.
+    /// A register of an unknown type.
     UnknownKind(u8, u16),
 }
 
@@ -376,7 +336,6 @@ impl fmt::Display for RegisterName {
     }
 }
 
-/// The name of a control and status register.
 fn csr(number: u16) -> Option<RegisterName> {
     let numbered = |stem, number| Some(RegisterName::Numbered(stem, number));
     match number {
@@ -387,129 +346,59 @@ fn csr(number: u16) -> Option<RegisterName> {
         0xb03..=0xb1f => numbered("mhpmcounter", number - 0xb00),
         0xc03..=0xc1f => numbered("hpmcounter", number - 0xc00),
         _ => {
-            let index = CSRS.binary_search_by_key(&number, |(known, _)| *known).ok()?;
-            Some(RegisterName::Plain(CSRS[index].1))
+            let following = CSRS.partition_point(|(first, _)| *first <= number);
+            let (first, names) = CSRS.get(following.checked_sub(1)?)?;
+            names.get(usize::from(number - first)).map(|name| RegisterName::Plain(name))
         }
     }
 }
 
-/// The others, by their numbers.
-const CSRS: [(u16, &str); 117] = [
-    (0x000, "ustatus"),
-    (0x001, "fflags"),
-    (0x002, "frm"),
-    (0x003, "fcsr"),
-    (0x004, "uie"),
-    (0x005, "utvec"),
-    (0x007, "utvt"),
-    (0x008, "vstart"),
-    (0x009, "vxsat"),
-    (0x00a, "vxrm"),
-    (0x00f, "vcsr"),
-    (0x010, "dmcontrol"),
-    (0x011, "dmstatus"),
-    (0x040, "uscratch"),
-    (0x041, "uepc"),
-    (0x042, "ucause"),
-    (0x043, "utval"),
-    (0x044, "uip"),
-    (0x045, "unxti"),
-    (0x046, "uintstatus"),
-    (0x048, "uscratchcsw"),
-    (0x049, "uscratchcswl"),
-    (0x100, "sstatus"),
-    (0x102, "sedeleg"),
-    (0x103, "sideleg"),
-    (0x104, "sie"),
-    (0x105, "stvec"),
-    (0x106, "scounteren"),
-    (0x107, "stvt"),
-    (0x10a, "senvcfg"),
-    (0x140, "sscratch"),
-    (0x141, "sepc"),
-    (0x142, "scause"),
-    (0x143, "stval"),
-    (0x144, "sip"),
-    (0x145, "snxti"),
-    (0x146, "sintstatus"),
-    (0x148, "sscratchcsw"),
-    (0x149, "sscratchcswl"),
-    (0x180, "satp"),
-    (0x19a, "senvcfg"),
-    (0x200, "vsstatus"),
-    (0x204, "vsie"),
-    (0x205, "vstvec"),
-    (0x240, "vsscratch"),
-    (0x241, "vsepc"),
-    (0x242, "vscause"),
-    (0x243, "vstval"),
-    (0x244, "vsip"),
-    (0x280, "vsatp"),
-    (0x300, "mstatus"),
-    (0x301, "misa"),
-    (0x302, "medeleg"),
-    (0x303, "mideleg"),
-    (0x304, "mie"),
-    (0x305, "mtvec"),
-    (0x306, "mcounteren"),
-    (0x307, "mtvt"),
-    (0x30a, "menvcfg"),
-    (0x310, "mstatush"),
-    (0x31a, "menvcfgh"),
-    (0x320, "mcountinhibit"),
-    (0x340, "mscratch"),
-    (0x341, "mepc"),
-    (0x342, "mcause"),
-    (0x343, "mtval"),
-    (0x344, "mip"),
-    (0x345, "mnxti"),
-    (0x346, "mintstatus"),
-    (0x348, "mscratchcsw"),
-    (0x349, "mscratchcswl"),
-    (0x34a, "mtinst"),
-    (0x34b, "mtval2"),
-    (0x600, "hstatus"),
-    (0x602, "hedeleg"),
-    (0x603, "hideleg"),
-    (0x604, "hie"),
-    (0x605, "htimedelta"),
-    (0x606, "hcounteren"),
-    (0x607, "hgeie"),
-    (0x60a, "henvcfg"),
-    (0x643, "htval"),
-    (0x644, "hip"),
-    (0x645, "hvip"),
-    (0x64a, "htinst"),
-    (0x680, "hgatp"),
-    (0x6a8, "hcontext"),
-    (0x747, "mseccfg"),
-    (0x757, "mseccfgh"),
-    (0x7a0, "tselect"),
-    (0x7a4, "tinfo"),
-    (0x7a5, "tcontrol"),
-    (0x7a8, "mcontext"),
-    (0x7aa, "scontext"),
-    (0x7b0, "dcsr"),
-    (0x7b1, "dpc"),
-    (0x7b2, "dscratch0"),
-    (0x7b3, "dscratch1"),
-    (0xb00, "mcycle"),
-    (0xb02, "minstret"),
-    (0xb80, "mcycleh"),
-    (0xb82, "minstreth"),
-    (0xc00, "cycle"),
-    (0xc01, "time"),
-    (0xc02, "instret"),
-    (0xc20, "vl"),
-    (0xc21, "vtype"),
-    (0xc22, "vlenb"),
-    (0xc80, "cycleh"),
-    (0xc81, "timeh"),
-    (0xc82, "instreth"),
-    (0xe12, "hgeip"),
-    (0xf11, "mvendorid"),
-    (0xf12, "marchid"),
-    (0xf13, "mimpid"),
-    (0xf14, "mhartid"),
-    (0xf15, "mconfigptr"),
+/// Names of other CSRs: the number of the first, and names of consecutive ones, sorted by number.
+const CSRS: [(u16, &[&str]); 46] = [
+    (0x000, &["ustatus", "fflags", "frm", "fcsr", "uie", "utvec"]),
+    (0x007, &["utvt", "vstart", "vxsat", "vxrm"]),
+    (0x00f, &["vcsr", "dmcontrol", "dmstatus"]),
+    (0x040, &["uscratch", "uepc", "ucause", "utval", "uip", "unxti", "uintstatus"]),
+    (0x048, &["uscratchcsw", "uscratchcswl"]),
+    (0x100, &["sstatus"]),
+    (0x102, &["sedeleg", "sideleg", "sie", "stvec", "scounteren", "stvt"]),
+    (0x10a, &["senvcfg"]),
+    (0x140, &["sscratch", "sepc", "scause", "stval", "sip", "snxti", "sintstatus"]),
+    (0x148, &["sscratchcsw", "sscratchcswl"]),
+    (0x180, &["satp"]),
+    (0x19a, &["senvcfg"]),
+    (0x200, &["vsstatus"]),
+    (0x204, &["vsie", "vstvec"]),
+    (0x240, &["vsscratch", "vsepc", "vscause", "vstval", "vsip"]),
+    (0x280, &["vsatp"]),
+    (0x300, &["mstatus", "misa", "medeleg", "mideleg", "mie", "mtvec", "mcounteren", "mtvt"]),
+    (0x30a, &["menvcfg"]),
+    (0x310, &["mstatush"]),
+    (0x31a, &["menvcfgh"]),
+    (0x320, &["mcountinhibit"]),
+    (0x340, &["mscratch", "mepc", "mcause", "mtval", "mip", "mnxti", "mintstatus"]),
+    (0x348, &["mscratchcsw", "mscratchcswl", "mtinst", "mtval2"]),
+    (0x600, &["hstatus"]),
+    (0x602, &["hedeleg", "hideleg", "hie", "htimedelta", "hcounteren", "hgeie"]),
+    (0x60a, &["henvcfg"]),
+    (0x643, &["htval", "hip", "hvip"]),
+    (0x64a, &["htinst"]),
+    (0x680, &["hgatp"]),
+    (0x6a8, &["hcontext"]),
+    (0x747, &["mseccfg"]),
+    (0x757, &["mseccfgh"]),
+    (0x7a0, &["tselect"]),
+    (0x7a4, &["tinfo", "tcontrol"]),
+    (0x7a8, &["mcontext"]),
+    (0x7aa, &["scontext"]),
+    (0x7b0, &["dcsr", "dpc", "dscratch0", "dscratch1"]),
+    (0xb00, &["mcycle"]),
+    (0xb02, &["minstret"]),
+    (0xb80, &["mcycleh"]),
+    (0xb82, &["minstreth"]),
+    (0xc00, &["cycle", "time", "instret"]),
+    (0xc20, &["vl", "vtype", "vlenb"]),
+    (0xc80, &["cycleh", "timeh", "instreth"]),
+    (0xe12, &["hgeip"]),
+    (0xf11, &["mvendorid", "marchid", "mimpid", "mhartid", "mconfigptr"]),
 ];

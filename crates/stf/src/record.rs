@@ -1,36 +1,36 @@
-//! Records: what each says, and its bytes, both ways.
+//! Records: their fields, parsed from bytes and encoded.
 //!
 //! bytes ◀─▶ **records**
 //!
-//! A record is a descriptor byte and its data; nothing says how long it is but the descriptor, so an unknown one ends
-//! what can be read. Two things depend on the header: how wide event numbers are, and how long vector registers are.
-//! [`Layout`] knows them. Here no record is judged.
-//! Specification: STF 1.3, "Specification of Records", and what files of versions 1.2 to 1.6 hold.
+//! A record is a descriptor byte and its data. The descriptor alone determines the length, so reading ends at an
+//! unknown one. Two lengths depend on the header, and [`Layout`] provides them: those of event numbers and of vector
+//! registers. No record is checked here.
+//! Specification: STF 1.3, "Specification of Records", and the contents of files of versions 1.2 to 1.6.
 
 use super::bytes::{Cursor, Output};
 use super::layout::{Layout, Malformed};
 
-/// The byte that starts a record.
+/// The first byte of a record.
 pub mod descriptor {
-    /// Never starts a record.
+    /// Never the start of a record.
     pub const RESERVED: u8 = 0;
     /// `STF`, the first record.
     pub const IDENTIFIER: u8 = 1;
     /// The version, the second record.
     pub const VERSION: u8 = 2;
-    /// Text for people.
+    /// A comment.
     pub const COMMENT: u8 = 3;
     /// The instruction set.
     pub const ISA: u8 = 4;
     /// The instruction encoding mode.
     pub const INST_IEM: u8 = 5;
-    /// Who made the trace.
+    /// The tool that wrote the trace.
     pub const TRACE_INFO: u8 = 6;
-    /// What the trace has.
+    /// The features of the trace.
     pub const TRACE_INFO_FEATURE: u8 = 7;
-    /// Which process is executed.
+    /// The current process.
     pub const PROCESS_ID_EXT: u8 = 8;
-    /// Where execution goes on.
+    /// The address of an instruction.
     pub const FORCE_PC: u8 = 9;
     /// The length of vector registers.
     pub const VLEN_CONFIG: u8 = 10;
@@ -42,7 +42,7 @@ pub mod descriptor {
     pub const ISA_EXTENDED: u8 = 13;
     /// The end of the header.
     pub const END_HEADER: u8 = 19;
-    /// Where a branch went.
+    /// The target of a branch.
     pub const INST_PC_TARGET: u8 = 31;
     /// A register.
     pub const INST_REG: u8 = 40;
@@ -52,15 +52,15 @@ pub mod descriptor {
     pub const PAGE_TABLE_WALK: u8 = 50;
     /// An access to memory.
     pub const INST_MEM_ACCESS: u8 = 60;
-    /// What was read or written.
+    /// Data of an access to memory.
     pub const INST_MEM_CONTENT: u8 = 61;
-    /// An access by another master of the bus.
+    /// An access by another bus master.
     pub const BUS_MASTER_ACCESS: u8 = 62;
-    /// What it read or wrote.
+    /// Data of such an access.
     pub const BUS_MASTER_CONTENT: u8 = 63;
     /// An exception, an interrupt or a change of mode.
     pub const EVENT: u8 = 100;
-    /// Where an event led.
+    /// The target of an event.
     pub const EVENT_PC_TARGET: u8 = 101;
     /// A micro-operation.
     pub const INST_MICROOP: u8 = 230;
@@ -70,9 +70,9 @@ pub mod descriptor {
     pub const INST_OPCODE16: u8 = 241;
     /// A transaction.
     pub const TRANSACTION: u8 = 250;
-    /// What a transaction depends on.
+    /// A dependency of a transaction.
     pub const TRANSACTION_DEPENDENCY: u8 = 251;
-    /// The end, as the text has it; no tool writes it.
+    /// The end of the trace. The specification has it; no tool writes it.
     pub const RESERVE_END: u8 = 255;
 }
 
@@ -83,25 +83,25 @@ pub enum Record<'b> {
     Identifier([u8; 3]),
     /// The version of the format.
     Version {
-        /// Before the dot.
+        /// The major version.
         major: u32,
-        /// Behind the dot.
+        /// The minor version.
         minor: u32,
     },
-    /// Text for people.
+    /// A comment.
     Comment(&'b [u8]),
     /// The instruction set: 1 RISC-V, 2 Arm, 3 x86, 4 Power.
     Isa(u16),
     /// The instruction encoding mode: 1 RV32, 2 RV64.
     InstIem(u16),
-    /// Who made the trace, or changed it.
+    /// A tool that wrote the trace or changed it.
     TraceInfo(TraceInfo<'b>),
-    /// What the trace has, a bit each.
+    /// Feature bits of the trace.
     TraceInfoFeature(u64),
-    /// Which process is executed. What the three numbers are has changed without a new version: hardware thread, process,
-    /// thread; before 2024 process, thread, address space.
+    /// The current process: hardware thread, process, thread. Before 2024: process, thread, address space. The version
+    /// did not change with the meaning.
     ProcessIdExt([u32; 3]),
-    /// Where the instruction is that this record belongs to.
+    /// The address of the instruction that this record belongs to.
     ForcePc(u64),
     /// Bits of a vector register.
     VlenConfig(u32),
@@ -118,7 +118,7 @@ pub enum Record<'b> {
     IsaExtended(&'b [u8]),
     /// The header ends.
     EndHeader,
-    /// Where the instruction went on.
+    /// The target of the instruction.
     InstPcTarget(u64),
     /// A register.
     InstReg(Register<'b>),
@@ -128,15 +128,15 @@ pub enum Record<'b> {
     PageTableWalk(PageTableWalk<'b>),
     /// An access to memory.
     InstMemAccess(MemAccess),
-    /// Eight bytes that were read or written, or fewer, right-justified.
+    /// Up to eight bytes that were read or written, right-justified.
     InstMemContent(u64),
-    /// An access by another master of the bus.
+    /// An access by another bus master.
     BusMasterAccess(BusAccess),
-    /// Eight bytes of it.
+    /// Up to eight bytes of its data.
     BusMasterContent(u64),
     /// An exception, an interrupt or a change of mode.
     Event(Event<'b>),
-    /// Where an event led.
+    /// The target of an event.
     EventPcTarget(u64),
     /// A micro-operation.
     InstMicroop {
@@ -151,37 +151,37 @@ pub enum Record<'b> {
     InstOpcode16(u16),
     /// A transaction.
     Transaction(Transaction<'b>),
-    /// What the next transaction depends on.
+    /// A dependency of the next transaction.
     TransactionDependency {
         /// The other transaction.
         id: u64,
-        /// Cycles since it.
+        /// Delay in cycles after it.
         cycles: u64,
-        /// Of this clock.
+        /// The clock of these cycles.
         clock: u8,
     },
-    /// The end, as the text has it.
+    /// The end of the trace.
     ReserveEnd,
 }
 
-/// Who made a trace, or changed it.
+/// A tool that wrote a trace or changed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceInfo<'b> {
     /// The number of the tool.
     pub generator: u8,
     /// Its version.
     pub version: [u8; 3],
-    /// What it says.
+    /// Its comment.
     pub comment: &'b [u8],
 }
 
 /// A register and its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Register<'b> {
-    /// Its number, of those of its type.
+    /// Its number within its type.
     pub number: u16,
-    /// The type in the low half (1 integer, 2 floating-point, 3 vector, 4 CSR), and in the high half what it is to the
-    /// instruction (1 state, 2 source, 3 destination).
+    /// Low half: the type (1 integer, 2 floating-point, 3 vector, 4 CSR). High half: the operand (1 state, 2 source,
+    /// 3 destination).
     pub meta: u8,
     /// Its value in words of eight bytes, the least significant first.
     pub value: &'b [u8],
@@ -191,12 +191,22 @@ impl Register<'_> {
     /// The type of vector registers.
     pub const VECTOR: u8 = 3;
 
-    /// 1 integer, 2 floating-point, 3 vector, 4 CSR.
+    /// Type: 1 integer, 2 floating-point, 3 vector, 4 CSR.
     pub fn kind(&self) -> u8 {
         self.meta & 0xf
     }
 
-    /// 1 state, 2 source, 3 destination.
+    /// The greatest number of this type; `None`: there is no such type.
+    pub fn max_number(&self) -> Option<u16> {
+        match self.kind() {
+            1 => Some(32),
+            2 | 3 => Some(31),
+            4 => Some(0xfff),
+            _ => None,
+        }
+    }
+
+    /// Operand: 1 state, 2 source, 3 destination.
     pub fn operand(&self) -> u8 {
         self.meta >> 4
     }
@@ -212,11 +222,11 @@ impl Register<'_> {
 pub struct PageTableWalk<'b> {
     /// An address in the page.
     pub address: u64,
-    /// The number of the instruction that used it first.
+    /// Number of the first instruction that used it.
     pub first_use: u64,
-    /// Bytes of the page.
+    /// Size of the page in bytes.
     pub page_size: u32,
-    /// Pairs of words: the address of an entry, and the entry. The leaf is the last.
+    /// Pairs of words: address of an entry, entry. The leaf is the last.
     pub entries: &'b [u8],
 }
 
@@ -234,26 +244,26 @@ impl PageTableWalk<'_> {
 /// An access to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemAccess {
-    /// Where.
+    /// Address.
     pub address: u64,
-    /// Bytes; old traces of Dromajo have bits here.
+    /// Size in bytes; old traces of Dromajo have bits here.
     pub size: u16,
-    /// Attributes, which no text lists.
+    /// Attributes, which are not specified.
     pub attributes: u16,
     /// 1 read, 2 write.
     pub kind: u8,
 }
 
-/// An access by another master of the bus.
+/// An access by another bus master.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BusAccess {
-    /// Where.
+    /// Address.
     pub address: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u16,
-    /// What kind of master. The text and the library number them differently.
+    /// Kind of master. The specification and the library number them differently.
     pub initiator: u8,
-    /// Which of them.
+    /// Which master of that kind.
     pub index: u8,
     /// Attributes.
     pub attributes: u32,
@@ -264,37 +274,37 @@ pub struct BusAccess {
 /// An exception, an interrupt or a change of mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'b> {
-    /// Its number as the file has it, 32 or 64 bits wide.
+    /// Its number as encoded in the file, 32 or 64 bits wide.
     pub raw: u64,
     /// Is the number 64 bits wide?
     pub is_wide: bool,
-    /// Words that tell more.
+    /// Data words.
     pub data: &'b [u8],
 }
 
 impl Event<'_> {
-    /// The number alone.
+    /// The number without its flags.
     pub fn code(&self) -> u64 {
         self.raw & if self.is_wide { u64::MAX >> 2 } else { 0x3fff_ffff }
     }
 
-    /// It is an interrupt.
+    /// Is it an interrupt?
     pub fn is_interrupt(&self) -> bool {
         self.raw >> if self.is_wide { 63 } else { 31 } & 1 == 1
     }
 
-    /// It is neither exception nor interrupt: a change of mode.
+    /// Is it neither exception nor interrupt? A change of mode is one of these.
     pub fn is_special(&self) -> bool {
         self.raw >> if self.is_wide { 62 } else { 30 } & 1 == 1
     }
 
-    /// The mode that it changes to: 0 user, 1 supervisor, 2 hypervisor, 3 machine.
+    /// Mode after a change of mode: 0 user, 1 supervisor, 2 hypervisor, 3 machine.
     pub fn mode(&self) -> Option<u64> {
         let is_change = self.is_special() && !self.is_interrupt() && self.code() == 0;
         if is_change { self.words().next() } else { None }
     }
 
-    /// The words that tell more.
+    /// Data words.
     pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + use<'_> {
         words(self.data)
     }
@@ -305,15 +315,15 @@ impl Event<'_> {
 pub struct Transaction<'b> {
     /// Its number.
     pub id: u64,
-    /// Cycles since the one before.
+    /// Cycles since the previous transaction.
     pub cycles: u64,
-    /// Of this clock.
+    /// The clock of these cycles.
     pub clock: u8,
-    /// How many values the metadata has.
+    /// Number of metadata values.
     pub count: u16,
     /// The metadata: a byte with the size (0 to 3: 1, 2, 4, 8 bytes) before each value.
     pub metadata: &'b [u8],
-    /// What the protocol says.
+    /// Data of the protocol.
     pub data: &'b [u8],
 }
 
@@ -323,7 +333,7 @@ fn words(bytes: &[u8]) -> impl ExactSizeIterator<Item = u64> + use<'_> {
 }
 
 impl<'b> Record<'b> {
-    /// The record that the bytes start with, and how many bytes it has.
+    /// The record at the start of the bytes, and its length.
     #[inline(always)]
     pub fn parse(bytes: &'b [u8], layout: &Layout) -> Result<(Self, usize), Malformed> {
         let mut input = Cursor::new(bytes);
@@ -515,7 +525,7 @@ fn transaction<'b>(input: &mut Cursor<'b>, layout: &Layout) -> Result<Transactio
     Ok(Transaction { id, cycles, clock, count, metadata, data })
 }
 
-/// Passes over the protocol data of TileLink.
+/// Skips the protocol data of TileLink.
 fn tilelink(input: &mut Cursor<'_>) -> Result<(), Malformed> {
     let channel = input.u8()?;
     match channel {

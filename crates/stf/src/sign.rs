@@ -1,22 +1,21 @@
-//! Headers that are changed: their records, and who changed them.
+//! Changed headers: their records, and the signature of the tool that changed them.
 //!
-//! Specification: STF 1.3, "STF File Anatomy": who modifies a file updates its header; "CommentRecord" and
-//! "TraceInfoRecord": and appends a record of each.
+//! Specification: STF 1.3, "STF File Anatomy": a tool that modifies a file updates its header; "CommentRecord" and
+//! "TraceInfoRecord": it appends one record of each.
 
 use super::builder::{MAKER, our_trace_info};
 use super::record::{Record, descriptor};
 
-/// The records of a header, in order: each with its descriptor.
+/// Records of a header in order, each with its descriptor.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HeaderRecords(Vec<(u8, Vec<u8>)>);
 
 impl HeaderRecords {
-    /// Takes the next record.
     pub(super) fn push(&mut self, record: &Record<'_>) {
         self.0.push(encoded(record));
     }
 
-    /// Puts the record in place of all that have its descriptor. False: there is none.
+    /// Replaces all records that have the same descriptor. False: there is none.
     pub(super) fn replace(&mut self, record: &Record<'_>) -> bool {
         let (descriptor, bytes) = encoded(record);
         let mut found = false;
@@ -27,20 +26,19 @@ impl HeaderRecords {
         found
     }
 
-    /// Puts a record behind the last one whose descriptor is not above `descriptor`: headers are sorted, and in one that
-    /// is not, this is still before its end.
-    pub(super) fn put_behind(&mut self, descriptor: u8, record: &Record<'_>) {
+    /// Inserts a record after the last one whose descriptor is at most `descriptor`. Headers are sorted; in one that is
+    /// not, this is still before its end.
+    pub(super) fn insert_after(&mut self, descriptor: u8, record: &Record<'_>) {
         let position = self.0.iter().rposition(|(other, _)| *other <= descriptor).map_or(0, |position| position + 1);
         self.0.insert(position, encoded(record));
     }
 
-    /// Says who changed the trace.
+    /// Adds the records that name this tool.
     pub(super) fn sign(&mut self) {
-        self.put_behind(descriptor::COMMENT, &Record::Comment(MAKER.as_bytes()));
-        self.put_behind(descriptor::TRACE_INFO, &Record::TraceInfo(our_trace_info()));
+        self.insert_after(descriptor::COMMENT, &Record::Comment(MAKER.as_bytes()));
+        self.insert_after(descriptor::TRACE_INFO, &Record::TraceInfo(our_trace_info()));
     }
 
-    /// Appends the bytes of all records.
     pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
         self.0.iter().for_each(|(_, record)| bytes.extend_from_slice(record));
     }

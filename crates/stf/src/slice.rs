@@ -1,15 +1,15 @@
-//! A cut: some instructions or transactions of a trace, as a trace of their own.
+//! Slices: some instructions or transactions of a trace, as a trace of their own.
 //!
 //! trace, selection ─▶ **slice** ─▶ records
 //!
-//! The header is that of the trace, byte by byte, with the address of the first instruction of the cut. What was told
-//! before and still holds there (process, encoding mode, privilege mode) is told again in front of it. Everything
-//! else in the cut stays as it is, but for page table walks: they count instructions from the start of the trace,
-//! and so are counted anew. Walks of pages that were only walked before the cut are not told again. Where a piece follows
-//! another, its address is forced, and what has changed in between is told: the process and the encoding mode with its
-//! first instruction, the privilege mode with the last one of the piece before, since it holds from the next one on.
-//! Transactions have neither addresses nor state: of them nothing is changed, and what they depend on may be left outside.
-//! Specification: STF 1.3, "STF File Anatomy": who modifies a file updates its header.
+//! The header is copied, with the address of the first selected instruction. State that was recorded earlier and is
+//! still in effect (process, encoding mode, privilege mode) is recorded again before it. Everything else is copied
+//! unchanged, except page table walks: they number instructions from the start of the trace, so they are renumbered.
+//! Walks before the slice are not repeated. At the start of a further range, the address is forced, and changed state
+//! is recorded: process and encoding mode with its first instruction, the privilege mode with the last instruction
+//! before, since a mode change takes effect with the next instruction. Transactions have neither addresses nor state,
+//! and are copied unchanged; their dependencies may be outside.
+//! Specification: STF 1.3, "STF File Anatomy": a tool that modifies a file updates its header.
 
 mod transactions;
 
@@ -19,21 +19,23 @@ use std::ops::{ControlFlow, Range};
 use unspool_isa::Isa;
 
 use super::builder::{Features, RecordSink};
+use super::header::Header;
+use super::isa::ARM;
 use super::layout::Layout;
-use super::lift::{Follower, Instruction};
-use super::lower::standing::Standing;
-use super::lower::words;
+use super::lift::Instruction;
+use super::lower::annotation;
+use super::lower::sticky::StickyAnnotations;
 use super::read::{ReadError, Reader};
 use super::record::{Event, PageTableWalk, Record, descriptor};
 use super::sign::HeaderRecords;
 use unspool_model::selection::{Candidate, Choice, Select, Selection, SliceSink};
 
-/// How to cut.
+/// Options for slicing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceOptions {
-    /// Say in the header who cut, with a comment and a trace info, as the text asks for.
+    /// Name this tool in the header, with a comment and a trace info, as the specification demands.
     pub sign: bool,
-    /// Every piece is a trace of its own.
+    /// Write every range as a trace of its own.
     pub split: bool,
 }
 
@@ -43,53 +45,53 @@ impl Default for SliceOptions {
     }
 }
 
-/// What was cut.
+/// Counts of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sliced {
-    /// How many instructions the cut has.
+    /// Number of instructions in the slice.
     pub instructions: u64,
-    /// In how many pieces.
+    /// Number of contiguous ranges.
     pub pieces: u64,
-    /// How many transactions the cut has: one of the two is zero.
+    /// Number of transactions in the slice. Instructions or transactions are zero.
     pub transactions: u64,
-    /// Page table walks whose instruction got another number.
+    /// Page table walks that were renumbered.
     pub walks_adjusted: u64,
-    /// Page table walks that name an instruction before the cut, and so stay as they are.
+    /// Page table walks that refer to an instruction before the slice, and are unchanged.
     pub walks_kept: u64,
-    /// Dependencies on transactions that were left outside. They stay as they are: the number that they name is that of
-    /// the trace, and so is the delay. Who reads the cut has nothing to wait for.
+    /// Dependencies on transactions outside. They are unchanged: the number and the delay are those of the trace. A
+    /// reader of the slice has nothing to wait for.
     pub dependencies_kept: u64,
 }
 
-/// Why nothing, or not everything, was cut.
+/// Reason why a slice is missing or incomplete.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SliceError {
     /// Writing failed.
-    #[error("the cut could not be written: {0}")]
+    #[error("cannot write the slice: {0}")]
     Write(#[source] io::Error),
-    /// The trace cannot be read to the end of the range. What came before was cut.
+    /// The trace cannot be read to the end of the range. Everything before was written.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The trace ends in its header.
-    #[error("the trace has no end of its header")]
+    #[error("the header of the trace has no end")]
     NoHeader,
     /// There is no instruction in the range.
-    #[error("there is no instruction in the range: the trace has {0}")]
+    #[error("no instruction in the range: the trace has {0}")]
     Empty(u64),
     /// Transactions have no addresses.
-    #[error("it is a trace of transactions, which are nowhere: cut it by their number")]
+    #[error("this is a trace of transactions, which have no addresses; select them by number")]
     Transactions,
     /// There is no transaction in the range.
-    #[error("there is no transaction in the range: the trace has {0}")]
+    #[error("no transaction in the range: the trace has {0}")]
     NoTransaction(u64),
 }
 
-/// Cuts the instructions of a range out of a trace, or the transactions if it is a trace of these. The first has the
-/// number 0 here, whatever number a transaction says that it has.
+/// Writes the instructions of a range, or the transactions if it is a trace of these. The first is number 0, regardless
+/// of the number in a transaction.
 ///
-/// The reader is at the start of the trace. The header is written with the first instruction or transaction, so an empty
-/// range writes nothing.
+/// The reader is at the start of the trace. The header is written with the first instruction or transaction, so an
+/// empty range writes nothing.
 pub fn slice<R: Read>(
     reader: &mut Reader<R>,
     range: Range<u64>,
@@ -100,12 +102,12 @@ pub fn slice<R: Read>(
     if header.has_transactions() {
         return transactions::slice(reader, &header, range, options, sink);
     }
-    slice_instructions(reader, &header, &mut Selection::of(&range), options, &mut One(sink))
+    slice_instructions(reader, &header, &mut Selection::of(&range), options, &mut OneTrace(sink))
 }
 
-/// Cuts the instructions that are wanted out of a trace, in one trace or in one for each piece.
+/// Writes the selected instructions, as one trace or as one per range.
 ///
-/// The reader is at the start of the trace. There is no time, and no core but the first.
+/// The reader is at the start of the trace. There is no time, and only one core.
 pub fn slice_by<R: Read>(
     reader: &mut Reader<R>,
     select: &mut impl Select,
@@ -119,53 +121,53 @@ pub fn slice_by<R: Read>(
     slice_instructions(reader, &header, select, options, sink)
 }
 
-fn read_header<R: Read>(reader: &mut Reader<R>) -> Result<Header, SliceError> {
-    let mut header = Header::default();
-    reader.each(|_, record| header.take(record))?;
-    if header.is_complete { Ok(header) } else { Err(SliceError::NoHeader) }
+fn read_header<R: Read>(reader: &mut Reader<R>) -> Result<SourceHeader, SliceError> {
+    let mut header = SourceHeader::default();
+    reader.each(|_, record| header.push(record))?;
+    if header.fields.is_complete { Ok(header) } else { Err(SliceError::NoHeader) }
 }
 
 fn slice_instructions<R: Read>(
     reader: &mut Reader<R>,
-    header: &Header,
+    header: &SourceHeader,
     select: &mut impl Select,
     options: SliceOptions,
     sink: &mut impl SliceSink<u8>,
 ) -> Result<Sliced, SliceError> {
-    let mut follower = Follower { next_pc: header.pc, iem: header.iem, isa: header.isa, ..Follower::default() };
-    let mut cut = Cut {
+    let mut follower = header.fields.follower();
+    let mut slicer = Slicer {
         header,
         options,
         select,
         sink,
-        process: header.process,
+        process: header.fields.process,
         piece: None,
         last: Vec::new(),
-        told: State::default(),
+        recorded: State::default(),
         mode: None,
-        standing: header.announces.then(Standing::default),
+        annotations: header.announces.then(StickyAnnotations::default),
         sliced: Sliced::default(),
         failed: None,
     };
-    // Behind the last instruction nothing is read, so that a damaged end does no harm.
-    let read = if cut.select.wants_more() {
-        reader.each_instruction(&mut follower, |instruction| cut.instruction(instruction))
+    // Nothing is read after the last instruction, so that a damaged end does not matter.
+    let read = if slicer.select.wants_more() {
+        reader.each_instruction(&mut follower, |instruction| slicer.instruction(instruction))
     } else {
         Ok(true)
     };
-    let ended = cut.write_last();
-    match (cut.failed.take().or(ended.err()), read) {
+    let ended = slicer.write_last();
+    match (slicer.failed.take().or(ended.err()), read) {
         (Some(error), _) => Err(SliceError::Write(error)),
         (None, Err(error)) => Err(error.into()),
-        (None, Ok(_)) if cut.sliced.instructions == 0 => Err(SliceError::Empty(follower.instructions)),
-        (None, Ok(_)) => Ok(cut.sliced),
+        (None, Ok(_)) if slicer.sliced.instructions == 0 => Err(SliceError::Empty(follower.instructions)),
+        (None, Ok(_)) => Ok(slicer.sliced),
     }
 }
 
-/// A sink that has begun.
-struct One<'s, S>(&'s mut S);
+/// A sink for one trace.
+struct OneTrace<'s, S>(&'s mut S);
 
-impl<S: RecordSink> SliceSink<u8> for One<'_, S> {
+impl<S: RecordSink> SliceSink<u8> for OneTrace<'_, S> {
     fn begin(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -175,56 +177,48 @@ impl<S: RecordSink> SliceSink<u8> for One<'_, S> {
     }
 }
 
-/// The header of the trace.
+/// The header, its records, and their effect on later ones.
 #[derive(Debug, Default)]
-struct Header {
+struct SourceHeader {
+    fields: Header,
     records: HeaderRecords,
-    pc: u64,
-    isa: u16,
-    iem: u16,
-    features: u64,
-    process: Option<[u32; 3]>,
     layout: Layout,
-    /// It has what only transactions need.
+    /// It has a protocol or clock, which only transactions need.
     has_protocol: bool,
-    /// It announces comments of ours.
+    /// It announces annotations.
     announces: bool,
-    is_complete: bool,
 }
 
-impl Header {
-    fn take(&mut self, record: &Record<'_>) -> ControlFlow<()> {
-        self.layout.follow(record);
+impl SourceHeader {
+    fn push(&mut self, record: &Record<'_>) -> ControlFlow<()> {
         match record {
-            Record::ForcePc(pc) => self.pc = *pc,
-            Record::Isa(isa) => self.isa = *isa,
-            Record::InstIem(iem) => self.iem = *iem,
-            Record::ProcessIdExt(ids) => self.process = Some(*ids),
-            Record::TraceInfoFeature(features) => self.features = *features,
-            Record::ProtocolId(_) | Record::ClockId { .. } => self.has_protocol = true,
             Record::InstOpcode32(_) | Record::InstOpcode16(_) | Record::Transaction(_) => return ControlFlow::Break(()),
-            Record::Comment(text) => self.announces |= words::announced(text).is_some(),
-            Record::EndHeader => self.is_complete = true,
+            Record::ProtocolId(_) | Record::ClockId { .. } => self.has_protocol = true,
+            Record::Comment(text) => self.announces |= annotation::parse_announcement(text).is_some(),
             _ => {}
         }
+        self.layout.follow(record);
+        self.fields.push(record);
         self.records.push(record);
-        if self.is_complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.fields.is_complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Is the trace one of transactions? Without a protocol none can be read; with one, and with an encoding mode too,
-    /// the features decide.
+    /// Is it a trace of transactions? Without a protocol they cannot be read; with both a protocol and an encoding
+    /// mode, the features decide.
     fn has_transactions(&self) -> bool {
-        self.has_protocol && (self.iem == 0 || Features(self.features).has(Features::TRANSACTIONS))
+        let Header { iem, features, .. } = self.fields;
+        self.has_protocol
+            && (iem.is_none_or(|iem| iem == 0) || Features(features.unwrap_or(0)).has(Features::TRANSACTIONS))
     }
 
-    /// The header of a cut that starts at `pc`; transactions are nowhere.
-    fn of_cut(&self, pc: Option<u64>, options: SliceOptions) -> Vec<u8> {
+    /// The header of a slice that starts at `pc`; transactions have no address.
+    fn for_slice(&self, pc: Option<u64>, options: SliceOptions) -> Vec<u8> {
         let mut records = self.records.clone();
         if let Some(start) = pc.map(Record::ForcePc)
-            // The last one counts, so none of the others may stay.
+            // The last one counts, so all of them are replaced.
             && !records.replace(&start)
         {
-            records.put_behind(descriptor::PROCESS_ID_EXT, &start);
+            records.insert_after(descriptor::PROCESS_ID_EXT, &start);
         }
         if options.sign {
             records.sign();
@@ -235,10 +229,7 @@ impl Header {
     }
 }
 
-/// The number of Arm among instruction sets.
-const ARM: u16 = 2;
-
-/// What the cut has told.
+/// State that the slice has recorded.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     iem: u16,
@@ -247,40 +238,40 @@ struct State {
     mode: Option<u64>,
 }
 
-/// Where the piece at hand starts: in the trace, and in the cut.
+/// Start of the current range: its instruction number in the trace and in the slice.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     from: u64,
     to: u64,
 }
 
-/// A cut in the making.
-struct Cut<'a, C, S> {
-    header: &'a Header,
+/// A slice in progress.
+struct Slicer<'a, C, S> {
+    header: &'a SourceHeader,
     options: SliceOptions,
     select: &'a mut C,
     sink: &'a mut S,
-    /// The process that was told last.
+    /// The process recorded last in the trace.
     process: Option<[u32; 3]>,
-    /// The last instruction was taken.
+    /// The current range, if the previous instruction was selected.
     piece: Option<Piece>,
-    /// The group of the last instruction that was taken: how the mode changes behind it is known with the next one.
+    /// Group of the last selected instruction: a mode change after it is known only with the next one.
     last: Vec<u8>,
-    told: State,
-    /// The mode that the group at hand changes to.
+    recorded: State,
+    /// The mode that the current group changes to.
     mode: Option<u64>,
-    /// What comments of ours say, if the header announces them.
-    standing: Option<Standing>,
+    /// Annotations in effect, if the header announces any.
+    annotations: Option<StickyAnnotations>,
     sliced: Sliced,
     failed: Option<io::Error>,
 }
 
-impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
+impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
     fn instruction(&mut self, instruction: &Instruction<'_>) -> ControlFlow<()> {
         let candidate = Candidate {
             index: instruction.number - 1,
             pc: Some(instruction.pc),
-            code: (self.header.isa == ARM).then_some((Isa::A64, instruction.opcode)),
+            code: (self.header.fields.isa == Some(ARM)).then_some((Isa::A64, instruction.opcode)),
             length: instruction.length,
             is_executed: true,
             ..Candidate::default()
@@ -304,14 +295,13 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         if self.select.wants_more() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
-    /// Remembers what comments of ours say.
     fn follow(&mut self, instruction: &Instruction<'_>) {
-        if let Some(standing) = &mut self.standing {
-            standing.follow(instruction);
+        if let Some(annotations) = &mut self.annotations {
+            annotations.follow(instruction);
         }
     }
 
-    /// Remembers what still holds behind an instruction that is left out.
+    /// Follows the state of an instruction that is left out.
     fn pass(&mut self, instruction: &Instruction<'_>) {
         if instruction.records == 1 {
             return;
@@ -333,29 +323,29 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
                 self.write_last()?;
                 self.begin(instruction, true);
                 self.sink.begin()?;
-                self.sink.write_part(&self.header.of_cut(Some(instruction.pc), self.options))?;
+                self.sink.write_part(&self.header.for_slice(Some(instruction.pc), self.options))?;
                 self.first(instruction);
             }
             None => {
-                self.tell_mode(instruction.mode);
+                self.record_mode(instruction.mode);
                 self.write_last()?;
                 self.begin(instruction, false);
                 self.seam(instruction);
             }
         }
-        // The mode of the first instruction of a trace is told in its own group.
-        self.told.mode = self.mode.take().or(instruction.mode).or(self.told.mode);
+        // The mode of the first instruction of a trace is recorded in its own group.
+        self.recorded.mode = self.mode.take().or(instruction.mode).or(self.recorded.mode);
         Ok(())
     }
 
-    /// A piece begins, in a trace of its own or not.
+    /// Starts a range. `is_trace`: in a trace of its own.
     fn begin(&mut self, instruction: &Instruction<'_>, is_trace: bool) {
         let to = if is_trace { 0 } else { self.sliced.instructions };
         self.piece = Some(Piece { from: instruction.number - 1, to });
         self.sliced.pieces += 1;
     }
 
-    /// Hands out the last instruction.
+    /// Writes the last selected instruction.
     fn write_last(&mut self) -> io::Result<()> {
         if self.last.is_empty() {
             return Ok(());
@@ -365,17 +355,17 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         Ok(())
     }
 
-    /// Behind the last instruction the mode is this.
-    fn tell_mode(&mut self, mode: Option<u64>) {
-        let Some(mode) = mode.filter(|mode| Some(*mode) != self.told.mode) else { return };
+    /// Records that the mode after the last instruction is this one.
+    fn record_mode(&mut self, mode: Option<u64>) {
+        let Some(mode) = mode.filter(|mode| Some(*mode) != self.recorded.mode) else { return };
         let mut event = Vec::new();
         self.put_mode(mode, &mut event);
-        let position = self.behind_events();
+        let position = self.after_events();
         self.last.splice(position..position, event);
     }
 
-    /// Where the records of the last instruction are that come behind events.
-    fn behind_events(&self) -> usize {
+    /// Offset of the records of the last instruction that follow events.
+    fn after_events(&self) -> usize {
         let mut position = 0;
         while let Ok((record, length)) = Record::parse(&self.last[position..], &self.header.layout) {
             if record.descriptor() > descriptor::EVENT_PC_TARGET {
@@ -386,59 +376,54 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         position
     }
 
-    /// The first instruction of a trace, with the state before it.
+    /// Copies the first instruction of a trace, with the state before it.
     fn first(&mut self, instruction: &Instruction<'_>) {
-        let mut bytes = Vec::new();
-        self.told = State { iem: self.header.iem, process: self.header.process, mode: None };
-        if let Some(standing) = &self.standing {
-            standing.say(false, instruction, &mut bytes);
-        }
-        self.put_state(instruction, &mut bytes);
-        // Events come late in a group. A change of mode by the instruction itself comes behind, and so wins.
-        let mut mode = instruction.mode;
-        for record in instruction.group() {
-            if record.descriptor() >= descriptor::EVENT
-                && let Some(mode) = mode.take()
-            {
-                self.put_mode(mode, &mut bytes);
-            }
-            self.record(&record, &mut bytes);
-        }
-        self.last = bytes;
+        self.recorded =
+            State { iem: self.header.fields.iem.unwrap_or(0), process: self.header.fields.process, mode: None };
+        let mut mode = Vec::new();
+        instruction.mode.into_iter().for_each(|level| self.put_mode(level, &mut mode));
+        // Events come late in a group. A mode change by the instruction itself comes after them, and so wins.
+        self.start(instruction, false, descriptor::EVENT, mode);
     }
 
-    /// The first instruction of a piece that follows another.
+    /// Copies the first instruction of a further range.
     fn seam(&mut self, instruction: &Instruction<'_>) {
+        let mut pc = Vec::new();
+        if !instruction.is_forced {
+            Record::ForcePc(instruction.pc).encode(&mut pc);
+        }
+        self.start(instruction, true, descriptor::FORCE_PC + 1, pc);
+    }
+
+    /// Copies the first instruction of a range, with changed state, and with `inserted` before the first record whose
+    /// descriptor is at least `before`.
+    fn start(&mut self, instruction: &Instruction<'_>, is_cut: bool, before: u8, mut inserted: Vec<u8>) {
         let mut bytes = Vec::new();
-        if let Some(standing) = &self.standing {
-            standing.say(true, instruction, &mut bytes);
+        if let Some(annotations) = &self.annotations {
+            annotations.write(is_cut, instruction, &mut bytes);
         }
         self.put_state(instruction, &mut bytes);
-        let mut pc = Some(instruction.pc).filter(|_| !instruction.is_forced);
         for record in instruction.group() {
-            if record.descriptor() > descriptor::FORCE_PC
-                && let Some(pc) = pc.take()
-            {
-                Record::ForcePc(pc).encode(&mut bytes);
+            if record.descriptor() >= before {
+                bytes.append(&mut inserted);
             }
             self.record(&record, &mut bytes);
         }
         self.last = bytes;
     }
 
-    /// The encoding mode and the process, if they are others than those that were told.
+    /// Records the encoding mode and the process, if they have changed.
     fn put_state(&mut self, instruction: &Instruction<'_>, bytes: &mut Vec<u8>) {
         let own_iem = instruction.group().any(|record| matches!(record, Record::InstIem(_)));
-        if instruction.iem != self.told.iem && !own_iem {
+        if instruction.iem != self.recorded.iem && !own_iem {
             Record::InstIem(instruction.iem).encode(bytes);
         }
-        if let Some(ids) = self.process.filter(|ids| Some(*ids) != self.told.process) {
+        if let Some(ids) = self.process.filter(|ids| Some(*ids) != self.recorded.process) {
             Record::ProcessIdExt(ids).encode(bytes);
         }
-        (self.told.iem, self.told.process) = (instruction.iem, self.process);
+        (self.recorded.iem, self.recorded.process) = (instruction.iem, self.process);
     }
 
-    /// Tells the mode.
     fn put_mode(&self, mode: u64, bytes: &mut Vec<u8>) {
         let is_wide = self.header.layout.has_wide_events();
         let raw = if is_wide { 1 << 62 } else { 1 << 30 };
@@ -446,7 +431,7 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
     }
 
     fn copy(&mut self, instruction: &Instruction<'_>) {
-        self.told.iem = instruction.iem;
+        self.recorded.iem = instruction.iem;
         if instruction.records == 1 {
             return self.last.extend_from_slice(instruction.bytes);
         }
@@ -460,7 +445,7 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
             }
         }
         if !has_walk {
-            (self.process, self.told.process, self.mode) = (own.0, own.0, own.1);
+            (self.process, self.recorded.process, self.mode) = (own.0, own.0, own.1);
             return self.last.extend_from_slice(instruction.bytes);
         }
         let mut bytes = std::mem::take(&mut self.last);
@@ -470,12 +455,12 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         self.last = bytes;
     }
 
-    /// Copies a record; a page table walk with the number that its instruction has in the cut.
+    /// Copies a record; renumbers page table walks.
     fn record(&mut self, record: &Record<'_>, bytes: &mut Vec<u8>) {
         let walk = match record {
             Record::PageTableWalk(walk) => walk,
             Record::ProcessIdExt(ids) => {
-                (self.process, self.told.process) = (Some(*ids), Some(*ids));
+                (self.process, self.recorded.process) = (Some(*ids), Some(*ids));
                 return record.encode(bytes);
             }
             Record::Event(event) => {
@@ -487,9 +472,9 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         let piece = self.piece.unwrap_or(Piece { from: 0, to: 0 });
         match walk.first_use.checked_sub(piece.from) {
             _ if piece.from == piece.to => record.encode(bytes),
-            Some(behind) => {
+            Some(offset) => {
                 self.sliced.walks_adjusted += 1;
-                Record::PageTableWalk(PageTableWalk { first_use: piece.to + behind, ..*walk }).encode(bytes);
+                Record::PageTableWalk(PageTableWalk { first_use: piece.to + offset, ..*walk }).encode(bytes);
             }
             None => {
                 self.sliced.walks_kept += 1;

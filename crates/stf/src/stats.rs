@@ -1,13 +1,13 @@
-//! What a trace comes to: counts of records and instructions, and the instruction mix.
+//! Statistics of a trace: counts of records and instructions, and the instruction mix.
 //!
 //! instructions ─▶ **counts**, and opcodes by class and by mnemonic
 //!
-//! Counts mean what `stf_count` and `stf_imix` mean by them, so that they can be compared: the header is not counted, an
-//! instruction that faulted was not executed, and everything is executed outside user mode until an event says that it is
-//! entered. Memory does not grow with the trace: opcodes are counted in a table of fixed size, and what has to leave it
-//! is added to its class and its mnemonic.
+//! Counts are defined as in `stf_count` and `stf_imix`, for comparison: the header is not counted, a faulting
+//! instruction was not executed, and execution is outside user mode until an event enters it. Memory does not grow with
+//! the trace: opcodes are counted in a table of fixed size, and evicted counts are added to their class and mnemonic.
 
 mod contents;
+mod counts;
 
 #[cfg(feature = "text")]
 use std::cell::RefCell;
@@ -19,162 +19,18 @@ use unspool_isa::Disassembler;
 use unspool_isa::{Class, Classes, ControlFlow, Isa, OpcodeCache, RiscvExtensions, access, decode};
 
 pub use self::contents::{Contents, Events};
+pub use self::counts::Counts;
 use super::lift::Instruction;
-use super::names::EventKind;
 use super::read::Gather;
-use super::record::{Event, Record};
+use super::record::Record;
 
-/// What was counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Records behind the header.
-    pub records: u64,
-    /// Opcode records.
-    pub opcodes: u64,
-    /// Of these, instructions that did not fault.
-    pub instructions: u64,
-    /// Instructions that faulted. A call of those above is no fault.
-    pub faults: u64,
-    /// Accesses to memory.
-    pub accesses: u64,
-    /// Of these, reads.
-    pub reads: u64,
-    /// Of these, writes.
-    pub writes: u64,
-    /// Records of accesses and of their contents.
-    pub memory_records: u64,
-    /// Register records.
-    pub registers: u64,
-    /// Micro-operations.
-    pub microops: u64,
-    /// Comments behind the header.
-    pub comments: u64,
-    /// Events of all kinds.
-    pub events: u64,
-    /// Page table walks.
-    pub walks: u64,
-    /// Accesses by other masters of the bus.
-    pub bus_accesses: u64,
-    /// Instructions that did not fault and are in user mode: an event said so.
-    pub user: u64,
-    /// Other instructions that did not fault.
-    pub non_user: u64,
-    /// Instructions by the mode that they are executed in (user, supervisor, hypervisor, machine), as far as it was told.
-    pub modes: [u64; 4],
-    /// Instructions with a record that says where execution goes on.
-    pub targets: u64,
-    /// Instructions whose address is forced.
-    pub forced: u64,
-}
-
-impl Counts {
-    /// The next instruction. False: it faulted.
-    #[inline]
-    pub fn add(&mut self, instruction: &Instruction<'_>) -> bool {
-        self.records += u64::from(instruction.records);
-        self.opcodes += 1;
-        self.targets += u64::from(instruction.target.is_some());
-        self.forced += u64::from(instruction.is_forced);
-        let faulted = instruction.records > 1 && self.group(instruction);
-        let mode = instruction.mode.filter(|&mode| mode < 4);
-        if let Some(mode) = mode {
-            self.modes[mode as usize] += 1;
-        }
-        if faulted {
-            self.faults += 1;
-            return false;
-        }
-        self.instructions += 1;
-        let count = if mode == Some(0) { &mut self.user } else { &mut self.non_user };
-        *count += 1;
-        true
-    }
-
-    /// Counts what belongs to an instruction. True: it faulted.
-    fn group(&mut self, instruction: &Instruction<'_>) -> bool {
-        let mut faulted = false;
-        for record in instruction.group() {
-            faulted |= self.record(&record);
-        }
-        faulted
-    }
-
-    /// Records behind the last instruction belong to none, but they are there.
-    pub fn add_trailing(&mut self, record: &Record<'_>) {
-        self.records += 1;
-        self.record(record);
-    }
-
-    fn record(&mut self, record: &Record<'_>) -> bool {
-        match record {
-            Record::InstMemAccess(access) => {
-                self.accesses += 1;
-                self.memory_records += 1;
-                self.reads += u64::from(access.kind == 1);
-                self.writes += u64::from(access.kind == 2);
-            }
-            Record::InstMemContent(_) => self.memory_records += 1,
-            Record::InstReg(_) => self.registers += 1,
-            Record::InstMicroop { .. } => self.microops += 1,
-            Record::Comment(_) => self.comments += 1,
-            Record::PageTableWalk(_) => self.walks += 1,
-            Record::BusMasterAccess(_) => self.bus_accesses += 1,
-            Record::Event(event) => {
-                self.events += 1;
-                return is_fault(event);
-            }
-            _ => {}
-        }
-        false
-    }
-}
-
-impl Gather for Counts {
-    fn take(&mut self, instruction: &Instruction<'_>) {
-        self.add(instruction);
-    }
-
-    fn part(&self) -> Self {
-        Self::default()
-    }
-
-    fn append(&mut self, part: Self) {
-        let Self { modes, .. } = part;
-        for (count, more) in self.modes.iter_mut().zip(modes) {
-            *count += more;
-        }
-        self.records += part.records;
-        self.opcodes += part.opcodes;
-        self.instructions += part.instructions;
-        self.faults += part.faults;
-        self.accesses += part.accesses;
-        self.reads += part.reads;
-        self.writes += part.writes;
-        self.memory_records += part.memory_records;
-        self.registers += part.registers;
-        self.microops += part.microops;
-        self.comments += part.comments;
-        self.events += part.events;
-        self.walks += part.walks;
-        self.bus_accesses += part.bus_accesses;
-        self.user += part.user;
-        self.non_user += part.non_user;
-        self.targets += part.targets;
-        self.forced += part.forced;
-    }
-}
-
-fn is_fault(event: &Event<'_>) -> bool {
-    EventKind::of(event) == EventKind::Fault
-}
-
-/// Counts instructions by what they are.
+/// Counts instructions by class and mnemonic.
 #[derive(Debug)]
 pub struct Mix {
     isa: u16,
-    /// What opcodes of RISC-V mean here.
+    /// Extensions that change the meaning of RISC-V opcodes.
     extensions: RiscvExtensions,
-    /// How often an opcode was executed, RV32 or RV64.
+    /// Number of executions of an opcode, RV32 or RV64.
     opcodes: OpcodeCache<(Isa, u32), u64>,
     table: Table,
 }
@@ -184,29 +40,27 @@ pub struct Mix {
 pub struct Table {
     /// Instructions.
     pub total: u64,
-    /// Instructions in no class: they are none, or of a set that has no classes here.
+    /// Instructions in no class: invalid ones, and those of instruction sets without classes.
     pub unclassified: u64,
     classes: BTreeMap<Class, u64>,
     mnemonics: BTreeMap<String, u64>,
 }
 
 impl Table {
-    /// Instructions of each class, the most frequent first. One may be in several, so this comes to more than all.
+    /// Instructions per class, most frequent first. An instruction may be in several classes.
     pub fn by_class(&self) -> Vec<(Class, u64)> {
         let mut rows: Vec<_> = self.classes.iter().map(|(class, count)| (*class, *count)).collect();
         rows.sort_by_key(|(class, count)| (Reverse(*count), class.name()));
         rows
     }
 
-    /// Instructions of each mnemonic, the most frequent first. Without the feature `text` nobody knows mnemonics.
+    /// Instructions per mnemonic, most frequent first. Empty without the feature `text`.
     pub fn by_mnemonic(&self) -> Vec<(&str, u64)> {
         let mut rows: Vec<_> = self.mnemonics.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         rows.sort_by_key(|(name, count)| (Reverse(*count), *name));
         rows
     }
-}
 
-impl Table {
     fn append(&mut self, part: Self) {
         self.total += part.total;
         self.unclassified += part.unclassified;
@@ -219,18 +73,18 @@ impl Table {
     }
 }
 
-/// Counts and the mix of the instructions that did not fault.
+/// Counts, and the mix of the instructions that did not fault.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// What was counted.
+    /// Counts.
     pub counts: Counts,
-    /// What instructions are.
+    /// Instruction mix.
     pub mix: Mix,
 }
 
 impl Gather for Stats {
     #[inline]
-    fn take(&mut self, instruction: &Instruction<'_>) {
+    fn push(&mut self, instruction: &Instruction<'_>) {
         if self.counts.add(instruction) {
             self.mix.add(instruction);
         }
@@ -253,12 +107,12 @@ impl Default for Mix {
 }
 
 impl Mix {
-    /// Instructions are of RISC-V, unless a record says otherwise.
+    /// An empty mix of RISC-V instructions, unless a record selects another set.
     pub fn new() -> Self {
         Self::of(1, RiscvExtensions::default())
     }
 
-    /// Instructions of the same set, counted from zero.
+    /// An empty mix of the same instruction set.
     fn part(&self) -> Self {
         Self::of(self.isa, self.extensions)
     }
@@ -267,7 +121,7 @@ impl Mix {
         Self { isa, extensions, opcodes: OpcodeCache::new(14), table: Table::default() }
     }
 
-    /// Takes note of a record of the header: instructions may be of another set.
+    /// Follows a record of the header that selects the instruction set.
     pub fn follow(&mut self, record: &Record<'_>) {
         match record {
             Record::Isa(isa) => {
@@ -282,7 +136,7 @@ impl Mix {
         }
     }
 
-    /// The next instruction.
+    /// Counts an instruction.
     #[inline]
     pub fn add(&mut self, instruction: &Instruction<'_>) {
         let Instruction { opcode, iem, .. } = *instruction;
@@ -298,7 +152,7 @@ impl Mix {
         }
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds another mix.
     pub fn append(&mut self, mut part: Self) {
         for (key, count) in part.opcodes.drain() {
             self.count(key, count);
@@ -306,7 +160,7 @@ impl Mix {
         self.table.append(part.table);
     }
 
-    /// All instructions were counted.
+    /// The mix of all instructions.
     pub fn finish(mut self) -> Table {
         self.settle();
         self.table
@@ -317,7 +171,7 @@ impl Mix {
         counted.into_iter().for_each(|(key, count)| self.leave(key, count));
     }
 
-    /// An opcode is what it is, as often as it was counted.
+    /// Moves the count of an opcode into the table.
     fn leave(&mut self, (isa, opcode): (Isa, u32), count: u64) {
         self.table.total += count;
         let classes = match self.isa {
@@ -362,11 +216,11 @@ impl Mix {
 
 #[cfg(feature = "text")]
 thread_local! {
-    // It stays in the thread that made it, and few want it.
+    // One per thread: it cannot be sent to another, and few threads need it.
     static DISASSEMBLER: RefCell<Disassembler> = RefCell::new(Disassembler::new());
 }
 
-/// The classes of an A64 opcode in the words of RISC-V: only branches and accesses have some.
+/// Classes of an A64 opcode in terms of RISC-V: only branches and accesses have classes.
 fn a64_classes(opcode: u32) -> Classes {
     let (decoded, operation) = (decode(Isa::A64, 0, opcode), access(Isa::A64, opcode).operation);
     Classes::which([

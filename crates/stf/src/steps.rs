@@ -2,12 +2,13 @@
 //!
 //! records ─▶ groups ([`super::lift`]) ─▶ **steps**
 //!
-//! One hart, so one core. Places are numbers of records: that which the group of an instruction starts with. A target
-//! record says that a branch was taken; where there is none, execution goes on behind it. What the numbers of a process
-//! mean has changed without a new version, so they are not told. There is no time, and comments are notes.
-//! Unless the header announces comments of ours ([`super::lower`]): then those tell the rest (`told`).
+//! One hart, so one core. Positions are record numbers: the first record of the group of an instruction. A target
+//! record means that a branch was taken; without one, execution continues after it. The meaning of process numbers has
+//! changed without a new version, so they are not emitted. There is no time, and comments are notes. If the header
+//! announces annotations ([`super::lower`]), those contain the rest (`annotated`).
 
-mod told;
+mod annotated;
+mod effects;
 
 use std::fmt::Write as _;
 use std::io::Read;
@@ -15,50 +16,40 @@ use std::ops::ControlFlow;
 
 use unspool_isa::{self as isa, Decoded, access, decode};
 use unspool_model::{
-    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Loss, Losses,
-    SourceError, Step, StepSource, TimeUnit,
+    Branch, Context, Coverage, Event, Exception, Facet, Gap, Instruction, Isa, Loss, Losses, SourceError, Step,
+    StepSource, TimeUnit, note,
 };
 
-use self::told::Told;
+use self::annotated::AnnotatedEmitter;
+use self::effects::{DESTINATION, STATE, exception_kind, push_access};
+use super::isa::{ARM, RV32, is_unallocated_in_a64};
 use super::lift::{self, Follower};
-use super::lower::words;
-use super::names::{self, EventKind};
+use super::lower::annotation;
+use super::names;
 use super::read::{ReadError, ReadErrorKind, Reader};
 use super::record::{MemAccess, Record, Register};
-use unspool_model::note;
 
-/// Hands out the steps of a file.
+/// The steps of a file.
 pub struct Steps<R> {
     reader: Reader<R>,
-    /// The comments of the header, each with the number of its record.
+    /// Comments of the header, each with its record number.
     comments: Vec<(u64, Vec<u8>)>,
-    /// What comments of ours are announced to cover, and the unit of their times.
+    /// Announced coverage of annotations, and their unit of time.
     announced: Option<(Coverage, TimeUnit)>,
-    /// What no step tells.
-    untold: Losses,
+    losses: Losses,
 }
 
 impl<R: Read> Steps<R> {
-    /// Of a file of which nothing was read yet.
+    /// The steps of a file that nothing was read from yet.
     pub fn new(reader: Reader<R>) -> Self {
         let comments = reader.comments();
-        let announced = comments.iter().find_map(|(_, comment)| words::announced(comment));
-        Self { reader, comments, announced, untold: Losses::default() }
+        let announced = comments.iter().find_map(|(_, comment)| annotation::parse_announcement(comment));
+        Self { reader, comments, announced, losses: Losses::default() }
     }
 }
 
-/// The number of Arm among instruction sets.
-const ARM: u16 = 2;
-
-/// The number of RV32 among encoding modes.
-const RV32: u16 = 1;
-
-/// What a register is to its instruction.
-const STATE: u8 = 1;
-const DESTINATION: u8 = 3;
-
 impl<R: Read> StepSource for Steps<R> {
-    /// Whether the features in the header name registers or events says nothing: known producers write them without.
+    /// The features in the header are no indication of registers or events: known producers write them without.
     fn coverage(&self) -> Coverage {
         let usual = || {
             Coverage::of(&[
@@ -79,83 +70,80 @@ impl<R: Read> StepSource for Steps<R> {
         self.announced.map_or(TimeUnit::Unknown, |(_, unit)| unit)
     }
 
-    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        if self.header_notes(take).is_break() {
+    fn each(&mut self, sink: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        if self.header_notes(sink).is_break() {
             return Ok(());
         }
         let follower = &mut Follower::default();
-        let told = match self.announced {
+        let ended = match self.announced {
             Some((coverage, _)) => {
-                let mut teller = Told::new(take, coverage);
-                let told = self.reader.each_instruction(follower, |instruction| teller.instruction(instruction));
-                self.untold.add_all(&teller.untold);
-                told
+                let mut emitter = AnnotatedEmitter::new(sink, coverage);
+                let ended = self.reader.each_instruction(follower, |instruction| emitter.instruction(instruction));
+                self.losses.add_all(&emitter.losses);
+                ended
             }
             None => {
-                let mut teller = Teller::new(take, self.reader.isa() == Some(ARM));
-                let told = self.reader.each_instruction(follower, |instruction| teller.instruction(instruction));
-                self.untold.add_all(&teller.untold);
-                told
+                let mut emitter = StepEmitter::new(sink, self.reader.isa() == Some(ARM));
+                let ended = self.reader.each_instruction(follower, |instruction| emitter.instruction(instruction));
+                self.losses.add_all(&emitter.losses);
+                ended
             }
         };
-        told.map(|_| ()).map_err(|error| ended(&error))
+        ended.map(|_| ()).map_err(|error| source_error(&error))
     }
 
     fn losses(&self) -> Losses {
-        self.untold.clone()
+        self.losses.clone()
     }
 }
 
-/// What of a file no step tells: bytes of comments that are no text.
+/// Contents of a file that are not in steps: bytes of comments that are not text.
 pub const NOT_IN_STEPS: &[Loss] = &[Loss::Notes];
 
 impl<R: Read> Steps<R> {
-    /// What other tools say in the header.
-    fn header_notes(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> ControlFlow<()> {
+    /// Emits the comments of other tools in the header.
+    fn header_notes(&mut self, sink: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut step = Step::default();
         for (record, comment) in &self.comments {
-            let is_ours =
-                words::is_signature(comment) || self.announced.is_some() && words::announced(comment).is_some();
-            if !is_ours {
+            let is_announcement = self.announced.is_some() && annotation::parse_announcement(comment).is_some();
+            if !is_announcement && !annotation::is_signature(comment) {
                 step.clear();
                 step.position = *record;
-                note::set(&mut step, comment, &mut self.untold);
-                take(&step)?;
+                note::set(&mut step, comment, &mut self.losses);
+                sink(&step)?;
             }
         }
         ControlFlow::Continue(())
     }
 }
 
-/// Why no more steps come.
-fn ended(error: &ReadError) -> SourceError {
+fn source_error(error: &ReadError) -> SourceError {
     SourceError { text: error.to_string(), is_damage: !matches!(error.kind, ReadErrorKind::Io(_)) }
 }
 
-/// Tells groups as steps.
-struct Teller<'t> {
-    take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
-    /// Instructions are those of Arm; one was none of AArch64; one had two bytes.
+/// Emits groups as steps.
+struct StepEmitter<'t> {
+    sink: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
+    /// Instructions are Arm's; one was not A64; one had two bytes.
     is_arm: bool,
     is_aarch32: bool,
     has_halfwords: bool,
-    /// There were sizes of accesses in bits.
+    /// An access had a size in bits.
     counts_bits: bool,
-    /// What no step tells.
-    untold: Losses,
-    /// The mode that was told.
+    losses: Losses,
+    /// The mode emitted last.
     mode: Option<u64>,
-    /// Where records lead, if the instruction before goes nowhere else.
+    /// Next address according to the records.
     next: Option<u64>,
     step: Step,
-    /// The state before the step, then what comes behind it.
+    /// The state before the step, then events after it.
     rest: Step,
     /// Bytes of the last access.
     data: Vec<u8>,
     name: String,
 }
 
-/// What a group says besides effects.
+/// Properties of a group other than effects.
 #[derive(Default)]
 struct Group {
     target: Option<u64>,
@@ -165,15 +153,15 @@ struct Group {
     is_redirected: bool,
 }
 
-impl<'t> Teller<'t> {
-    fn new(take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>, is_arm: bool) -> Self {
+impl<'t> StepEmitter<'t> {
+    fn new(sink: &'t mut dyn FnMut(&Step) -> ControlFlow<()>, is_arm: bool) -> Self {
         Self {
-            take,
+            sink,
             is_arm,
             is_aarch32: false,
             has_halfwords: false,
             counts_bits: false,
-            untold: Losses::default(),
+            losses: Losses::default(),
             mode: None,
             next: None,
             step: Step::default(),
@@ -188,33 +176,31 @@ impl<'t> Teller<'t> {
         self.step.position = group.position.record;
         let found = if group.records > 1 { self.effects(group) } else { Group::default() };
         if found.has_state {
-            (self.take)(&self.rest)?;
+            (self.sink)(&self.rest)?;
         }
         if found.has_comments {
             self.notes(group)?;
         }
         if group.is_forced && self.next.is_some_and(|next| next != group.pc) {
-            self.tell(group, Event::Gap(Gap::Start))?;
+            self.emit(group, Event::Gap(Gap::Start))?;
         }
         if group.mode != self.mode {
             self.mode = group.mode;
             let level = group.mode.and_then(|mode| u8::try_from(mode).ok());
-            self.tell(group, Event::Context(Context { level, ..Context::default() }))?;
+            self.emit(group, Event::Context(Context { level, ..Context::default() }))?;
         }
         let instruction = self.executed(group, &found);
         self.step.event = Event::Instruction(instruction);
-        (self.take)(&self.step)?;
+        (self.sink)(&self.step)?;
         self.next = self.next(group, &instruction, &found);
-        let flow = if instruction.branch.is_some() && self.returns(&instruction) {
-            self.tell(group, Event::ExceptionReturn { target: found.target })
-        } else {
-            ControlFlow::Continue(())
-        };
-        flow?;
+        if instruction.branch.is_some() && self.returns(&instruction) {
+            self.emit(group, Event::ExceptionReturn { target: found.target })?;
+        }
         if found.has_events { self.events(group) } else { ControlFlow::Continue(()) }
     }
 
-    /// Where records lead. A forced address behind an event, or behind a branch without a target, tells where that led.
+    /// Next address according to the records. A forced address after an event, or after a branch without a target, is
+    /// its target.
     fn next(&self, group: &lift::Instruction<'_>, instruction: &Instruction, found: &Group) -> Option<u64> {
         match instruction.branch {
             _ if found.has_events => None,
@@ -224,27 +210,27 @@ impl<'t> Teller<'t> {
         }
     }
 
-    /// Tells something of a group without effects.
-    fn tell(&mut self, group: &lift::Instruction<'_>, event: Event) -> ControlFlow<()> {
+    /// Emits an event of a group without effects.
+    fn emit(&mut self, group: &lift::Instruction<'_>, event: Event) -> ControlFlow<()> {
         self.rest.clear();
         (self.rest.position, self.rest.event) = (group.position.record, event);
-        (self.take)(&self.rest)
+        (self.sink)(&self.rest)
     }
 
-    /// Tells the comments of a group.
+    /// Emits the comments of a group.
     fn notes(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
         for record in group.group() {
             if let Record::Comment(text) = record {
                 self.rest.clear();
                 self.rest.position = group.position.record;
-                note::set(&mut self.rest, text, &mut self.untold);
-                (self.take)(&self.rest)?;
+                note::set(&mut self.rest, text, &mut self.losses);
+                (self.sink)(&self.rest)?;
             }
         }
         ControlFlow::Continue(())
     }
 
-    /// Takes registers and accesses into the step.
+    /// Adds registers and accesses to the step.
     fn effects(&mut self, group: &lift::Instruction<'_>) -> Group {
         let mut found = Group::default();
         let mut access = None;
@@ -264,8 +250,8 @@ impl<'t> Teller<'t> {
         found
     }
 
-    /// A register that is written belongs to the step; one that only has its contents, to the state before it. Those that
-    /// are read change nothing.
+    /// Adds a register: written ones to the step, those with their contents only to the state before it. Those that are
+    /// read change nothing.
     fn register(&mut self, group: &lift::Instruction<'_>, register: &Register<'_>, found: &mut Group) {
         let step = match register.operand() {
             DESTINATION => &mut self.step,
@@ -284,24 +270,17 @@ impl<'t> Teller<'t> {
         step.write_register(&self.name, 0, register.value);
     }
 
-    /// The access is complete, with the words that followed it. What of it no word tells is not known.
+    /// Adds an access, which is complete with the data that followed it.
     fn access(&mut self, group: &lift::Instruction<'_>, access: Option<MemAccess>) {
-        if let Some(MemAccess { address, size, kind, .. }) = access {
-            let size = self.bytes(group, size);
-            let direction = match kind {
-                1 => Direction::Read,
-                2 => Direction::Write,
-                _ => Direction::Neither,
-            };
-            let told = self.data.iter().map(|byte| (*byte, 0xff)).chain(std::iter::repeat((0, 0)));
-            let length = if self.data.is_empty() { 0 } else { usize::from(size) };
-            self.step.access_known(direction, address, u64::from(size), told.take(length));
+        if let Some(access) = access {
+            let size = self.bytes(group, access.size);
+            push_access(&mut self.step, &access, size, &self.data);
         }
         self.data.clear();
     }
 
-    /// How many bytes an access has. There are producers that count bits, but bytes of some instructions: the opcode tells.
-    /// Where it does not, sizes are in bits if there were such before.
+    /// Size of an access in bytes. Some producers record bits, but bytes for some instructions: the opcode decides.
+    /// Where it does not, sizes are in bits if an earlier one was.
     fn bytes(&mut self, group: &lift::Instruction<'_>, size: u16) -> u16 {
         if self.is_arm {
             return size;
@@ -317,7 +296,7 @@ impl<'t> Teller<'t> {
     fn executed(&mut self, group: &lift::Instruction<'_>, found: &Group) -> Instruction {
         let &lift::Instruction { pc: address, opcode, length, .. } = group;
         let isa = self.isa(group);
-        // What was redirected may not have been executed.
+        // A redirected instruction may not have been executed.
         let is_open = found.is_redirected && found.target.is_none();
         let branch = branch(isa, address, opcode).filter(|_| !is_open).and_then(|branch| match found.target {
             None if !branch.conditional => None,
@@ -326,13 +305,13 @@ impl<'t> Teller<'t> {
         Instruction { address, opcode: Some(opcode), length, isa, is_executed: None, branch, za_index: None }
     }
 
-    /// The format has one number for all instruction sets of Arm: it is A64 until an opcode says otherwise.
+    /// The format has one number for all instruction sets of Arm: A64 is assumed until an opcode is not A64.
     fn isa(&mut self, group: &lift::Instruction<'_>) -> Isa {
         if !self.is_arm {
             return if group.iem == RV32 { Isa::Rv32 } else { Isa::Rv64 };
         }
         self.has_halfwords |= group.length == 2;
-        self.is_aarch32 |= self.has_halfwords || is_foreign_to_a64(group.opcode);
+        self.is_aarch32 |= self.has_halfwords || is_unallocated_in_a64(group.opcode);
         match (self.is_aarch32, self.has_halfwords) {
             (false, _) => Isa::A64,
             (true, false) => Isa::A32,
@@ -346,20 +325,16 @@ impl<'t> Teller<'t> {
         branch.is_some_and(|branch| branch.flow == isa::ControlFlow::ExceptionReturn)
     }
 
-    /// Exceptions come behind the instruction; changes of the mode are told with the next one.
+    /// Emits exceptions after the instruction. Mode changes are emitted before the next one.
     fn events(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
         let mut raised: Option<Exception> = None;
         for record in group.group() {
             match record {
                 Record::Event(event) => {
-                    let kind = match EventKind::of(&event) {
-                        EventKind::Syscall | EventKind::Fault => ExceptionKind::Synchronous,
-                        EventKind::Interrupt => ExceptionKind::Irq,
-                        EventKind::ModeChange | EventKind::Special => continue,
-                    };
+                    let Some(kind) = exception_kind(&event) else { continue };
                     let next = Exception { kind, ..Exception::default() };
                     if let Some(exception) = raised.replace(next) {
-                        self.tell(group, Event::Exception(exception))?;
+                        self.emit(group, Event::Exception(exception))?;
                     }
                 }
                 Record::EventPcTarget(target) => {
@@ -370,17 +345,12 @@ impl<'t> Teller<'t> {
                 _ => {}
             }
         }
-        raised.map_or(ControlFlow::Continue(()), |exception| self.tell(group, Event::Exception(exception)))
+        raised.map_or(ControlFlow::Continue(()), |exception| self.emit(group, Event::Exception(exception)))
     }
 }
 
-/// What is known of a branch of A64 or RISC-V. Of AArch32, which shares a number with A64, nothing is claimed.
+/// Decodes a branch of A64 or RISC-V. AArch32 shares a number with A64 and is not decoded.
 fn branch(isa: Isa, address: u64, opcode: u32) -> Option<Decoded> {
     let is_claimed = !matches!(isa, Isa::A32 | Isa::T32);
     is_claimed.then(|| decode(isa, address, opcode)).filter(|decoded| decoded.flow.is_branch())
-}
-
-/// A word that A64 leaves to nobody.
-fn is_foreign_to_a64(word: u32) -> bool {
-    matches!(word >> 25 & 0xf, 0b0001 | 0b0011)
 }

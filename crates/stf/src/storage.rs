@@ -1,4 +1,4 @@
-//! How the records of a trace are stored in a file: as one stream in any container, or in the chunks of a .zstf file.
+//! Storage of the records of a trace: one stream in any container, or the chunks of a .zstf file.
 //!
 //! file ─▶ its first bytes ─▶ **storage**
 //!
@@ -11,17 +11,17 @@ use unspool_container::Container;
 
 use super::zstf;
 
-/// How a trace is stored.
+/// Storage of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Storage {
     /// All records in one stream.
     Stream(Container),
-    /// Chunks, each a zstd frame, with an index of them.
+    /// Chunks, each a zstd frame, with an index.
     Zstf,
 }
 
 impl Storage {
-    /// Records that are not compressed.
+    /// Uncompressed records.
     pub const PLAIN: Self = Self::Stream(Container::Plain);
     /// Records in a gzip file.
     pub const GZIP: Self = Self::Stream(Container::Gzip);
@@ -30,13 +30,13 @@ impl Storage {
     /// Records in a zstd file, without chunks.
     pub const ZSTD: Self = Self::Stream(Container::Zstd);
 
-    /// All that can be read and written.
+    /// All storages that can be read and written.
     pub const ALL: [Self; 5] = [Self::PLAIN, Self::Zstf, Self::GZIP, Self::XZ, Self::ZSTD];
 
     /// Number of bytes that [`of`](Self::of) needs.
     pub const PEEK: usize = Container::PEEK;
 
-    /// First bytes of a file that is stored like this.
+    /// First bytes of a file in this storage.
     pub fn magic(self) -> &'static [u8] {
         match self {
             Self::Stream(Container::Plain) => &[1, b'S', b'T', b'F'],
@@ -45,7 +45,7 @@ impl Storage {
         }
     }
 
-    /// The storage of a file that starts with these bytes. A file that ends within a magic number counts as if it continued.
+    /// The storage of a file that starts with these bytes. A file may end within the magic number.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let fits = |storage: &Self| {
             let (magic, found) = (storage.magic(), &bytes[..bytes.len().min(storage.magic().len())]);
@@ -54,7 +54,7 @@ impl Storage {
         Self::ALL.into_iter().find(fits)
     }
 
-    /// The storage that the last extension of a file names.
+    /// The storage for the last extension of a file name.
     pub fn from_path(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "stf" => Some(Self::PLAIN),

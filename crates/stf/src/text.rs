@@ -1,11 +1,10 @@
-//! How traces read: instruction by instruction, or record by record.
+//! Text of traces: one instruction or one record per line.
 //!
-//! instruction ─▶ **a line**: number, address, opcode and disassembly; and an indented line for everything that its
-//! group says besides
-//! record ─▶ **a line**: number, offset, name, and what it says
+//! instruction ─▶ **line**: number, address, opcode and disassembly; an indented line for each other record of its group
+//! record ─▶ **line**: number, offset, name and fields
 //!
-//! Things stand in the order of the file, and numbers as they are in it; names are added. Disassembly is looked up by
-//! the opcode, so that loops cost nothing. Judges nothing.
+//! Lines are in file order. Numbers are unchanged; names are added. Disassembly is cached by opcode, so that loops are
+//! cheap. Nothing is checked.
 
 mod opcodes;
 mod tilelink;
@@ -30,7 +29,7 @@ use unspool_model::digits::{push_address, push_decimal, push_hex, push_opcode, p
 ///
 /// let mut lines = Lines::new();
 /// let mut text = String::new();
-/// lines.record(Place { record: 7, offset: 0x51 }, &Record::ForcePc(0x8000_1234), &mut text);
+/// lines.record(Position { record: 7, offset: 0x51 }, &Record::ForcePc(0x8000_1234), &mut text);
 /// assert_eq!(text, "7 0x00000051 force_pc 0x0000000080001234");
 /// ```
 #[derive(Debug)]
@@ -46,16 +45,16 @@ impl Default for Lines {
     }
 }
 
-/// What stands before everything that belongs to an instruction.
+/// Prefix of the lines below an instruction.
 const INDENT: &str = "\n    ";
 
 impl Lines {
-    /// Instructions are of RISC-V, unless a record says otherwise.
+    /// Lines of RISC-V instructions, unless a record selects another set.
     pub fn new() -> Self {
         Self { isa: 1, opcodes: Opcodes::new() }
     }
 
-    /// Takes note of a record of the header: instructions may be of another set, or of extensions that change it.
+    /// Follows a record of the header that selects the instruction set or its extensions.
     pub fn follow(&mut self, record: &Record<'_>) {
         match record {
             Record::Isa(isa) => self.isa = *isa,
@@ -64,13 +63,13 @@ impl Lines {
         }
     }
 
-    /// Adds the line of an instruction and those below it; the last is without an end of line.
+    /// Appends the lines of an instruction, without a final newline.
     pub fn instruction(&mut self, instruction: &Instruction<'_>, out: &mut String) {
         self.head(instruction, out);
         self.details(instruction, out);
     }
 
-    /// Adds the first line of an instruction: number, address, opcode and disassembly.
+    /// Appends the first line of an instruction: number, address, opcode and disassembly.
     pub fn head(&mut self, instruction: &Instruction<'_>, out: &mut String) {
         let Instruction { number, pc, opcode, length, iem, .. } = *instruction;
         push_decimal(out, number);
@@ -82,14 +81,14 @@ impl Lines {
         self.opcodes.push(self.isa, iem, pc, opcode, out);
     }
 
-    /// Adds the lines below an instruction, an end of line before each.
+    /// Appends the lines below an instruction, each preceded by a newline.
     pub fn details(&mut self, instruction: &Instruction<'_>, out: &mut String) {
         if instruction.records == 1 {
             return;
         }
         let mut rest = None;
         for record in instruction.group() {
-            // Content belongs to the line of its access.
+            // Data belongs to the line of its access.
             match (&rest, &record) {
                 (Some(Content::Memory), Record::InstMemContent(word))
                 | (Some(Content::Bus), Record::BusMasterContent(word)) => {
@@ -131,7 +130,7 @@ impl Lines {
         }
     }
 
-    /// Adds the line of a record, without an end of line.
+    /// Appends the line of a record, without a final newline.
     pub fn record(&mut self, position: Position, record: &Record<'_>, out: &mut String) {
         push_decimal(out, position.record);
         let _ = write!(out, " {:#010x} {}", position.offset, names::record(record.descriptor()).unwrap_or("unknown"));
@@ -143,25 +142,25 @@ impl Lines {
         }
     }
 
-    /// Adds how an instruction reads: `bne a0, a1, 0x80001234`.
+    /// Appends the disassembly of an instruction: `bne a0, a1, 0x80001234`.
     pub fn disassembly(&mut self, instruction: &Instruction<'_>, out: &mut String) {
         self.opcode(instruction.iem, instruction.pc, instruction.opcode, out);
     }
 
-    /// Adds how an opcode reads, in this encoding mode and at this address.
+    /// Appends the disassembly of an opcode in this encoding mode at this address.
     pub fn opcode(&mut self, iem: u16, pc: u64, opcode: u32, out: &mut String) {
         self.opcodes.push(self.isa, iem, pc, opcode, out);
     }
 }
 
-/// Whose content may follow.
+/// Kind of access whose data may follow.
 #[derive(PartialEq, Eq)]
 enum Content {
     Memory,
     Bus,
 }
 
-/// What is rare in the group of an instruction: a word, and what the record says.
+/// Appends a rare record of a group: a keyword and its fields.
 fn write_rare(record: &Record<'_>, out: &mut String) {
     let word = match record {
         Record::InstIem(_) => "encoding",
@@ -172,7 +171,7 @@ fn write_rare(record: &Record<'_>, out: &mut String) {
         Record::InstMemContent(_) => "content without an access",
         Record::BusMasterContent(_) => "bus content without an access",
         Record::EventPcTarget(_) => "event target",
-        // The kind of an event is word enough.
+        // The kind of an event is its keyword.
         Record::Event(_) => return write_fields(record, out),
         other => names::record(other.descriptor()).unwrap_or("unknown"),
     };
@@ -181,7 +180,6 @@ fn write_rare(record: &Record<'_>, out: &mut String) {
     write_fields(record, out);
 }
 
-/// What a record says.
 fn write_fields(record: &Record<'_>, out: &mut String) {
     match record {
         Record::Identifier(letters) => write_text(letters, out),
@@ -224,14 +222,12 @@ fn write_fields(record: &Record<'_>, out: &mut String) {
     }
 }
 
-/// Text of a file, in quotes, with what is no text in it spelled out.
 fn write_text(bytes: &[u8], out: &mut String) {
     out.push('"');
     let _ = write!(out, "{}", bytes.escape_ascii());
     out.push('"');
 }
 
-/// A number and what it is called.
 fn write_named(number: u64, name: Option<&str>, out: &mut String) {
     push_decimal(out, number);
     if let Some(name) = name {
@@ -284,17 +280,14 @@ fn write_register(register: &Register<'_>, out: &mut String) {
 /// `read 8 at 0x0000004000001008 attributes 0xbeef`.
 fn write_access(access: &MemAccess, out: &mut String) {
     let MemAccess { address, size, attributes, kind } = *access;
-    write_access_kind(kind, out);
-    push_decimal(out, u64::from(size));
-    out.push_str(" at ");
-    push_address(out, address);
+    write_access_head(kind, size, address, out);
     if attributes != 0 {
         out.push_str(" attributes ");
         push_short_hex(out, u64::from(attributes));
     }
 }
 
-fn write_access_kind(kind: u8, out: &mut String) {
+fn write_access_head(kind: u8, size: u16, address: u64, out: &mut String) {
     match names::access(kind) {
         Some(name) => out.push_str(name),
         None => {
@@ -302,18 +295,18 @@ fn write_access_kind(kind: u8, out: &mut String) {
         }
     }
     out.push(' ');
+    push_decimal(out, u64::from(size));
+    out.push_str(" at ");
+    push_address(out, address);
 }
 
 /// `write 64 at 0x.. by 3 DMA (PCIe by the text) index 2 attributes 0xcafef00d`.
 fn write_bus_access(access: &BusAccess, out: &mut String) {
     let BusAccess { address, size, initiator, index, attributes, kind } = *access;
-    write_access_kind(kind, out);
-    push_decimal(out, u64::from(size));
-    out.push_str(" at ");
-    push_address(out, address);
+    write_access_head(kind, size, address, out);
     out.push_str(" by ");
     write_named(u64::from(initiator), names::initiator(initiator), out);
-    if let Some(name) = names::initiator_of_text(initiator) {
+    if let Some(name) = names::specified_initiator(initiator) {
         let _ = write!(out, " ({name} by the text)");
     }
     let _ = write!(out, " index {index} attributes {attributes:#x}");

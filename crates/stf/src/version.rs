@@ -1,23 +1,19 @@
 //! Records of one version of STF as records of another.
 //!
-//! records ─▶ **rewriter** ─▶ records of the version, and what it could not say
+//! records ─▶ **rewriter** ─▶ records of the other version, and losses
 //!
-//! What changes is the version, the width of event numbers, and what the older version has no record for. Version 1.3 is
-//! the published text; 1.6 is what tools write. Who changes a file says so in its header. A trace of transactions has
-//! nothing that 1.3 could say.
+//! Changes the version, the width of event numbers, and drops what the older version has no record for. Version 1.3 is
+//! the published specification; 1.6 is what tools write. The header records that the file was changed. Version 1.3 has
+//! no transactions, so a trace of transactions cannot be written in it.
 //! Specification: STF 1.3, "ChangeLog" and "VersionRecord", and what tools of version 1.6 write.
 
 use std::collections::BTreeMap;
 
-use super::builder::StfVersion;
-use super::layout::FEATURE_EVENT64;
+use super::builder::{Features, StfVersion};
 use super::record::{Event, Record, Register, descriptor};
 use super::sign::HeaderRecords;
 
-const FEATURE_RV64: u64 = 0x20;
-const FEATURE_VEC: u64 = 0x4_0000;
-
-/// Changes records, one after another, from the first of a file on.
+/// Rewrites records, starting with the first of a file.
 ///
 /// ```
 /// use unspool_stf::Record;
@@ -30,49 +26,40 @@ const FEATURE_VEC: u64 = 0x4_0000;
 /// }
 /// assert!(rewriter.losses().eq([("length of vector registers", 1)]));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Rewriter {
     version: StfVersion,
-    /// The header, as long as it goes on.
+    /// The header, until it ends.
     header: Option<HeaderRecords>,
-    features: u64,
+    features: Features,
     is_rv64: bool,
-    /// Event numbers are 64 bits wide.
     wide: bool,
     losses: BTreeMap<&'static str, u64>,
     is_impossible: bool,
 }
 
 impl Rewriter {
-    /// Before the first record.
+    /// A rewriter at the start of a file.
     pub fn new(version: StfVersion) -> Self {
-        Self {
-            version,
-            header: Some(HeaderRecords::default()),
-            features: 0,
-            is_rv64: false,
-            wide: false,
-            losses: BTreeMap::new(),
-            is_impossible: false,
-        }
+        Self { version, header: Some(HeaderRecords::default()), ..Self::default() }
     }
 
-    /// The version that is written.
+    /// The version to write.
     pub fn version(&self) -> StfVersion {
         self.version
     }
 
-    /// Nothing of the trace can be said in this version.
+    /// Does this version have no records for this kind of trace?
     pub fn is_impossible(&self) -> bool {
         self.is_impossible
     }
 
-    /// What was lost, and how often, in the order of the alphabet.
+    /// Names and counts of dropped items, in alphabetical order.
     pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.losses.iter().map(|(what, count)| (*what, *count))
     }
 
-    /// Appends what the next record is in this version. The header comes with its end.
+    /// Appends the next record in this version. The header is appended when it ends.
     pub fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         if self.header.is_none() {
             return self.body(record, out);
@@ -95,7 +82,7 @@ impl Rewriter {
         self.version == StfVersion::V1_3
     }
 
-    fn lose(&mut self, what: &'static str) {
+    fn drop_record(&mut self, what: &'static str) {
         *self.losses.entry(what).or_default() += 1;
     }
 
@@ -103,17 +90,17 @@ impl Rewriter {
         match record {
             Record::Version { .. } => self.keep(&Record::Version { major: 1, minor: self.version.minor() }),
             Record::TraceInfoFeature(features) => {
-                self.features = *features;
-                self.is_rv64 |= features & FEATURE_RV64 != 0;
-                // What the features are is known when the header ends.
+                self.features = Features(*features);
+                self.is_rv64 |= self.features.has(Features::RV64);
+                // The final features are known when the header ends.
                 self.keep(record);
             }
             Record::InstIem(iem) => {
                 self.is_rv64 |= *iem == 2;
                 self.keep(record);
             }
-            Record::VlenConfig(_) if self.is_old() => self.lose("length of vector registers"),
-            Record::IsaExtended(_) if self.is_old() => self.lose("list of extensions"),
+            Record::VlenConfig(_) if self.is_old() => self.drop_record("length of vector registers"),
+            Record::IsaExtended(_) if self.is_old() => self.drop_record("list of extensions"),
             Record::ProtocolId(_) | Record::ClockId { .. } if self.is_old() => self.is_impossible = true,
             _ => self.keep(record),
         }
@@ -125,23 +112,22 @@ impl Rewriter {
         }
     }
 
-    /// The header is known, and can be written.
     fn end_header(&mut self, out: &mut Vec<u8>) {
         let Some(mut header) = self.header.take() else { return };
-        let was_wide = self.features & FEATURE_EVENT64 != 0;
+        let was_wide = self.features.has(Features::EVENT64);
         // All tools since 1.5 write wide events for RV64.
         self.wide = !self.is_old() && (was_wide || self.is_rv64);
-        let mut features = self.features & !FEATURE_EVENT64;
+        let mut features = self.features.without(Features::EVENT64);
         if self.wide {
-            features |= FEATURE_EVENT64;
+            features = features | Features::EVENT64;
         }
         if self.is_old() {
-            features &= !FEATURE_VEC;
+            features = features.without(Features::VEC);
         }
-        let record = Record::TraceInfoFeature(features);
-        // Without features, nothing would say that events are wide.
+        let record = Record::TraceInfoFeature(features.0);
+        // Without features, nothing would announce wide events.
         if !header.replace(&record) && self.wide {
-            header.put_behind(descriptor::TRACE_INFO_FEATURE, &record);
+            header.insert_after(descriptor::TRACE_INFO_FEATURE, &record);
         }
         header.sign();
         header.encode(out);
@@ -151,18 +137,18 @@ impl Rewriter {
         match record {
             Record::Event(event) if event.is_wide != self.wide => self.event(event, out),
             Record::InstReg(register) if self.is_old() && register.kind() == Register::VECTOR => {
-                self.lose("vector register");
+                self.drop_record("vector register");
             }
             Record::Transaction(_) | Record::TransactionDependency { .. } if self.is_old() => self.is_impossible = true,
             _ => record.encode(out),
         }
     }
 
-    /// The same event with a number of the other width.
+    /// Writes an event with a number of the other width.
     fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let code = event.code();
         if !self.wide && code >> 30 != 0 {
-            return self.lose("event whose number has more than 30 bits");
+            return self.drop_record("event whose number has more than 30 bits");
         }
         let top = if self.wide { 63 } else { 31 };
         let raw = u64::from(event.is_interrupt()) << top | u64::from(event.is_special()) << (top - 1) | code;

@@ -1,40 +1,22 @@
-//! Writing a file: records as they are given, stored in any way.
+//! Writing a file: records, in any storage.
 //!
 //! records ─▶ **storage** (plain, .zstf, .gz, .xz, .zst) ─▶ output
 //!
-//! No record is checked here, but for a .zstf file they are counted: its chunks are measured by instructions. The same
-//! bytes are written for any number of threads.
+//! Records are not checked. For a .zstf file they are counted, because chunks are measured by instructions. The output
+//! does not depend on the number of threads.
+
+pub(super) mod options;
 
 use std::io::{self, Seek, SeekFrom, Write};
 
 use unspool_container::{CompressOptions, Compressor};
 
+pub use self::options::WriteOptions;
 use super::record::Record;
 pub use super::storage::Storage;
 use super::zstf::writer::ZstfWriter;
 
-/// How to write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct WriteOptions {
-    /// Number of threads that compress chunks of .zstf or blocks of .xz.
-    pub threads: usize,
-    /// Compression level; see [`CompressOptions::level`]. .zstf is compressed with zstd.
-    pub level: Option<u32>,
-    /// Number of instructions, or transactions, of a chunk of a .zstf file.
-    pub chunk_markers: u64,
-}
-
-impl Default for WriteOptions {
-    fn default() -> Self {
-        Self {
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
-            level: None,
-            chunk_markers: 100_000,
-        }
-    }
-}
-
-/// Writes the records of a trace. Without [`finish`](Self::finish) the file is cut short.
+/// Writes the records of a trace. Without [`finish`](Self::finish) the file is truncated.
 pub struct Writer<W> {
     output: W,
     storage: Storage,
@@ -48,7 +30,8 @@ pub struct Writer<W> {
 type Patch<W> = fn(&mut W, [u64; 2], [u8; 8]) -> io::Result<()>;
 
 impl<W: Write> Writer<W> {
-    /// Writes to anything. Only [`Storage::Zstf`] needs [`seekable`](Self::seekable): its header has the offset of its index.
+    /// A writer to any output. Only [`Storage::Zstf`] needs [`seekable`](Self::seekable): its header has the offset of
+    /// its index.
     pub fn new(output: W, storage: impl Into<Storage>, options: WriteOptions) -> io::Result<Self> {
         let storage = storage.into();
         if storage == Storage::Zstf {
@@ -71,7 +54,7 @@ impl<W: Write> Writer<W> {
         Ok(Self { output, storage, encoder, patch, scratch: Vec::new() })
     }
 
-    /// How the trace is stored.
+    /// The storage of the trace.
     pub fn storage(&self) -> Storage {
         self.storage
     }
@@ -94,7 +77,7 @@ impl<W: Write> Writer<W> {
         result
     }
 
-    /// Writes what is left, and returns the output.
+    /// Writes the rest and returns the output.
     pub fn finish(mut self) -> io::Result<W> {
         match self.encoder {
             Encoder::Stream(compressor) => compressor.finish(&mut self.output)?,
@@ -111,7 +94,7 @@ impl<W: Write> Writer<W> {
 }
 
 impl<W: Write + Seek> Writer<W> {
-    /// Writes to a file, stored in any way, from its current position.
+    /// A writer to a file in any storage, starting at its current position.
     pub fn seekable(output: W, storage: impl Into<Storage>, options: WriteOptions) -> io::Result<Self> {
         Self::with(output, storage.into(), options, Some(patch))
     }

@@ -10,7 +10,6 @@ pub(super) mod chunks;
 pub(super) mod frame;
 pub(super) mod writer;
 
-/// First bytes of a file.
 pub(super) const MAGIC: [u8; 4] = *b"ZSTF";
 
 /// Bytes before the first chunk.
@@ -19,13 +18,12 @@ pub(super) const HEADER: u64 = 20;
 /// Bytes of an entry of the index.
 pub(super) const ENTRY: u64 = 24;
 
-/// More threads than this are of no use here, and would want more memory than they should.
-pub(super) const MOST_THREADS: usize = 64;
+/// Maximum number of threads. More would cost memory without a gain in speed.
+pub(super) const MAX_THREADS: usize = 64;
 
 /// Entry of the index: one chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Entry {
-    /// Offset in the file.
     pub(super) offset: u64,
     /// Address of its first instruction.
     pub(super) pc: u64,

@@ -10,6 +10,12 @@
 use std::error::Error;
 use std::io::{self, BufWriter, Write};
 
+use Condition::{Equal, NotAbove, NotEqual};
+use Operation::{
+    Add, AddRegister, Assign, Branch, Call, Compare, Enter, Exclusive, Jump, Leave, Load, LoadByte, LoadIndex, Low,
+    Move, Return, Store, StoreIndex, Sub, SubFlags,
+};
+
 /// Address of the program.
 const CODE: u64 = 0x8000_0000;
 /// Address of its table of numbers.
@@ -18,6 +24,36 @@ const TABLE: u64 = 0x8010_0000;
 const WORDS: usize = 1 << 14;
 /// Top of the stack.
 const STACK: u64 = 0x8040_0000;
+/// Start of the effect lines of Rev 3.
+const INDENT: &str = "                    ";
+
+/// The program as labels and operations: an endless loop over four tasks.
+const PROGRAM: &[(&str, &[Operation])] = &[
+    ("start", &[Move(0, 11), Call("fib"), AddRegister(20, 20, 0)]),
+    ("", &[Move(0, 40), Call("sum"), AddRegister(20, 20, 0)]),
+    ("", &[Move(0, 25), Call("mix"), AddRegister(20, 20, 0)]),
+    ("", &[Move(0, 30), Call("count"), AddRegister(20, 20, 0), Jump("start")]),
+    // fib(n): n < 2 ? n : fib(n - 1) + fib(n - 2)
+    ("fib", &[Compare(0, 1), Branch(NotAbove, "fib_end"), Enter(0x20), Store(0, 0x10), Sub(0, 0, 1), Call("fib")]),
+    ("", &[Load(1, 0x10), Store(0, 0x18), Sub(0, 1, 2), Call("fib")]),
+    ("", &[Load(1, 0x18), AddRegister(0, 0, 1), Leave(0x20)]),
+    ("fib_end", &[Return]),
+    // sum(n): adds table entries from the current index on, and counts odd bytes by a call.
+    ("sum", &[Enter(0x20), Assign(3, 0), Move(4, 0)]),
+    ("sum_loop", &[Low(5, 21, 14), LoadIndex(6, 22, 5), AddRegister(4, 4, 6), Assign(0, 6), Call("odd")]),
+    ("", &[AddRegister(4, 4, 0), Add(21, 21, 7), SubFlags(3, 3, 1), Branch(NotEqual, "sum_loop")]),
+    ("", &[Assign(0, 4), Leave(0x20), Return]),
+    ("odd", &[Low(0, 0, 1), Compare(0, 0), Branch(Equal, "odd_end"), LoadByte(7, 22, 3), Low(0, 7, 3)]),
+    ("odd_end", &[Return]),
+    // mix(n): swaps and changes table entries.
+    ("mix", &[Enter(0x30), Store(19, 0x10), Assign(19, 0)]),
+    ("mix_loop", &[Low(5, 23, 14), LoadIndex(6, 22, 5), Exclusive(6, 6, 23), StoreIndex(6, 22, 5)]),
+    ("", &[AddRegister(23, 23, 6), Move(0, 2), Call("count"), SubFlags(19, 19, 1), Branch(NotEqual, "mix_loop")]),
+    ("", &[Load(19, 0x10), Leave(0x30), Return]),
+    // count(n): a plain loop.
+    ("count", &[Move(1, 0)]),
+    ("count_loop", &[Add(1, 1, 3), SubFlags(0, 0, 1), Branch(NotEqual, "count_loop"), Assign(0, 1), Return]),
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -39,56 +75,45 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One instruction: operation, opcode and disassembly.
-#[derive(Debug, Clone)]
+/// One instruction.
+#[derive(Debug)]
 struct Code {
     operation: Operation,
+    /// Index of the branch target in the program.
+    target: usize,
     opcode: u32,
+    /// The disassembly.
     text: String,
 }
 
-/// Operation of an instruction; numbers are register numbers, and 31 is the stack pointer or zero.
+/// Operation of an instruction; numbers are register numbers, immediates and offsets. Loads and stores without a base
+/// register use the stack pointer.
 #[derive(Debug, Clone, Copy)]
 enum Operation {
-    /// MOVZ: a register, an immediate.
     Move(usize, u64),
     /// MOV of registers.
-    Copy(usize, usize),
-    /// ADD immediate.
+    Assign(usize, usize),
     Add(usize, usize, u64),
-    /// SUB immediate.
     Sub(usize, usize, u64),
-    /// SUBS immediate.
     SubFlags(usize, usize, u64),
-    /// ADD of registers.
     AddRegister(usize, usize, usize),
-    /// EOR of registers.
     Exclusive(usize, usize, usize),
     /// AND with a mask of low bits.
     Low(usize, usize, u32),
-    /// CMP immediate.
     Compare(usize, u64),
     /// LDR of 8 bytes from a base and a scaled index.
     LoadIndex(usize, usize, usize),
-    /// STR of 8 bytes, likewise.
     StoreIndex(usize, usize, usize),
-    /// LDR from the stack.
     Load(usize, u64),
-    /// STR to the stack.
     Store(usize, u64),
-    /// LDRB from a base and an offset.
     LoadByte(usize, usize, u64),
     /// STP of the frame pointer and the link register, allocating the frame.
     Enter(u64),
     /// LDP of both, freeing the frame.
     Leave(u64),
-    /// BL to an instruction of the program.
-    Call(usize),
-    /// B.cond to an instruction.
-    Branch(Condition, usize),
-    /// B to an instruction.
-    Jump(usize),
-    /// RET.
+    Call(&'static str),
+    Branch(Condition, &'static str),
+    Jump(&'static str),
     Return,
 }
 
@@ -99,193 +124,60 @@ enum Condition {
     NotAbove,
 }
 
-/// Assembler with labels.
-#[derive(Default)]
-struct Assembler {
-    code: Vec<Operation>,
-    /// Instructions with a label as their target.
-    unresolved: Vec<(usize, &'static str)>,
-    labels: Vec<(&'static str, usize)>,
-}
-
-impl Assembler {
-    fn label(&mut self, name: &'static str) {
-        self.labels.push((name, self.code.len()));
-    }
-
-    fn push(&mut self, operation: Operation) {
-        self.code.push(operation);
-    }
-
-    fn push_to(&mut self, operation: Operation, label: &'static str) {
-        self.unresolved.push((self.code.len(), label));
-        self.code.push(operation);
-    }
-
-    fn finish(mut self) -> Vec<Code> {
-        for (at, label) in &self.unresolved {
-            let target = self.labels.iter().find(|(name, _)| name == label).map_or(0, |(_, target)| *target);
-            if let Operation::Call(to) | Operation::Jump(to) | Operation::Branch(_, to) = &mut self.code[*at] {
-                *to = target;
-            }
-        }
-        self.code.iter().enumerate().map(|(at, operation)| encode(at, *operation)).collect()
-    }
-}
-
-/// An endless loop over four tasks: a recursion, a sum over the table, a permutation of it, and a count.
 fn program() -> Vec<Code> {
-    let mut a = Assembler::default();
-    a.label("start");
-    for (times, function) in [(11, "fib"), (40, "sum"), (25, "mix"), (30, "count")] {
-        a.push(Operation::Move(0, times));
-        a.push_to(Operation::Call(0), function);
-        a.push(Operation::AddRegister(20, 20, 0));
-    }
-    a.push_to(Operation::Jump(0), "start");
-    // fib(n): n < 2 ? n : fib(n - 1) + fib(n - 2)
-    a.label("fib");
-    a.push(Operation::Compare(0, 1));
-    a.push_to(Operation::Branch(Condition::NotAbove, 0), "fib_end");
-    a.push(Operation::Enter(0x20));
-    a.push(Operation::Store(0, 0x10));
-    a.push(Operation::Sub(0, 0, 1));
-    a.push_to(Operation::Call(0), "fib");
-    a.push(Operation::Load(1, 0x10));
-    a.push(Operation::Store(0, 0x18));
-    a.push(Operation::Sub(0, 1, 2));
-    a.push_to(Operation::Call(0), "fib");
-    a.push(Operation::Load(1, 0x18));
-    a.push(Operation::AddRegister(0, 0, 1));
-    a.push(Operation::Leave(0x20));
-    a.label("fib_end");
-    a.push(Operation::Return);
-    // sum(n): adds table entries from the current index on, and counts odd bytes by a call.
-    a.label("sum");
-    a.push(Operation::Enter(0x20));
-    a.push(Operation::Copy(3, 0));
-    a.push(Operation::Move(4, 0));
-    a.label("sum_loop");
-    a.push(Operation::Low(5, 21, 14));
-    a.push(Operation::LoadIndex(6, 22, 5));
-    a.push(Operation::AddRegister(4, 4, 6));
-    a.push(Operation::Copy(0, 6));
-    a.push_to(Operation::Call(0), "odd");
-    a.push(Operation::AddRegister(4, 4, 0));
-    a.push(Operation::Add(21, 21, 7));
-    a.push(Operation::SubFlags(3, 3, 1));
-    a.push_to(Operation::Branch(Condition::NotEqual, 0), "sum_loop");
-    a.push(Operation::Copy(0, 4));
-    a.push(Operation::Leave(0x20));
-    a.push(Operation::Return);
-    a.label("odd");
-    a.push(Operation::Low(0, 0, 1));
-    a.push(Operation::Compare(0, 0));
-    a.push_to(Operation::Branch(Condition::Equal, 0), "odd_end");
-    a.push(Operation::LoadByte(7, 22, 3));
-    a.push(Operation::Low(0, 7, 3));
-    a.label("odd_end");
-    a.push(Operation::Return);
-    // mix(n): swaps and changes table entries.
-    a.label("mix");
-    a.push(Operation::Enter(0x30));
-    a.push(Operation::Store(19, 0x10));
-    a.push(Operation::Copy(19, 0));
-    a.label("mix_loop");
-    a.push(Operation::Low(5, 23, 14));
-    a.push(Operation::LoadIndex(6, 22, 5));
-    a.push(Operation::Exclusive(6, 6, 23));
-    a.push(Operation::StoreIndex(6, 22, 5));
-    a.push(Operation::AddRegister(23, 23, 6));
-    a.push(Operation::Move(0, 2));
-    a.push_to(Operation::Call(0), "count");
-    a.push(Operation::SubFlags(19, 19, 1));
-    a.push_to(Operation::Branch(Condition::NotEqual, 0), "mix_loop");
-    a.push(Operation::Load(19, 0x10));
-    a.push(Operation::Leave(0x30));
-    a.push(Operation::Return);
-    // count(n): a plain loop.
-    a.label("count");
-    a.push(Operation::Move(1, 0));
-    a.label("count_loop");
-    a.push(Operation::Add(1, 1, 3));
-    a.push(Operation::SubFlags(0, 0, 1));
-    a.push_to(Operation::Branch(Condition::NotEqual, 0), "count_loop");
-    a.push(Operation::Copy(0, 1));
-    a.push(Operation::Return);
-    a.finish()
-}
-
-fn name(register: usize) -> String {
-    if register == 31 { "sp".into() } else { format!("x{register}") }
-}
-
-/// Opcode and disassembly of an instruction.
-fn encode(at: usize, operation: Operation) -> Code {
-    let r = |register: usize| register as u32;
-    let away = |to: usize| (to as i64 - at as i64) as u32;
-    let to = |to: usize| {
-        let bytes = 4 * (to as i64 - at as i64);
-        let sign = if bytes < 0 { '-' } else { '+' };
-        format!("{{pc}}{sign}{:#x} ; {:#x}", bytes.abs(), CODE + 4 * to as u64)
+    let index_of = |label: &str| -> usize {
+        PROGRAM.iter().take_while(|(name, _)| *name != label).map(|(_, operations)| operations.len()).sum()
     };
-    let immediate = |base: u32, d, n, number: u64| base | (number as u32) << 10 | r(n) << 5 | r(d);
-    let (opcode, text) = match operation {
-        Operation::Move(d, number) => {
-            (0xd280_0000 | (number as u32) << 5 | r(d), format!("MOV      x{d},#{number:#x}"))
+    let encoded = |(at, operation): (usize, &Operation)| {
+        let target = if let Call(to) | Jump(to) | Branch(_, to) = operation { index_of(to) } else { 0 };
+        let (opcode, mnemonic, operands) = encode(at, *operation, target);
+        let text = format!("{mnemonic:<9}{operands}").trim_end().to_string();
+        Code { operation: *operation, target, opcode, text }
+    };
+    PROGRAM.iter().flat_map(|(_, operations)| *operations).enumerate().map(encoded).collect()
+}
+
+/// Opcode, mnemonic and operands of the instruction at an index.
+fn encode(at: usize, operation: Operation, target: usize) -> (u32, &'static str, String) {
+    let immediate = |base: u32, d, n, number: u64| base | (number as u32) << 10 | (n as u32) << 5 | d as u32;
+    let registers = |base: u32, d, n, m| base | (m as u32) << 16 | (n as u32) << 5 | d as u32;
+    let distance = target as i64 - at as i64;
+    let sign = if distance < 0 { '-' } else { '+' };
+    let to = || format!("{{pc}}{sign}{:#x} ; {:#x}", 4 * distance.abs(), CODE + 4 * target as u64);
+    match operation {
+        Move(d, number) => (0xd280_0000 | (number as u32) << 5 | d as u32, "MOV", format!("x{d},#{number:#x}")),
+        Assign(d, m) => (registers(0xaa00_0000, d, 31, m), "MOV", format!("x{d},x{m}")),
+        Add(d, n, number) => (immediate(0x9100_0000, d, n, number), "ADD", format!("x{d},x{n},#{number:#x}")),
+        Sub(d, n, number) => (immediate(0xd100_0000, d, n, number), "SUB", format!("x{d},x{n},#{number:#x}")),
+        SubFlags(d, n, number) => (immediate(0xf100_0000, d, n, number), "SUBS", format!("x{d},x{n},#{number:#x}")),
+        AddRegister(d, n, m) => (registers(0x8b00_0000, d, n, m), "ADD", format!("x{d},x{n},x{m}")),
+        Exclusive(d, n, m) => (registers(0xca00_0000, d, n, m), "EOR", format!("x{d},x{n},x{m}")),
+        Low(d, n, bits) => {
+            (immediate(0x9240_0000, d, n, u64::from(bits - 1)), "AND", format!("x{d},x{n},#{:#x}", (1_u64 << bits) - 1))
         }
-        Operation::Copy(d, m) => (0xaa00_03e0 | r(m) << 16 | r(d), format!("MOV      x{d},x{m}")),
-        Operation::Add(d, n, i) => {
-            (immediate(0x9100_0000, d, n, i), format!("ADD      {},{},#{i:#x}", name(d), name(n)))
-        }
-        Operation::Sub(d, n, i) => {
-            (immediate(0xd100_0000, d, n, i), format!("SUB      {},{},#{i:#x}", name(d), name(n)))
-        }
-        Operation::SubFlags(d, n, i) => (immediate(0xf100_0000, d, n, i), format!("SUBS     x{d},x{n},#{i:#x}")),
-        Operation::AddRegister(d, n, m) => {
-            (0x8b00_0000 | r(m) << 16 | r(n) << 5 | r(d), format!("ADD      x{d},x{n},x{m}"))
-        }
-        Operation::Exclusive(d, n, m) => {
-            (0xca00_0000 | r(m) << 16 | r(n) << 5 | r(d), format!("EOR      x{d},x{n},x{m}"))
-        }
-        Operation::Low(d, n, bits) => (
-            0x9240_0000 | (bits - 1) << 10 | r(n) << 5 | r(d),
-            format!("AND      x{d},x{n},#{:#x}", (1_u64 << bits) - 1),
-        ),
-        Operation::Compare(n, i) => (immediate(0xf100_0000, 31, n, i), format!("CMP      x{n},#{i:#x}")),
-        Operation::LoadIndex(t, n, m) => {
-            (0xf860_7800 | r(m) << 16 | r(n) << 5 | r(t), format!("LDR      x{t},[x{n},x{m},LSL #3]"))
-        }
-        Operation::StoreIndex(t, n, m) => {
-            (0xf820_7800 | r(m) << 16 | r(n) << 5 | r(t), format!("STR      x{t},[x{n},x{m},LSL #3]"))
-        }
-        Operation::Load(t, offset) => {
-            (immediate(0xf940_0000, t, 31, offset / 8), format!("LDR      x{t},[sp,#{offset:#x}]"))
-        }
-        Operation::Store(t, offset) => {
-            (immediate(0xf900_0000, t, 31, offset / 8), format!("STR      x{t},[sp,#{offset:#x}]"))
-        }
-        Operation::LoadByte(t, n, offset) => {
-            (immediate(0x3940_0000, t, n, offset), format!("LDRB     w{t},[x{n},#{offset:#x}]"))
-        }
-        Operation::Enter(size) => {
+        Compare(n, number) => (immediate(0xf100_0000, 31, n, number), "CMP", format!("x{n},#{number:#x}")),
+        LoadIndex(t, n, m) => (registers(0xf860_7800, t, n, m), "LDR", format!("x{t},[x{n},x{m},LSL #3]")),
+        StoreIndex(t, n, m) => (registers(0xf820_7800, t, n, m), "STR", format!("x{t},[x{n},x{m},LSL #3]")),
+        Load(t, offset) => (immediate(0xf940_0000, t, 31, offset / 8), "LDR", format!("x{t},[sp,#{offset:#x}]")),
+        Store(t, offset) => (immediate(0xf900_0000, t, 31, offset / 8), "STR", format!("x{t},[sp,#{offset:#x}]")),
+        LoadByte(t, n, offset) => (immediate(0x3940_0000, t, n, offset), "LDRB", format!("w{t},[x{n},#{offset:#x}]")),
+        Enter(size) => {
             let pairs = (128 - size as u32 / 8) & 0x7f;
-            (0xa980_7bfd | pairs << 15, format!("STP      x29,x30,[sp,#-{size:#x}]!"))
+            (0xa980_7bfd | pairs << 15, "STP", format!("x29,x30,[sp,#-{size:#x}]!"))
         }
-        Operation::Leave(size) => (0xa8c0_7bfd | (size as u32 / 8) << 15, format!("LDP      x29,x30,[sp],#{size:#x}")),
-        Operation::Call(target) => (0x9400_0000 | away(target) & 0x3ff_ffff, format!("BL       {}", to(target))),
-        Operation::Jump(target) => (0x1400_0000 | away(target) & 0x3ff_ffff, format!("B        {}", to(target))),
-        Operation::Branch(condition, target) => {
+        Leave(size) => (0xa8c0_7bfd | (size as u32 / 8) << 15, "LDP", format!("x29,x30,[sp],#{size:#x}")),
+        Call(_) => (0x9400_0000 | distance as u32 & 0x3ff_ffff, "BL", to()),
+        Jump(_) => (0x1400_0000 | distance as u32 & 0x3ff_ffff, "B", to()),
+        Branch(condition, _) => {
             let (code, name) = match condition {
-                Condition::Equal => (0, "B.EQ"),
-                Condition::NotEqual => (1, "B.NE"),
-                Condition::NotAbove => (9, "B.LS"),
+                Equal => (0, "B.EQ"),
+                NotEqual => (1, "B.NE"),
+                NotAbove => (9, "B.LS"),
             };
-            (0x5400_0000 | (away(target) & 0x7_ffff) << 5 | code, format!("{name}     {}", to(target)))
+            (0x5400_0000 | (distance as u32 & 0x7_ffff) << 5 | code, name, to())
         }
-        Operation::Return => (0xd65f_03c0, "RET".into()),
-    };
-    Code { operation, opcode, text }
+        Return => (0xd65f_03c0, "RET", String::new()),
+    }
 }
 
 /// State of the machine.
@@ -319,7 +211,7 @@ impl Machine {
             state ^= state << 17;
             state
         });
-        let table: Vec<u64> = table.collect();
+        let table = table.collect();
         let mut x = [0; 32];
         (x[22], x[23], x[31]) = (TABLE, seed, STACK);
         Self { x, at: 0, flags: (false, false, false), table, stack: vec![0; 1 << 10], count: 0 }
@@ -362,81 +254,75 @@ impl Machine {
     /// Executes one instruction and writes its lines.
     fn step(&mut self, program: &[Code], log: &mut Log<impl Write>) -> io::Result<()> {
         let at = self.at;
-        let code = &program[at];
         let mut effects = Effects::default();
         self.at += 1;
-        self.execute(code.operation, &mut effects);
-        log.instruction(self.count, CODE + 4 * at as u64, code, &effects)?;
+        self.execute(&program[at], &mut effects);
+        log.instruction(self.count, CODE + 4 * at as u64, &program[at], &effects)?;
         self.count += 1;
         Ok(())
     }
 
-    fn execute(&mut self, operation: Operation, effects: &mut Effects) {
-        match operation {
-            Operation::Move(d, number) => self.set(d, number, effects),
-            Operation::Copy(d, m) => self.set(d, self.x[m], effects),
-            Operation::Add(d, n, number) => self.set(d, self.x[n].wrapping_add(number), effects),
-            Operation::Sub(d, n, number) => self.set(d, self.x[n].wrapping_sub(number), effects),
-            Operation::SubFlags(d, n, number) => {
+    fn execute(&mut self, code: &Code, effects: &mut Effects) {
+        match code.operation {
+            Move(d, number) => self.set(d, number, effects),
+            Assign(d, m) => self.set(d, self.x[m], effects),
+            Add(d, n, number) => self.set(d, self.x[n].wrapping_add(number), effects),
+            Sub(d, n, number) => self.set(d, self.x[n].wrapping_sub(number), effects),
+            SubFlags(d, n, number) => {
                 let left = self.x[n];
                 self.set(d, left.wrapping_sub(number), effects);
                 self.compare(left, number, effects);
             }
-            Operation::AddRegister(d, n, m) => self.set(d, self.x[n].wrapping_add(self.x[m]), effects),
-            Operation::Exclusive(d, n, m) => self.set(d, self.x[n] ^ self.x[m], effects),
-            Operation::Low(d, n, bits) => self.set(d, self.x[n] & ((1 << bits) - 1), effects),
-            Operation::Compare(n, number) => self.compare(self.x[n], number, effects),
-            Operation::LoadIndex(t, n, m) => self.load(t, self.x[n] + 8 * self.x[m], effects),
-            Operation::StoreIndex(t, n, m) => self.store(t, self.x[n] + 8 * self.x[m], effects),
-            Operation::Load(t, offset) => self.load(t, self.x[31] + offset, effects),
-            Operation::Store(t, offset) => self.store(t, self.x[31] + offset, effects),
-            Operation::LoadByte(t, n, offset) => {
+            AddRegister(d, n, m) => self.set(d, self.x[n].wrapping_add(self.x[m]), effects),
+            Exclusive(d, n, m) => self.set(d, self.x[n] ^ self.x[m], effects),
+            Low(d, n, bits) => self.set(d, self.x[n] & ((1 << bits) - 1), effects),
+            Compare(n, number) => self.compare(self.x[n], number, effects),
+            LoadIndex(t, n, m) => self.load(t, self.x[n] + 8 * self.x[m], effects),
+            StoreIndex(t, n, m) => self.store(t, self.x[n] + 8 * self.x[m], effects),
+            Load(t, offset) => self.load(t, self.x[31] + offset, effects),
+            Store(t, offset) => self.store(t, self.x[31] + offset, effects),
+            LoadByte(t, n, offset) => {
                 let address = self.x[n] + offset;
                 let byte = *self.memory(address & !7) >> (8 * (address & 7)) & 0xff;
                 effects.memory.push((true, address, 1, byte));
                 self.set(t, byte, effects);
             }
-            Operation::Enter(size) => {
+            Enter(size) => {
                 let base = self.x[31] - size;
                 self.store(29, base, effects);
                 self.store(30, base + 8, effects);
                 self.set(31, base, effects);
             }
-            Operation::Leave(size) => {
+            Leave(size) => {
                 let base = self.x[31];
                 self.load(29, base, effects);
                 self.load(30, base + 8, effects);
                 self.set(31, base + size, effects);
             }
-            Operation::Call(_) | Operation::Jump(_) | Operation::Branch(..) | Operation::Return => {
-                self.go(operation, effects);
+            Call(_) => {
+                self.set(30, CODE + 4 * self.at as u64, effects);
+                self.go(code.target, effects);
             }
+            Jump(_) => self.go(code.target, effects),
+            Branch(condition, _) => {
+                let (_, z, c) = self.flags;
+                let is_taken = match condition {
+                    Equal => z,
+                    NotEqual => !z,
+                    NotAbove => z || !c,
+                };
+                effects.is_skipped = !is_taken;
+                if is_taken {
+                    self.go(code.target, effects);
+                }
+            }
+            Return => self.go(((self.x[30] - CODE) / 4) as usize, effects),
         }
     }
 
-    fn go(&mut self, operation: Operation, effects: &mut Effects) {
-        let target = match operation {
-            Operation::Call(target) => {
-                self.set(30, CODE + 4 * self.at as u64, effects);
-                Some(target)
-            }
-            Operation::Branch(condition, target) => {
-                let (_, z, c) = self.flags;
-                let is_taken = match condition {
-                    Condition::Equal => z,
-                    Condition::NotEqual => !z,
-                    Condition::NotAbove => z || !c,
-                };
-                is_taken.then_some(target)
-            }
-            Operation::Jump(target) => Some(target),
-            _ => Some(((self.x[30] - CODE) / 4) as usize),
-        };
-        effects.is_skipped = target.is_none();
-        if let Some(target) = target {
-            self.at = target;
-            effects.branch = Some(CODE + 4 * target as u64);
-        }
+    fn go(&mut self, target: usize, effects: &mut Effects) {
+        self.at = target;
+        effects.branch = Some(CODE + 4 * target as u64);
     }
 }
 
@@ -458,8 +344,8 @@ impl<W: Write> Log<W> {
         if self.is_rev3 {
             self.line("Tarmac Text Rev 3t")?;
             self.line("          0 ns  ES  EXC Reset")?;
-            self.line(&format!("                    R SP_EL3 {STACK:016x}"))?;
-            return self.line(&format!("                    BR ({CODE:016x}) O"));
+            self.line(&format!("{INDENT}R SP_EL3 {STACK:016x}"))?;
+            return self.line(&format!("{INDENT}BR ({CODE:016x}) O"));
         }
         self.line(&format!("0 clk E {CODE:08x} 00000001 CoreEvent_RESET"))?;
         self.line(&format!("0 clk R SP_EL3 {STACK:016x}"))
@@ -481,13 +367,7 @@ impl<W: Write> Log<W> {
             };
             self.line(&format!("{count} clk M{letter}{size} {address:08x}:0000{address:08x} {data}"))?;
         }
-        for (register, value) in &effects.registers {
-            match register {
-                31 => self.line(&format!("{count} clk R SP_EL3 {value:016x}"))?,
-                _ => self.line(&format!("{count} clk R X{register} {value:016x}"))?,
-            }
-        }
-        effects.flags.map_or(Ok(()), |flags| self.line(&format!("{count} clk R cpsr {flags:08x}")))
+        self.registers(&format!("{count} clk "), effects, "cpsr")
     }
 
     fn rev3(&mut self, count: u64, pc: u64, code: &Code, effects: &Effects) -> io::Result<()> {
@@ -507,26 +387,22 @@ impl<W: Write> Log<W> {
         }
         for (is_read, base, bytes) in pictures {
             let tag = if is_read { "LD" } else { "ST" };
-            let groups: Vec<String> = bytes
-                .rchunks(4)
-                .map(|group| {
-                    group.iter().rev().map(|byte| byte.map_or("..".into(), |byte| format!("{byte:02x}"))).collect()
-                })
-                .collect();
-            let groups = groups.join(" ");
-            self.line(&format!(
-                "                    {tag} {base:016x} {groups}    S:{base:010x}    NM ISH IWBRWA OWBRWA"
-            ))?;
+            let digits = |byte: &Option<u8>| byte.map_or("..".into(), |byte| format!("{byte:02x}"));
+            let groups = bytes.rchunks(4).map(|group| group.iter().rev().map(digits).collect());
+            let groups = groups.collect::<Vec<String>>().join(" ");
+            self.line(&format!("{INDENT}{tag} {base:016x} {groups}    S:{base:010x}    NM ISH IWBRWA OWBRWA"))?;
         }
+        self.registers(INDENT, effects, "CPSR")?;
+        effects.branch.map_or(Ok(()), |target| self.line(&format!("{INDENT}BR ({target:016x}) O")))
+    }
+
+    fn registers(&mut self, start: &str, effects: &Effects, status: &str) -> io::Result<()> {
         for (register, value) in &effects.registers {
             match register {
-                31 => self.line(&format!("                    R SP_EL3 {value:016x}"))?,
-                _ => self.line(&format!("                    R X{register} {value:016x}"))?,
+                31 => self.line(&format!("{start}R SP_EL3 {value:016x}"))?,
+                _ => self.line(&format!("{start}R X{register} {value:016x}"))?,
             }
         }
-        if let Some(flags) = effects.flags {
-            self.line(&format!("                    R CPSR {flags:08x}"))?;
-        }
-        effects.branch.map_or(Ok(()), |target| self.line(&format!("                    BR ({target:016x}) O")))
+        effects.flags.map_or(Ok(()), |flags| self.line(&format!("{start}R {status} {flags:08x}")))
     }
 }

@@ -18,7 +18,6 @@ use escape::escape;
 /// Prefix of every annotation.
 const PREFIX: &str = "# unspool ";
 
-/// A parsed annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Annotation<'a> {
     /// Coverage of the source, and its unit of time.
@@ -168,6 +167,14 @@ fn is_yes(text: &str) -> Option<bool> {
     }
 }
 
+fn name_of<T: PartialEq>(table: &[(T, &'static str)], value: &T) -> &'static str {
+    table.iter().find(|(other, _)| other == value).map_or("", |(_, name)| name)
+}
+
+fn named<T: Copy>(table: &[(T, &str)], name: &str) -> Option<T> {
+    table.iter().find(|(_, other)| *other == name).map(|(value, _)| *value)
+}
+
 /// `1e-9s`, `cycles`, `ticks`.
 fn unit_name(unit: TimeUnit) -> String {
     match unit {
@@ -210,7 +217,7 @@ fn write_step(event: &Event, time: Option<Option<u64>>, text: &str, out: &mut Ve
             out.extend_from_slice(b"gap");
             match gap {
                 Gap::NoCode(address) => push_hex(out, "no-code", *address),
-                gap => push_word(out, gap_name(*gap)),
+                gap => push_word(out, name_of(&GAPS, gap)),
             }
         }
         Event::Note => out.extend_from_slice(b"note"),
@@ -254,19 +261,15 @@ fn get<'a>(rest: &'a str, wanted: &str) -> Option<&'a str> {
     fields(rest).find(|(key, _)| *key == wanted).map(|(_, value)| value)
 }
 
-const KINDS: [(ExceptionKind, &str); 7] = [
-    (ExceptionKind::Unknown, "unknown"),
-    (ExceptionKind::Reset, "reset"),
-    (ExceptionKind::Synchronous, "synchronous"),
-    (ExceptionKind::Irq, "irq"),
-    (ExceptionKind::Fiq, "fiq"),
-    (ExceptionKind::SError, "serror"),
-    (ExceptionKind::Debug, "debug"),
-];
+const KINDS: [(ExceptionKind, &str); 7] = {
+    use ExceptionKind::{Debug, Fiq, Irq, Reset, SError, Synchronous, Unknown};
+    let [sync, serror] = [(Synchronous, "synchronous"), (SError, "serror")];
+    [(Unknown, "unknown"), (Reset, "reset"), sync, (Irq, "irq"), (Fiq, "fiq"), serror, (Debug, "debug")]
+};
 
 fn write_exception(exception: &Exception, out: &mut Vec<u8>) {
     out.extend_from_slice(b"exception");
-    KINDS.iter().filter(|(kind, _)| *kind == exception.kind).for_each(|(_, name)| push_word(out, name));
+    push_word(out, name_of(&KINDS, &exception.kind));
     exception.class.iter().for_each(|class| push_hex(out, "class", u64::from(*class)));
     exception.call.iter().for_each(|call| push_hex(out, "call", u64::from(*call)));
     exception.is_virtual.iter().for_each(|is_virtual| push_flag(out, "virtual", *is_virtual));
@@ -284,25 +287,22 @@ fn parse_exception(rest: &str) -> Option<Exception> {
             "return" => exception.return_address = Some(number(value)?),
             "target" => exception.target = Some(number(value)?),
             "time" => {}
-            key => exception.kind = KINDS.iter().find(|(_, name)| *name == key)?.0,
+            key => exception.kind = named(&KINDS, key)?,
         }
     }
     Some(exception)
 }
 
-const SECURITY: [(Security, &str); 4] = [
-    (Security::Secure, "secure"),
-    (Security::NonSecure, "non-secure"),
-    (Security::Root, "root"),
-    (Security::Realm, "realm"),
-];
+const SECURITY: [(Security, &str); 4] = {
+    use Security::{NonSecure, Realm, Root, Secure};
+    [(Secure, "secure"), (NonSecure, "non-secure"), (Root, "root"), (Realm, "realm")]
+};
 
 fn write_context(context: &Context, out: &mut Vec<u8>) {
     let &Context { level, security, is_aarch64, is_handler, process, thread, vmid, modes } = context;
     out.extend_from_slice(b"context");
     level.iter().for_each(|level| push_field(out, "level", &level.to_string()));
-    let security = SECURITY.iter().find(|(state, _)| Some(*state) == security);
-    security.iter().for_each(|(_, name)| push_field(out, "security", name));
+    security.iter().for_each(|security| push_field(out, "security", name_of(&SECURITY, security)));
     is_aarch64.iter().for_each(|is_aarch64| push_flag(out, "aarch64", *is_aarch64));
     is_handler.iter().for_each(|is_handler| push_flag(out, "handler", *is_handler));
     process.iter().for_each(|process| push_hex(out, "process", *process));
@@ -323,7 +323,7 @@ fn parse_context(rest: &str) -> Option<Context> {
         let modes = context.modes;
         match key {
             "level" => context.level = Some(value.parse().ok()?),
-            "security" => context.security = Some(SECURITY.iter().find(|(_, name)| *name == value)?.0),
+            "security" => context.security = Some(named(&SECURITY, value)?),
             "aarch64" => context.is_aarch64 = Some(is_yes(value)?),
             "handler" => context.is_handler = Some(is_yes(value)?),
             "process" => context.process = Some(number(value)?),
@@ -348,24 +348,19 @@ fn parse_mode(mut modes: Modes, key: &str, value: &str) -> Option<Modes> {
     Some(modes)
 }
 
-fn gap_name(gap: Gap) -> &'static str {
-    match gap {
-        Gap::Start => "start",
-        Gap::Overflow => "overflow",
-        Gap::Discard => "discard",
-        Gap::NoCode(_) => "no-code",
-        Gap::Damaged => "damaged",
-        Gap::Contradiction => "contradiction",
-        Gap::TransactionFailed => "transaction-failed",
-    }
-}
+const GAPS: [(Gap, &str); 6] = [
+    (Gap::Start, "start"),
+    (Gap::Overflow, "overflow"),
+    (Gap::Discard, "discard"),
+    (Gap::Damaged, "damaged"),
+    (Gap::Contradiction, "contradiction"),
+    (Gap::TransactionFailed, "transaction-failed"),
+];
 
 fn parse_gap(rest: &str) -> Option<Gap> {
-    let (key, value) = fields(rest).next()?;
-    let plain = [Gap::Start, Gap::Overflow, Gap::Discard, Gap::Damaged, Gap::Contradiction, Gap::TransactionFailed];
-    match key {
-        "no-code" => Some(Gap::NoCode(number(value)?)),
-        key => plain.into_iter().find(|gap| gap_name(*gap) == key),
+    match fields(rest).next()? {
+        ("no-code", address) => Some(Gap::NoCode(number(address)?)),
+        (name, _) => named(&GAPS, name),
     }
 }
 
@@ -402,19 +397,14 @@ fn parse_outcome(rest: &str) -> Option<Outcome> {
     Some(outcome)
 }
 
-const DIRECTIONS: [(Direction, &str); 4] = [
-    (Direction::Read, "read"),
-    (Direction::Write, "write"),
-    (Direction::Both, "both"),
-    (Direction::Neither, "neither"),
-];
+const DIRECTIONS: [(Direction, &str); 4] = {
+    use Direction::{Both, Neither, Read, Write};
+    [(Read, "read"), (Write, "write"), (Both, "both"), (Neither, "neither")]
+};
 
 fn write_access(access: &AnnotatedAccess<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"access");
-    DIRECTIONS
-        .iter()
-        .filter(|(direction, _)| *direction == access.direction)
-        .for_each(|(_, name)| push_word(out, name));
+    push_word(out, name_of(&DIRECTIONS, &access.direction));
     push_hex(out, "address", access.address);
     push_field(out, "size", &access.size.to_string());
     if access.is_tagged {
@@ -436,7 +426,7 @@ fn parse_access(rest: &str) -> Option<AnnotatedAccess<'_>> {
             "tagged" => access.is_tagged = true,
             "lines" => access.lines = value.parse().ok()?,
             "data" => access.data = value,
-            key => access.direction = DIRECTIONS.iter().find(|(_, name)| *name == key)?.0,
+            key => access.direction = named(&DIRECTIONS, key)?,
         }
     }
     Some(access)
@@ -446,23 +436,18 @@ fn parse_access(rest: &str) -> Option<AnnotatedAccess<'_>> {
 mod tests {
     use super::*;
 
-    fn text(annotation: &Annotation<'_>) -> String {
-        let mut out = Vec::new();
-        annotation.write(&mut out);
-        String::from_utf8_lossy(&out).trim_end_matches('\n').to_string()
-    }
-
     #[test]
     fn annotations_round_trip() {
         let step = |event| Annotation::Step { event, time: None, text: "" };
-        let exception = Exception {
+        let covered = Coverage::of(&[Facet::Opcodes, Facet::Times]);
+        let exception = Event::Exception(Exception {
             kind: ExceptionKind::Irq,
             class: Some(0x15),
             call: Some(7),
             is_virtual: Some(true),
             return_address: Some(0x1000),
             target: Some(0x2000),
-        };
+        });
         let context = Context {
             level: Some(1),
             security: Some(Security::Realm),
@@ -473,30 +458,20 @@ mod tests {
             vmid: Some(9),
             modes: Some(Modes { streaming: true, vector_length: 3, ..Modes::default() }),
         };
-        let access = AnnotatedAccess {
-            direction: Direction::Both,
-            address: 0x10,
-            size: 0,
-            is_tagged: true,
-            lines: 2,
-            data: "12xx",
-        };
+        let direction = Direction::Both;
+        let access = AnnotatedAccess { direction, address: 0x10, size: 0, is_tagged: true, lines: 2, data: "12xx" };
+        let note = Annotation::Step { event: Event::Note, time: Some(None), text: "a text=b" };
         let taken = Branch { taken: true, target: Some(0x40) };
         let outcome =
             Outcome { irregular: Some((Some(1), 3)), is_executed: Some(false), branch: Some(taken), za_index: Some(4) };
+        let went = Annotation::Instruction(outcome);
         let rows = [
-            (
-                Annotation::Covers(Coverage::of(&[Facet::Opcodes, Facet::Times]), TimeUnit::Seconds(-9)),
-                "covers times=1e-9s opcodes times",
-            ),
+            (Annotation::Covers(covered, TimeUnit::Seconds(-9)), "covers times=1e-9s opcodes times"),
             (Annotation::Covers(Coverage::default(), TimeUnit::Cycles), "covers times=cycles"),
             (Annotation::Core(3), "core 3"),
             (Annotation::NoTime, "no-time"),
             (Annotation::Step { event: Event::State, time: Some(Some(5)), text: "" }, "state time=5"),
-            (
-                step(Event::Exception(exception)),
-                "exception irq class=0x15 call=0x7 virtual=yes return=0x1000 target=0x2000",
-            ),
+            (step(exception), "exception irq class=0x15 call=0x7 virtual=yes return=0x1000 target=0x2000"),
             (step(Event::ExceptionReturn { target: None }), "return"),
             (step(Event::ExceptionReturn { target: Some(4) }), "return target=0x4"),
             (
@@ -507,22 +482,17 @@ mod tests {
             (step(Event::Gap(Gap::Overflow)), "gap overflow"),
             (step(Event::Gap(Gap::NoCode(0x20))), "gap no-code=0x20"),
             (step(Event::Gap(Gap::TransactionFailed)), "gap transaction-failed"),
-            (
-                Annotation::Step { event: Event::Note, time: Some(None), text: "a text=b" },
-                "note time=none text=a text=b",
-            ),
+            (note, "note time=none text=a text=b"),
             (Annotation::NoteStart("x"), "more text=x"),
-            (
-                Annotation::Instruction(outcome),
-                "instruction length=3 opcode=0x1 executed=no taken=yes target=0x40 za-index=4",
-            ),
+            (went, "instruction length=3 opcode=0x1 executed=no taken=yes target=0x40 za-index=4"),
             (Annotation::Outcome(Outcome::default()), "went"),
             (Annotation::Access(access), "access both address=0x10 size=0 tagged lines=2 data=12xx"),
         ];
         for (annotation, expected) in rows {
-            let line = text(&annotation);
-            assert_eq!(line, format!("# unspool {expected}"));
-            assert_eq!(Annotation::parse(line.as_bytes()), Some(annotation), "{line}");
+            let mut line = Vec::new();
+            annotation.write(&mut line);
+            assert_eq!(String::from_utf8_lossy(&line), format!("# unspool {expected}\n"));
+            assert_eq!(Annotation::parse(line.trim_ascii_end()), Some(annotation), "{expected}");
         }
     }
 

@@ -10,47 +10,35 @@
 mod access;
 mod core;
 mod exception;
+mod findings;
 mod flow;
 mod header;
 mod instruction;
 mod picture;
 mod register;
 mod rules;
+mod step;
 mod time;
-
-use std::fmt;
 
 use unspool_model::Event;
 
 use self::core::Core;
+pub use self::findings::Finding;
+use self::findings::FindingSink;
 use self::header::Headers;
+pub use self::rules::RULES;
+use self::rules::RuleId;
 use self::time::Times;
 use super::annotation::{Annotation, core_name, cut_core};
-use super::dialect::{Dialect, Effects};
+use super::dialect::Dialect;
 use super::read::Position;
 use super::record::{Line, ProblemKind, Record, Stamp};
-pub use rules::RULES;
-
-use rules::RuleId;
 pub use unspool_model::rule::{Rule, Severity};
 
 /// Maximum number of cores; lines of further cores are checked one by one only.
 const MAX_CORES: usize = 1 << 12;
 /// Maximum length of the name of a core.
 const MAX_NAME: usize = 1 << 8;
-
-/// A violation of a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// The rule.
-    pub rule: &'static Rule,
-    /// Position of the line.
-    pub position: Position,
-    /// Column in the line, counted from 1.
-    pub column: u32,
-    /// Description in one sentence.
-    pub detail: String,
-}
 
 /// Checks a log, line by line.
 ///
@@ -66,10 +54,10 @@ pub struct Finding {
 /// let mut checker = Checker::new(Dialect::Rev3);
 /// let mut findings = Vec::new();
 /// let line = parser.parse(b"Tarmac Text Rev 2t");
-/// checker.push(Place { line: 1, offset: 0 }, &line, &mut |finding| findings.push(finding));
+/// checker.push(Position { line: 1, offset: 0 }, &line, &mut |finding| findings.push(finding));
 /// assert_eq!(findings[0].rule.name, "tarmac-header-revision");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Checker {
     dialect: Dialect,
     last: Option<Position>,
@@ -79,23 +67,14 @@ pub struct Checker {
     /// The core of the previous line.
     current: usize,
     has_instruction: bool,
-    /// Rules that are reported once and were.
-    once: Once,
+    /// Set of the rules that are reported once and were.
+    once: u64,
 }
 
 impl Checker {
     /// A checker for the start of a log in this dialect.
     pub fn new(dialect: Dialect) -> Self {
-        Self {
-            dialect,
-            last: None,
-            headers: Headers::default(),
-            times: Times::default(),
-            cores: Vec::new(),
-            current: 0,
-            has_instruction: false,
-            once: Once::default(),
-        }
+        Self { dialect, ..Self::default() }
     }
 
     /// Checks the next line.
@@ -216,75 +195,4 @@ fn record(core: &mut Core, line: &Line<'_>, dialect: Dialect, out: &mut FindingS
 fn is_effect(record: &Record<'_>) -> bool {
     matches!(record, Record::Register(_) | Record::Operation(_) | Record::Picture(_) | Record::Branch(_))
         || matches!(record, Record::Exception(exception) if !exception.is_step)
-}
-
-/// Whether the log has all effects of an instruction before the next instruction.
-fn has_effects(dialect: Dialect) -> bool {
-    dialect.effects() == Effects::After && matches!(dialect, Dialect::Rev3 | Dialect::FastModels | Dialect::Gem5)
-}
-
-/// Set of the rules that are reported once and were.
-#[derive(Debug, Default)]
-struct Once(u64);
-
-/// Receiver of the findings of one line.
-struct FindingSink<'f> {
-    /// Position of the current line.
-    position: Position,
-    raw: &'f [u8],
-    once: &'f mut Once,
-    found: &'f mut dyn FnMut(Finding),
-}
-
-impl FindingSink<'_> {
-    /// Reports that the line violates a rule.
-    #[cold]
-    fn add(&mut self, rule: RuleId, detail: fmt::Arguments<'_>) {
-        let blanks = self.raw.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        self.add_at(self.position, column(blanks), rule, detail);
-    }
-
-    /// Reports that a part of the line violates a rule.
-    #[cold]
-    fn add_in(&mut self, part: &[u8], rule: RuleId, detail: fmt::Arguments<'_>) {
-        // Slices in a record point into the line, which gives the column.
-        let at = (part.as_ptr() as usize).checked_sub(self.raw.as_ptr() as usize);
-        match at.filter(|at| *at <= self.raw.len()) {
-            Some(at) => self.add_at(self.position, column(at), rule, detail),
-            None => self.add(rule, detail),
-        }
-    }
-
-    /// Reports that another line violates a rule.
-    #[cold]
-    fn add_at(&mut self, position: Position, column: u32, rule: RuleId, detail: fmt::Arguments<'_>) {
-        (self.found)(Finding { rule: rule.rule(), position, column, detail: detail.to_string() });
-    }
-
-    /// Reports a violation that tends to repeat, once.
-    #[cold]
-    fn add_once(&mut self, rule: RuleId, detail: fmt::Arguments<'_>) {
-        if self.is_first(rule) {
-            self.add(rule, detail);
-        }
-    }
-
-    /// Reports a violation in a part of the line that tends to repeat, once.
-    #[cold]
-    fn add_once_in(&mut self, part: &[u8], rule: RuleId, detail: fmt::Arguments<'_>) {
-        if self.is_first(rule) {
-            self.add_in(part, rule, detail);
-        }
-    }
-
-    fn is_first(&mut self, rule: RuleId) -> bool {
-        let bit = 1 << (rule as u64);
-        let is_first = self.once.0 & bit == 0;
-        self.once.0 |= bit;
-        is_first
-    }
-}
-
-fn column(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX).saturating_add(1)
 }

@@ -11,6 +11,11 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// A clock in the unit of this time.
+    pub(super) fn of(first: Option<Time>) -> Self {
+        Self { scale: first.map(|time| (time.unit, time.decimals)) }
+    }
+
     /// The unit; `None` before the first timestamp.
     pub fn unit(&self) -> Option<Unit> {
         self.scale.map(|(unit, _)| unit)
@@ -31,10 +36,7 @@ impl Clock {
 
 /// Converts a time to another power of ten.
 fn converted(time: Time, unit: Unit, decimals: u8) -> u64 {
-    let powers = match (power(time.unit), power(unit)) {
-        (Some(from), Some(to)) => from - to,
-        _ => 0,
-    };
+    let powers = time.unit.power().zip(unit.power()).map_or(0, |(from, to)| i32::from(from - to));
     let powers = powers + i32::from(decimals) - i32::from(time.decimals);
     let factor = 10_u64.saturating_pow(powers.unsigned_abs());
     if powers < 0 { time.value / factor } else { time.value.saturating_mul(factor) }
@@ -42,26 +44,11 @@ fn converted(time: Time, unit: Unit, decimals: u8) -> u64 {
 
 /// The unit of counted times, given the first timestamp.
 pub fn time_unit(first: Time) -> TimeUnit {
-    match (first.unit, power(first.unit)) {
-        (_, Some(power)) => {
-            i8::try_from(power - i32::from(first.decimals)).map_or(TimeUnit::Unknown, TimeUnit::Seconds)
-        }
+    match (first.unit, first.unit.power()) {
+        (_, Some(power)) => power.checked_sub_unsigned(first.decimals).map_or(TimeUnit::Unknown, TimeUnit::Seconds),
         // The length of a simulator tick is unspecified.
         (Unit::Tic | Unit::None, None) => TimeUnit::Unknown,
         _ => TimeUnit::Cycles,
-    }
-}
-
-/// The power of ten of a unit, in seconds.
-fn power(unit: Unit) -> Option<i32> {
-    match unit {
-        Unit::S => Some(0),
-        Unit::Ms => Some(-3),
-        Unit::Us => Some(-6),
-        Unit::Ns => Some(-9),
-        Unit::Ps => Some(-12),
-        Unit::Fs => Some(-15),
-        Unit::Clk | Unit::Cs | Unit::Cyc | Unit::Tic | Unit::None => None,
     }
 }
 

@@ -4,15 +4,15 @@
 //! precede their instruction, and the instruction set where none is named.
 
 use super::annotation::Annotation;
+use super::lines::lines;
 use super::parse::{ParseOptions, Parser};
-use super::read::lines;
 use super::record::{Instruction, InstructionSet, Line, ProblemKind, Record, Tag};
 
 /// Number of lines that are examined.
 const LINES: usize = 1000;
 
 /// The producer of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Dialect {
     /// Tarmac Text Rev 3: TarmacText plug-ins, Cycle Models, and the RTL of winner cores.
     Rev3,
@@ -27,6 +27,7 @@ pub enum Dialect {
     /// The RTL of Cortex-R5.
     CortexR5,
     /// Unknown.
+    #[default]
     Other,
 }
 
@@ -114,7 +115,7 @@ impl Dialect {
 }
 
 /// Whether a comment is the first annotation of a lowered log.
-fn is_lowered(comment: &[u8]) -> bool {
+pub(super) fn is_lowered(comment: &[u8]) -> bool {
     matches!(Annotation::parse(comment), Some(Annotation::Covers(..)))
 }
 
@@ -146,14 +147,10 @@ fn of_instruction(instruction: &Instruction<'_>) -> Option<Dialect> {
         (Some(_), [], Some(InstructionSet::A)) => Some(Dialect::CortexR5),
         (Some(_), [], _) => Some(Dialect::CortexM3),
         // The example of the specification: IT with the opcode in the brackets.
-        (None, [_, ..], _) if instruction.mode.is_ascii() && !has_suffix(instruction.mode) => Some(Dialect::Rev3),
+        (None, [_, ..], _) if instruction.mode.is_ascii() && !instruction.mode.contains(&b'_') => Some(Dialect::Rev3),
         _ if is_gem5(instruction.text) => Some(Dialect::Gem5),
         _ => Some(Dialect::FastModels),
     }
-}
-
-fn has_suffix(mode: &[u8]) -> bool {
-    mode.contains(&b'_')
 }
 
 /// Whether the operands are in capitals, which only gem5 prints.

@@ -36,10 +36,10 @@ use super::record::Time;
 pub use builder::build;
 pub use directory::Index;
 pub use fingerprint::Fingerprint;
-pub use query::{Answer, CoreState, Found, Indexed, State};
+pub use query::{CoreState, Found, Indexed, State};
 pub use scan::Scanner;
 pub use time::compare;
-pub use view::{MemoryQuery, RegisterValue, StateView, WriteQuery, WrittenRange, register, time_text};
+pub use view::{MemoryQuery, RegisterValue, StateView, WriteQuery, WrittenRange, register};
 
 /// Options for reading the log and building the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +87,9 @@ pub struct Totals {
     /// Number of lines that could not be parsed.
     pub problems: u64,
 }
+
+/// Result of building or reading an index.
+pub type Answer<T> = Result<T, IndexError>;
 
 /// Error in building or reading an index.
 #[derive(Debug, thiserror::Error)]

@@ -44,9 +44,7 @@ fn push_fields(line: &Line<'_>, object: &mut Object<'_>) {
         Record::Event(event) => {
             object.nullable_hex("value", event.value).nullable("number", event.number).string("name", Text(event.name));
             object.flag("exception", event.is_exception);
-            if !event.mode.is_empty() {
-                object.string("mode", Text(event.mode));
-            }
+            push_text("mode", event.mode, object);
         }
         Record::Register(register) => push_register(register, object),
         Record::Operation(operation) => {
@@ -81,28 +79,29 @@ fn push_instruction(instruction: &Instruction<'_>, object: &mut Object<'_>) {
 
 fn push_register(register: &Register<'_>, object: &mut Object<'_>) {
     object.string("name", Text(register.name));
-    if !register.context.is_empty() {
-        object.string("context", Text(register.context));
-    }
+    push_text("context", register.context, object);
     if let Some((high, low)) = register.bits {
         object.plain("high", high).plain("low", low);
     }
     object.string("value", Text(register.value.0));
-    if !register.notes.is_empty() {
-        object.string("notes", Text(register.notes));
+    push_text("notes", register.notes, object);
+}
+
+/// Adds a text, unless it is empty.
+fn push_text(key: &str, text: &[u8], object: &mut Object<'_>) {
+    if !text.is_empty() {
+        object.string(key, Text(text));
     }
 }
 
 fn push_access(access: &Access<'_>, object: &mut Object<'_>) {
     object.string("direction", if access.direction == Direction::Read { "read" } else { "write" });
-    object.string(
-        "purpose",
-        match access.purpose {
-            Purpose::Data => "data",
-            Purpose::Fetch => "fetch",
-            Purpose::Peripheral => "peripheral",
-        },
-    );
+    let purpose = match access.purpose {
+        Purpose::Data => "data",
+        Purpose::Fetch => "fetch",
+        Purpose::Peripheral => "peripheral",
+    };
+    object.string("purpose", purpose);
     object.plain("size", access.size).nullable_hex("address", access.address);
     if let Some(physical) = &access.physical {
         object.hex("physical", physical.address);
@@ -126,12 +125,7 @@ fn push_picture(picture: &Picture<'_>, object: &mut Object<'_>) {
         object.hex("physical", physical.address).string("space", Text(physical.space));
     }
     if !picture.attributes.is_empty() {
-        object.list(
-            "attributes",
-            picture.attributes.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()),
-            |text, word| {
-                quoted(text, Text(word));
-            },
-        );
+        let words = picture.attributes.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        object.list("attributes", words, |text, word| quoted(text, Text(word)));
     }
 }

@@ -17,8 +17,8 @@ use super::read::Position;
 use super::record::{Line, Record, Stamp, Time};
 use super::state::{Machine, Registers};
 use dual_issue::Group;
-pub(super) use dual_issue::names_register;
-pub use step::{Accessed, Cause, Executed, Raised, Span, Step, Strays, Written};
+pub(super) use dual_issue::{names_register, owns};
+pub use step::{Accessed, Cause, Executed, Raised, Span, Step, Written};
 
 /// Groups lines into steps.
 #[derive(Debug)]
@@ -93,10 +93,7 @@ impl Lifter {
     /// Ends the unfinished step of the core of the last line.
     pub fn end_step(&mut self, mut sink: impl FnMut(&Step)) {
         let at = self.core();
-        if let Some(core) = self.cores.get_mut(at) {
-            core.group.finish(&mut core.number, &mut sink);
-            core.emit(&mut sink);
-        }
+        self.cores.get_mut(at).into_iter().for_each(|core| core.finish(&mut sink));
     }
 
     /// Takes the next line, and passes completed steps to `sink`.
@@ -115,9 +112,17 @@ impl Lifter {
             self.cores.push(core);
         }
         let core = &mut self.cores[at];
-        match self.effects {
-            Effects::After => core.line_after(position, line, self.time, self.is_big_endian, &mut sink),
-            Effects::Before => core.line_before(position, line, self.time, self.is_big_endian, &mut sink),
+        let is_after = self.effects == Effects::After;
+        if is_after {
+            if line.record.begins_step() {
+                core.emit(&mut sink);
+            }
+        } else {
+            core.end_before(&line.record, &mut sink);
+        }
+        core.step.add(position, line, self.time, self.is_big_endian);
+        if !is_after && matches!(line.record, Record::Instruction(_)) {
+            core.group.push(&mut core.step);
         }
         if matches!(line.record, Record::Register(_) | Record::Instruction(_)) {
             self.machine.line(position.line, line);
@@ -126,58 +131,27 @@ impl Lifter {
 
     /// Emits the unfinished steps at the end of the log.
     pub fn finish(&mut self, mut sink: impl FnMut(&Step)) {
-        for core in &mut self.cores {
-            core.group.finish(&mut core.number, &mut sink);
-            core.emit(&mut sink);
-        }
+        self.cores.iter_mut().for_each(|core| core.finish(&mut sink));
     }
 }
 
 impl OpenSteps {
-    /// Takes a line of a producer that prints effects after their instruction.
-    #[inline]
-    fn line_after(
-        &mut self,
-        position: Position,
-        line: &Line<'_>,
-        time: Option<Time>,
-        is_big_endian: bool,
-        sink: &mut impl FnMut(&Step),
-    ) {
-        if line.record.begins_step() {
+    /// Emits what ends before a line of a producer that prints effects before their instruction.
+    fn end_before(&mut self, record: &Record<'_>, sink: &mut impl FnMut(&Step)) {
+        let is_instruction = matches!(record, Record::Instruction(_));
+        if !is_instruction || self.group.is_full() {
+            self.group.finish(&mut self.number, sink);
+        }
+        // An asynchronous event follows the executed instructions.
+        if !is_instruction && record.begins_step() {
             self.emit(sink);
         }
-        self.step.add(position, line, time, is_big_endian);
     }
 
-    /// Takes a line of a producer that prints effects before their instruction.
-    fn line_before(
-        &mut self,
-        position: Position,
-        line: &Line<'_>,
-        time: Option<Time>,
-        is_big_endian: bool,
-        sink: &mut impl FnMut(&Step),
-    ) {
-        match &line.record {
-            Record::Instruction(_) => {
-                if self.group.is_full() {
-                    self.group.finish(&mut self.number, sink);
-                }
-                self.step.add(position, line, time, is_big_endian);
-                self.group.push(&mut self.step);
-            }
-            // An asynchronous event follows the executed instructions.
-            record if record.begins_step() => {
-                self.group.finish(&mut self.number, sink);
-                self.emit(sink);
-                self.step.add(position, line, time, is_big_endian);
-            }
-            _ => {
-                self.group.finish(&mut self.number, sink);
-                self.step.add(position, line, time, is_big_endian);
-            }
-        }
+    /// Emits the unfinished steps.
+    fn finish(&mut self, sink: &mut impl FnMut(&Step)) {
+        self.group.finish(&mut self.number, sink);
+        self.emit(sink);
     }
 
     /// Emits the step, unless it is empty.

@@ -12,6 +12,7 @@ mod accesses;
 #[cfg(feature = "text")]
 mod disassembly;
 mod from_model;
+mod lines;
 mod registers;
 mod scale;
 
@@ -22,18 +23,15 @@ use unspool_model::{
     StepSink, TimeUnit,
 };
 
-use self::from_model::{letter, push_mode};
+use self::from_model::push_mode;
+use self::lines::{CHUNK, LineHead, LineWriter};
 use self::registers::{bits, is_word, push_value, register_name};
-use self::scale::Scale;
 use super::annotation::{Annotation, Outcome, core_name};
-use super::record::{self, Branch, Header, Line, Record, Register, Stamp, Tag};
+use super::opcode::letter;
+use super::record::{self, Branch, Record, Register, Stamp, Tag};
 pub use super::restyle::Style;
-use super::steps::lowered::{conclude, expect, outcome};
+use super::steps::outcome::{conclude, expect, outcome};
 use super::value::Value;
-use super::write::Writer;
-
-/// Number of buffered bytes at which the lines are written out.
-const CHUNK: usize = 64 << 10;
 
 /// Limit of the readers on the number of cores in a log.
 const MAX_CORES: u32 = 256;
@@ -71,7 +69,7 @@ pub fn coverage() -> Coverage {
 /// let nop = Instruction { is_executed: Some(true), ..nop };
 /// let mut step = Step::default();
 /// (step.time, step.event) = (Some(7), Event::Instruction(nop));
-/// lowerer.take(&step)?;
+/// lowerer.push(&step)?;
 /// lowerer.finish()?;
 /// let log = lowerer.into_inner();
 /// assert!(log.ends_with(b"7 clk IT (1) 00008000 d503201f O ---_- :\n"));
@@ -90,36 +88,7 @@ pub struct Lowerer<W: io::Write> {
     digits: Vec<u8>,
 }
 
-/// Buffer of written lines, with the state that the next line depends on.
-#[derive(Debug)]
-struct LineWriter {
-    lines: Vec<u8>,
-    style: Style,
-    coverage: Coverage,
-    scale: Scale,
-    /// The time of the previous line.
-    time: Option<u64>,
-    /// The core of the previous line.
-    core: Option<usize>,
-    losses: Losses,
-    /// Position of the current step in its source.
-    position: u64,
-}
-
-/// Core and time of the lines to write.
-#[derive(Debug, Clone, Copy)]
-struct LineHead<'a> {
-    /// Index of the core.
-    at: usize,
-    /// Name of the core.
-    name: &'a str,
-    stamp: Stamp,
-    /// Whether addresses of Rev 3 have 16 digits.
-    is_wide: bool,
-}
-
-/// State of one core.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Core {
     /// The name, empty for core 0.
     name: String,
@@ -128,7 +97,6 @@ struct Core {
     context: Context,
     /// The mode as text, and whether it was formatted for AArch64.
     mode: Option<(bool, Vec<u8>)>,
-    /// The last instruction.
     last: Option<Instruction>,
     /// The last instruction, while its outcome depends on the next one: as a reader concludes it from the lines, and as
     /// the source recorded it.
@@ -138,25 +106,9 @@ struct Core {
 impl<W: io::Write> Lowerer<W> {
     /// A lowerer for a source with this coverage and this unit of time.
     pub fn new(out: W, coverage: Coverage, unit: TimeUnit, options: &LowerOptions) -> Result<Self, SinkError> {
-        let scale = Scale::new(unit, options.style);
-        let mut writer = LineWriter {
-            lines: Vec::with_capacity(CHUNK * 2),
-            style: options.style,
-            coverage,
-            scale,
-            time: None,
-            core: None,
-            losses: Losses::default(),
-            position: 0,
-        };
-        if options.style == Style::Rev3 {
-            let flags: &[u8] = if coverage.has(Facet::Times) { b"t" } else { b"" };
-            writer.line(Stamp::Absent, None, Record::Header(Header { revision: 3, flags }));
-        }
-        writer.annotate(&Annotation::Covers(coverage, scale.unit()));
         Ok(Self {
             out,
-            writer,
+            writer: LineWriter::new(coverage, unit, options.style),
             cores: Vec::new(),
             #[cfg(feature = "text")]
             opcodes: options.disassemble.then(disassembly::Opcodes::new),
@@ -185,7 +137,7 @@ impl<W: io::Write> Lowerer<W> {
         let at = step.core as usize;
         while self.cores.len() <= at {
             let number = self.cores.len();
-            self.cores.push(Core::new(number));
+            self.cores.push(Core { name: core_name(number as u32), ..Core::default() });
             // A core that appears out of order would be numbered by its appearance.
             if number < at || number > 0 {
                 self.writer.annotate(&Annotation::Core(number as u32));
@@ -195,13 +147,14 @@ impl<W: io::Write> Lowerer<W> {
         Ok(at)
     }
 
-    /// Completes the last instruction of a core at its next step: annotates its outcome if the lines imply a different
-    /// one.
-    fn conclude_last(&mut self, at: usize, next: Option<u64>) {
+    /// Completes the last instruction of a core at its next step or at the end: annotates its outcome if the lines imply
+    /// another.
+    fn conclude_last(&mut self, at: usize, next: Option<u64>, is_end: bool) {
         let Some((mut expected, instruction)) = self.cores[at].pending.take() else { return };
         conclude(&mut expected, next, self.writer.coverage);
         // Readers may skip a step that is no instruction, so the outcome is explicit before one.
-        if next.is_none() || (expected.is_executed, expected.branch) != (instruction.is_executed, instruction.branch) {
+        let is_other_step = next.is_none() && !is_end;
+        if is_other_step || (expected.is_executed, expected.branch) != (instruction.is_executed, instruction.branch) {
             self.writer.select_core(at);
             self.writer.annotate(&Annotation::Outcome(outcome(&instruction)));
         }
@@ -243,9 +196,6 @@ impl<W: io::Write> Lowerer<W> {
         let line = record::Instruction {
             tag: if is_fast_models { Tag::It } else { Tag::Es },
             address: Some(instruction.address),
-            digits: 0,
-            physical: None,
-            second: None,
             opcode,
             length,
             set: Some(set),
@@ -253,6 +203,7 @@ impl<W: io::Write> Lowerer<W> {
             is_executed: !is_skipped,
             number: Some(core.count).filter(|_| is_fast_models),
             text: &self.text,
+            ..record::Instruction::default()
         };
         let head = LineHead { at, name: &core.name, stamp, is_wide: instruction.isa == Isa::A64 };
         self.writer.emit(&head, Record::Instruction(line));
@@ -263,16 +214,14 @@ impl<W: io::Write> Lowerer<W> {
         Ok(())
     }
 
-    #[cfg(feature = "text")]
+    #[cfg_attr(not(feature = "text"), expect(unused_variables))]
     fn disassemble(&mut self, instruction: &Instruction) {
         self.text.clear();
+        #[cfg(feature = "text")]
         if let (Some(opcodes), Some(opcode)) = (&mut self.opcodes, instruction.opcode) {
             opcodes.push(instruction.isa, instruction.address, opcode, &mut self.text);
         }
     }
-
-    #[cfg(not(feature = "text"))]
-    fn disassemble(&mut self, _: &Instruction) {}
 
     /// Writes a step that is no instruction: an annotation with all of it, then the lines that other tools understand.
     fn other(&mut self, at: usize, step: &Step) {
@@ -287,23 +236,17 @@ impl<W: io::Write> Lowerer<W> {
         }
         self.writer.annotate(&Annotation::Step { event: step.event, time: new_time, text });
         let has_effects = step.registers().len() > 0 || step.accesses().len() > 0;
-        match &step.event {
-            Event::Exception(exception) => {
-                let stamp = self.writer.begin(at, step.time);
-                self.exception(at, stamp, exception);
-                self.effects(at, stamp, step, None);
-            }
-            Event::State if self.writer.style == Style::Rev3 => {
-                let stamp = self.writer.begin(at, step.time);
-                self.writer.emit(&self.cores[at].head(at, stamp), Record::Asynchronous(b"Background Update"));
-                self.effects(at, stamp, step, None);
-            }
-            _ if has_effects => {
-                let stamp = self.writer.begin(at, step.time);
-                self.effects(at, stamp, step, None);
-            }
-            _ => {}
+        let is_rev3_state = step.event == Event::State && self.writer.style == Style::Rev3;
+        if !has_effects && !is_rev3_state && !matches!(step.event, Event::Exception(_)) {
+            return;
         }
+        let stamp = self.writer.begin(at, step.time);
+        if let Event::Exception(exception) = &step.event {
+            self.exception(at, stamp, exception);
+        } else if is_rev3_state {
+            self.writer.emit(&self.cores[at].head(at, stamp), Record::Asynchronous(b"Background Update"));
+        }
+        self.effects(at, stamp, step, None);
     }
 
     fn exception(&mut self, at: usize, stamp: Stamp, exception: &Exception) {
@@ -358,7 +301,7 @@ impl<W: io::Write> StepSink for Lowerer<W> {
     fn push(&mut self, step: &Step) -> Result<(), SinkError> {
         self.writer.position = step.position;
         let at = self.core(step)?;
-        self.conclude_last(at, step.event.instruction().map(|instruction| instruction.address));
+        self.conclude_last(at, step.event.instruction().map(|instruction| instruction.address), false);
         match &step.event {
             Event::Instruction(instruction) => self.instruction(at, step, instruction)?,
             // An empty step.
@@ -372,14 +315,7 @@ impl<W: io::Write> StepSink for Lowerer<W> {
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {
-        for at in 0..self.cores.len() {
-            let Some((mut expected, instruction)) = self.cores[at].pending.take() else { continue };
-            conclude(&mut expected, None, self.writer.coverage);
-            if (expected.is_executed, expected.branch) != (instruction.is_executed, instruction.branch) {
-                self.writer.select_core(at);
-                self.writer.annotate(&Annotation::Outcome(outcome(&instruction)));
-            }
-        }
+        (0..self.cores.len()).for_each(|at| self.conclude_last(at, None, true));
         self.flush()?;
         Ok(self.out.flush()?)
     }
@@ -389,109 +325,7 @@ impl<W: io::Write> StepSink for Lowerer<W> {
     }
 }
 
-impl LineWriter {
-    fn lose(&mut self, loss: Loss) {
-        self.losses.add(loss, self.position);
-    }
-
-    fn annotate(&mut self, annotate: &Annotation<'_>) {
-        annotate.write(&mut self.lines);
-    }
-
-    /// Makes the following lines apply to this core, by an annotation if needed.
-    fn select_core(&mut self, at: usize) {
-        if self.core != Some(at) && (at > 0 || self.core.is_some()) {
-            self.annotate(&Annotation::Core(at as u32));
-        }
-        self.core = Some(at);
-    }
-
-    /// A time in the unit of the log.
-    fn scaled(&mut self, time: Option<u64>) -> Option<u64> {
-        let time = time?;
-        let scaled = Some(time).filter(|_| self.coverage.has(Facet::Times)).and_then(|time| self.scale.count(time));
-        if scaled.is_none() {
-            self.lose(Loss::Times);
-        }
-        scaled
-    }
-
-    /// The timestamp for the lines of a step.
-    #[inline]
-    fn begin(&mut self, at: usize, time: Option<u64>) -> Stamp {
-        match time.and_then(|time| self.stamped(time)) {
-            Some(time) => Stamp::At(self.scale.time(time)),
-            None => self.no_time(at),
-        }
-    }
-
-    #[inline]
-    fn stamped(&mut self, time: u64) -> Option<u64> {
-        if self.scale.is_exact() && self.coverage.has(Facet::Times) {
-            return Some(time);
-        }
-        if self.coverage.has(Facet::Times) && self.scale.drops_digits(time) {
-            self.lose(Loss::TimeDigits);
-        }
-        self.scaled(Some(time))
-    }
-
-    fn no_time(&mut self, at: usize) -> Stamp {
-        if self.time.take().is_some() {
-            self.select_core(at);
-            self.annotate(&Annotation::NoTime);
-        }
-        let has_dashes = self.style == Style::Rev3 && self.coverage.has(Facet::Times);
-        if has_dashes { Stamp::Dashes } else { Stamp::Absent }
-    }
-
-    /// Writes the first line of a step.
-    #[inline]
-    fn emit(&mut self, head: &LineHead<'_>, record: Record<'_>) {
-        let name = Some(head.name.as_bytes()).filter(|name| !name.is_empty());
-        if name.is_none() && head.stamp == Stamp::Absent {
-            self.select_core(head.at);
-        }
-        self.core = Some(head.at);
-        self.line(head.stamp, name, record);
-    }
-
-    /// Writes a further line of a step.
-    #[inline]
-    fn effect(&mut self, head: &LineHead<'_>, record: Record<'_>) {
-        match self.style {
-            Style::FastModels => self.emit(head, record),
-            Style::Rev3 => {
-                self.select_core(head.at);
-                self.line(Stamp::Absent, None, record);
-            }
-        }
-    }
-
-    #[inline]
-    fn line(&mut self, stamp: Stamp, core: Option<&[u8]>, record: Record<'_>) {
-        if let Stamp::At(time) = stamp {
-            self.time = Some(time.value);
-        }
-        let line = Line { raw: b"", stamp, core, record };
-        // The style has a line for every record that is built here.
-        let line = Writer::new(self.style).write(&line, &mut self.lines);
-        debug_assert!(line.is_ok());
-    }
-}
-
 impl Core {
-    fn new(number: usize) -> Self {
-        Self {
-            name: core_name(number as u32),
-            count: 0,
-            context: Context::default(),
-            mode: None,
-            last: None,
-            pending: None,
-        }
-    }
-
     #[inline]
     fn head(&self, at: usize, stamp: Stamp) -> LineHead<'_> {
         let is_wide = self.last.is_none_or(|last| last.isa == Isa::A64);

@@ -13,16 +13,22 @@ pub(crate) fn isa(set: InstructionSet) -> Isa {
     }
 }
 
+/// The letter of an instruction set; `None`: Tarmac has none for it.
+#[inline]
+pub(crate) fn letter(isa: Isa) -> Option<InstructionSet> {
+    match isa {
+        Isa::A64 => Some(InstructionSet::O),
+        Isa::A32 => Some(InstructionSet::A),
+        Isa::T32 => Some(InstructionSet::T),
+        Isa::Rv32 | Isa::Rv64 => None,
+    }
+}
+
 /// Facts about an instruction, if its opcode has the right length.
 pub(crate) fn facts_of(instruction: &Instruction<'_>) -> Option<Decoded> {
     let set = isa(instruction.set?);
     let facts = decode(set, instruction.address?, instruction.opcode?);
     (facts.length == instruction.length).then_some(facts)
-}
-
-/// Whether the instruction is a branch of any kind.
-pub(crate) fn is_branch(facts: &Decoded) -> bool {
-    facts.flow.is_branch()
 }
 
 /// Number of bytes of one access of the instruction, which may make several. `None`: it does not access memory, or is
@@ -80,24 +86,10 @@ fn is_t32_access(opcode: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::Tag;
     use super::*;
 
     fn instruction(set: InstructionSet, opcode: u32, length: u8) -> Instruction<'static> {
-        Instruction {
-            tag: Tag::Es,
-            address: Some(0x8000),
-            digits: 8,
-            physical: None,
-            second: None,
-            opcode: Some(opcode),
-            length,
-            set: Some(set),
-            mode: b"svc",
-            is_executed: true,
-            number: None,
-            text: b"",
-        }
+        Instruction { address: Some(0x8000), opcode: Some(opcode), length, set: Some(set), ..Instruction::default() }
     }
 
     #[test]

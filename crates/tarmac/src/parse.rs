@@ -17,7 +17,7 @@ mod register;
 
 use self::cursor::{Cursor, is_hex};
 use self::prefix::Kind;
-use super::record::{InstructionSet, Line, PictureKind, Problem, ProblemKind, Record, Stamp};
+use super::record::{Line, PictureKind, Problem, ProblemKind, Record, Stamp};
 
 /// Properties of a log that its lines do not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -94,7 +94,8 @@ impl Parser {
         line.record = match kind {
             // The most frequent and largest records: built in place.
             Kind::Instruction(tag) => {
-                return instruction::instruction(&mut cursor, tag, self.options, &mut line.record);
+                let implicit_thumb = self.options.implicit_thumb;
+                return instruction::instruction(&mut cursor, tag, implicit_thumb, &mut line.record);
             }
             Kind::Access => return memory::access(&mut cursor, tag, &mut line.record),
             Kind::Register => register::register(&mut cursor)?,

@@ -4,27 +4,24 @@
 //! file ─▶ container, by its first bytes ─▶ bytes ─▶ lines ─▶ records
 //! ```
 //!
-//! Lines tile the uncompressed bytes: each has its line number and offset, and what is between its last byte and the offset of the next is its
-//! end (`\n`, `\r\n`, or nothing at the end of the file). Everything before a failure to read is delivered first.
+//! Lines tile the uncompressed bytes: each has its line number and offset, and what is between its last byte and the
+//! offset of the next is its end (`\n`, `\r\n`, or nothing at the end of the file). Everything before a failure to read
+//! is delivered first.
 
-mod error;
-
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::ControlFlow;
 
 use memchr::{memchr, memchr_iter, memrchr};
-use unspool_container::{Container, Decompressor, Input};
+use unspool_container::{Container, Damage, Decompressor, Failure, Input};
 
-pub use self::error::{ReadError, ReadErrorKind};
 use super::dialect::Dialect;
+pub use super::lines::lines;
+use super::lines::without_return;
 use super::parse::{ParseOptions, Parser};
 use super::record::{Line, Problem, ProblemKind, Record, Stamp};
 
 /// Maximum bytes of a line; longer ones are split.
 pub const LONGEST: usize = 1 << 20;
-
-/// Bytes of a carriage return, which belongs to the end of a line.
-const RETURN: usize = 1;
 
 /// Bytes that are read at a time.
 const CHUNK: usize = 256 << 10;
@@ -39,6 +36,37 @@ pub struct Position {
     pub line: u64,
     /// The offset of its first byte, uncompressed.
     pub offset: u64,
+}
+
+/// Why reading ended.
+#[derive(Debug, thiserror::Error)]
+#[error("byte {offset:#x} of the log: {kind}")]
+pub struct ReadError {
+    /// The offset in the uncompressed log: the number of bytes that could be read.
+    pub offset: u64,
+    /// What is wrong.
+    pub kind: ReadErrorKind,
+}
+
+/// What is wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadErrorKind {
+    /// The compressed data is at fault.
+    #[error(transparent)]
+    Compressed(#[from] Damage),
+    /// The file could not be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl From<Failure> for ReadErrorKind {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Damage(damage) => Self::Compressed(damage),
+            Failure::Io { error, .. } => Self::Io(error),
+        }
+    }
 }
 
 /// How to read.
@@ -119,64 +147,63 @@ impl<R: Read> Reader<R> {
     }
 
     /// Delivers the whole lines that are buffered, without consuming them.
-    pub fn look(&self, mut take: impl FnMut(&Line<'_>)) {
+    pub fn look(&self, mut sink: impl FnMut(&Line<'_>)) {
         let held = &self.buffer[self.start..self.end];
         let whole = memrchr(b'\n', held).map_or(held, |end| &held[..=end]);
         let mut parser = self.parser.clone();
-        lines(whole).for_each(|(_, raw)| take(&parser.parse(raw)));
+        lines(whole).for_each(|(_, raw)| sink(&parser.parse(raw)));
     }
 
-    /// Delivers lines until `take` breaks or the log ends. True: there is more.
-    pub fn each(&mut self, mut take: impl FnMut(Position, &Line<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
-        loop {
+    /// Delivers lines until `sink` breaks or the log ends. True: there is more.
+    pub fn each(&mut self, mut sink: impl FnMut(Position, &Line<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
+        while let Some(newline) = self.buffered_line(memchr)? {
             let held = &self.buffer[self.start..self.end];
-            let newline = memchr(b'\n', held);
-            if newline.is_none() && held.len() <= LONGEST + RETURN && self.fill() {
-                continue;
-            }
-            let held = &self.buffer[self.start..self.end];
-            if held.is_empty() {
-                self.failure()?;
-                return Ok(false);
-            }
             let (length, with_end) = newline.map_or((held.len(), held.len()), |at| (at, at + 1));
             let whole = without_return(&held[..length], newline.is_some());
             let is_split = whole.len() > LONGEST;
             let raw = if is_split { &whole[..LONGEST] } else { whole };
             let line = if is_split || self.is_within_line { too_long(raw) } else { self.parser.parse(raw) };
             let passed = if is_split { LONGEST } else { with_end };
-            let flow = take(self.position, &line);
+            let flow = sink(self.position, &line);
             self.pass(passed, u64::from(newline.is_some() && !is_split));
             self.is_within_line = is_split;
             if flow.is_break() {
                 return Ok(true);
             }
         }
+        Ok(false)
     }
 
-    /// Delivers whole lines with their ends, many at a time, until `take` breaks or the log ends. True: there is more.
+    /// Delivers whole lines with their ends, many at a time, until `sink` breaks or the log ends. True: there is more.
     /// Lines of more than [`LONGEST`] bytes may be split.
-    pub fn each_run(&mut self, mut take: impl FnMut(Position, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
-        loop {
+    pub fn each_run(&mut self, mut sink: impl FnMut(Position, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
+        while let Some(newline) = self.buffered_line(memrchr)? {
             let held = &self.buffer[self.start..self.end];
-            let newline = memrchr(b'\n', held);
-            if newline.is_none() && held.len() <= LONGEST + RETURN && self.fill() {
-                continue;
-            }
-            let held = &self.buffer[self.start..self.end];
-            if held.is_empty() {
-                self.failure()?;
-                return Ok(false);
-            }
             let run = &held[..newline.map_or(held.len(), |at| at + 1)];
             let (passed, lines) = (run.len(), memchr_iter(b'\n', run).count() as u64);
-            let flow = take(self.position, run);
+            let flow = sink(self.position, run);
             self.pass(passed, lines);
             self.is_within_line = newline.is_none();
             if flow.is_break() {
                 return Ok(true);
             }
         }
+        Ok(false)
+    }
+
+    /// Reads until a line end is buffered, and finds it. `Some(None)`: there is none, at the end of the log or in a line
+    /// that is too long. `None`: the log has ended.
+    #[inline(always)]
+    fn buffered_line(&mut self, find: impl Fn(u8, &[u8]) -> Option<usize>) -> Result<Option<Option<usize>>, ReadError> {
+        let newline = loop {
+            let held = &self.buffer[self.start..self.end];
+            let newline = find(b'\n', held);
+            // A carriage return belongs to the end of a line.
+            if newline.is_some() || held.len() > LONGEST + 1 || !self.fill() {
+                break newline;
+            }
+        };
+        if self.start == self.end { self.failure().map(|()| None) } else { Ok(Some(newline)) }
     }
 
     #[inline(always)]
@@ -228,24 +255,4 @@ fn decompress<R: Read>(input: R) -> Result<Decompressor<R>, ReadErrorKind> {
 fn too_long(raw: &[u8]) -> Line<'_> {
     let record = Record::Unknown(Problem { column: 1, kind: ProblemKind::TooLongLine });
     Line { raw, stamp: Stamp::Absent, core: None, record }
-}
-
-#[inline(always)]
-fn without_return(line: &[u8], has_newline: bool) -> &[u8] {
-    match line {
-        [line @ .., b'\r'] if has_newline => line,
-        line => line,
-    }
-}
-
-/// The lines of a text without their ends (`\n` or `\r\n`), and the offset of each.
-pub fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
-        let newline = memchr(b'\n', rest);
-        let offset = at;
-        at += newline.map_or(rest.len(), |length| length + 1);
-        Some((offset, without_return(&rest[..newline.unwrap_or(rest.len())], newline.is_some())))
-    })
 }

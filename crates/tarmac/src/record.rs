@@ -22,9 +22,10 @@ pub struct Line<'a> {
 }
 
 /// The timestamp field of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stamp {
     /// Absent: the time of the previous line applies.
+    #[default]
     Absent,
     /// Dashes: there is no time.
     Dashes,
@@ -71,6 +72,18 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// All units: those of seconds from the coarsest, then the others.
+    pub(crate) const ALL: [Self; 11] = {
+        use Unit::{Clk, Cs, Cyc, Fs, Ms, None, Ns, Ps, S, Tic, Us};
+        [S, Ms, Us, Ns, Ps, Fs, Clk, Cs, Cyc, Tic, None]
+    };
+
+    /// The power of ten in seconds; `None`: it is no unit of seconds.
+    pub(crate) fn power(self) -> Option<i8> {
+        let index = self as i8;
+        (index <= Self::Fs as i8).then_some(-3 * index)
+    }
+
     /// The unit as printed.
     pub fn name(self) -> &'static str {
         match self {
@@ -151,9 +164,10 @@ pub struct Header<'a> {
 }
 
 /// First word of an instruction line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Tag {
     /// ES: an execution step.
+    #[default]
     Es,
     /// IT: an instruction was executed.
     It,
@@ -177,7 +191,7 @@ pub enum InstructionSet {
 }
 
 /// An instruction line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Instruction<'a> {
     /// The first word.
     pub tag: Tag,
@@ -228,7 +242,7 @@ pub struct Exception<'a> {
 }
 
 /// An `E` line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Event<'a> {
     /// The first value, usually the address of an instruction.
     pub value: Option<u64>,
@@ -244,7 +258,7 @@ pub struct Event<'a> {
 }
 
 /// A write to a register or to a part of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Register<'a> {
     /// Name of the register as printed.
     pub name: &'a [u8],
@@ -270,18 +284,20 @@ pub struct Operation<'a> {
 }
 
 /// Direction of an access.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Direction {
     /// A read.
+    #[default]
     Read,
     /// A write.
     Write,
 }
 
 /// Purpose of an access.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Purpose {
     /// Data; the default where a line names none.
+    #[default]
     Data,
     /// An instruction fetch.
     Fetch,
@@ -290,9 +306,10 @@ pub enum Purpose {
 }
 
 /// Byte order of the digits of data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Order {
     /// As a number, most significant byte first.
+    #[default]
     Number,
     /// As in memory, lowest address first.
     Memory,
@@ -301,7 +318,7 @@ pub enum Order {
 }
 
 /// A memory access line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Access<'a> {
     /// The first word: `MR4`, `MNW4___D`.
     pub tag: &'a [u8],
@@ -350,6 +367,25 @@ pub enum PictureKind {
     FailedStore,
 }
 
+impl PictureKind {
+    pub(crate) fn of(direction: Direction, is_aborted: bool) -> Self {
+        match (direction, is_aborted) {
+            (Direction::Read, false) => Self::Load,
+            (Direction::Read, true) => Self::AbortedLoad,
+            (Direction::Write, false) => Self::Store,
+            (Direction::Write, true) => Self::AbortedStore,
+        }
+    }
+
+    pub(crate) fn direction(self) -> Direction {
+        if matches!(self, Self::Load | Self::AbortedLoad) { Direction::Read } else { Direction::Write }
+    }
+
+    pub(crate) fn is_aborted(self) -> bool {
+        matches!(self, Self::AbortedLoad | Self::AbortedStore)
+    }
+}
+
 /// A memory picture: sixteen bytes, the highest address first, with dots for bytes that were not accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Picture<'a> {
@@ -367,6 +403,19 @@ pub struct Picture<'a> {
     pub physical: Option<Physical<'a>>,
     /// Text after it: memory type, shareability, cacheability; may be empty.
     pub attributes: &'a [u8],
+}
+
+impl Picture<'_> {
+    /// The runs of accessed bytes, each with its offset.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (usize, &[Byte])> {
+        let chunks = self.bytes.chunk_by(|one, next| (*one == Byte::Untouched) == (*next == Byte::Untouched));
+        let mut end = 0;
+        let runs = chunks.map(move |chunk| {
+            end += chunk.len();
+            (end - chunk.len(), chunk)
+        });
+        runs.filter(|(_, chunk)| chunk[0] != Byte::Untouched)
+    }
 }
 
 /// A byte of a picture.

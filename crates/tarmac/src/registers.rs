@@ -8,9 +8,11 @@
 
 mod mode;
 
-pub use mode::{Level, Mode, Security};
+pub use mode::{Level, Mode};
+use unspool_model::Security;
 
 use super::record::Register;
+use super::short_text::ShortText;
 
 /// A register, independent of its names. Slots from [`Slot::NAMED`] on are allocated to other names in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -121,7 +123,6 @@ impl Part {
     }
 }
 
-/// Meaning of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// A register with a slot of its own.
@@ -130,34 +131,8 @@ pub(super) enum Meaning {
     Named(Name),
 }
 
-/// A short lower-case name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Name {
-    bytes: [u8; 48],
-    length: u8,
-}
-
-impl Name {
-    /// Truncates longer names; no register has one.
-    fn of(text: &[u8]) -> Self {
-        let mut name = Self { bytes: [0; 48], length: 0 };
-        name.push(text);
-        name
-    }
-
-    fn push(&mut self, text: &[u8]) {
-        let start = usize::from(self.length);
-        let length = text.len().min(self.bytes.len() - start);
-        let target = &mut self.bytes[start..start + length];
-        target.copy_from_slice(&text[..length]);
-        target.make_ascii_lowercase();
-        self.length += length as u8;
-    }
-
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
-    }
-}
+/// A lower-case name; no register has a longer one.
+pub(super) type Name = ShortText<48>;
 
 /// The state that the meaning of a name depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -202,7 +177,6 @@ impl NameContext {
         }
     }
 
-    /// The meaning of a name.
     #[inline]
     pub(super) fn meaning(&self, register: &Register<'_>) -> Meaning {
         if let [first, digits @ ..] = register.name
@@ -214,7 +188,6 @@ impl NameContext {
         self.other_name(register)
     }
 
-    /// The meaning of a letter and a number.
     #[inline]
     fn numbered(&self, letter: u8, number: u8, register: &Register<'_>) -> Option<Part> {
         Some(match (letter, number) {
@@ -247,19 +220,12 @@ impl NameContext {
         if self.is_a64 == Some(true) {
             return Some(Part::whole(Slot::X0.at(number), 64));
         }
-        let bank = match register.context {
-            b"" => None,
-            context => bank_named(context),
-        };
+        let bank = if register.context.is_empty() { None } else { bank_named(register.context) };
         let is_fiq = if bank.is_some() { bank == Some(FIQ) } else { self.mode.level == Level::Fiq };
         Some(self.general(match number {
             8..=12 if is_fiq => Slot::R8_FIQ.at(number - 8),
-            13 => match (bank, stack_noted(register)) {
-                (Some(bank), _) => Slot::SP_USR.at(bank),
-                (None, Some(slot)) => slot,
-                (None, None) => self.sp(),
-            },
-            14 => bank.map_or_else(|| self.lr(), |bank| Slot::LR_USR.at(bank)),
+            13 => self.sp_of(bank, register),
+            14 => self.lr_of(bank),
             15 => Slot::PC,
             8..=12 => Slot::X0.at(number),
             // Not an Arm register.
@@ -276,9 +242,9 @@ impl NameContext {
         Part::kept(Slot::V0.at(number / each), u16::from(number % each) * bits, bits)
     }
 
-    /// The meaning of any other name.
     fn other_name(&self, register: &Register<'_>) -> Meaning {
         let mut name = Name::of(register.name);
+        name.make_lowercase();
         if let Some(part) = self.special(name.as_bytes(), register) {
             return Meaning::Part(part);
         }
@@ -286,20 +252,17 @@ impl NameContext {
         if !context.is_empty() && !context.to_ascii_lowercase().starts_with(b"aarch") {
             name.push(b"_");
             name.push(context);
+            name.make_lowercase();
         }
         Meaning::Named(name)
     }
 
     fn special(&self, name: &[u8], register: &Register<'_>) -> Option<Part> {
         let status = |slot| Part { is_fixed: true, ..Part::whole(slot, 32) };
-        let context = bank_named(register.context);
+        let bank = bank_named(register.context);
         Some(match name {
-            b"sp" | b"xsp" | b"wsp" => match (context, stack_noted(register)) {
-                (Some(bank), _) => self.pointer(Slot::SP_USR.at(bank)),
-                (None, Some(slot)) => self.pointer(slot),
-                (None, None) => self.pointer(self.sp()),
-            },
-            b"lr" => match context.map_or_else(|| self.lr(), |bank| Slot::LR_USR.at(bank)) {
+            b"sp" | b"xsp" | b"wsp" => self.pointer(self.sp_of(bank, register)),
+            b"lr" => match self.lr_of(bank) {
                 Slot::X30 => Part::whole(Slot::X30, 64),
                 slot => self.pointer(slot),
             },
@@ -313,6 +276,17 @@ impl NameContext {
             [b's', b'p', b'_', b'e', b'l', el @ b'0'..=b'3'] => Part::whole(Slot::SP_EL0.at(el - b'0'), 64),
             _ => self.pointer(stack_named(name).or_else(|| bank_suffix(name))?),
         })
+    }
+
+    /// The stack pointer of a bank, or else the one that a note names, or the current one.
+    fn sp_of(&self, bank: Option<u8>, register: &Register<'_>) -> Slot {
+        let banked = bank.map(|bank| Slot::SP_USR.at(bank));
+        banked.or_else(|| stack_noted(register)).unwrap_or_else(|| self.sp())
+    }
+
+    /// The link register of a bank, or else the current one.
+    fn lr_of(&self, bank: Option<u8>) -> Slot {
+        bank.map_or_else(|| self.lr(), |bank| Slot::LR_USR.at(bank))
     }
 
     /// A stack pointer or link register; any other banked register is a general-purpose one.

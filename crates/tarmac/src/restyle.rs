@@ -7,6 +7,7 @@
 //! copied. Only a few lines are held back, until the next instruction of their core.
 
 mod core;
+mod held;
 mod losses;
 mod memory;
 mod names;
@@ -21,7 +22,7 @@ use super::dialect::{Dialect, Effects};
 use super::read::Position;
 use super::record::{Header, Line, Problem, ProblemKind, Record, Stamp, Time, Unit};
 pub use super::write::Style;
-use super::write::{Writer, is_verbatim};
+use super::write::is_verbatim;
 
 /// Maximum number of bytes that are held back.
 const MAX_HELD: usize = 1 << 16;
@@ -42,16 +43,16 @@ const MAX_KEPT: usize = 1 << 8;
 /// let mut restyler = Restyler::new(Dialect::FastModels, Style::Rev3);
 /// let mut out = Vec::new();
 /// let line = parser.parse(b"7 clk IT (7) 00009204 a104 T svc_s : ADR r1,{pc}+0x14");
-/// restyler.line(Place { line: 1, offset: 0 }, &line, &mut out);
+/// restyler.line(Position { line: 1, offset: 0 }, &line, &mut out);
 /// restyler.finish(&mut out);
 /// let lines: Vec<&[u8]> = out.split(|byte| *byte == b'\n').collect();
 /// assert_eq!(lines[0], b"Tarmac Text Rev 3t");
 /// assert_eq!(lines[1], b"          7 clk ES  (00009204:a104)     T svc_s:          ADR r1,{pc}+0x14");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Restyler {
     from: Dialect,
-    writer: Writer,
+    to: Style,
     is_big_endian: bool,
     has_continuations: bool,
     /// Whether the header is written or not needed.
@@ -88,23 +89,7 @@ struct Hold {
 impl Restyler {
     /// A restyler for the start of a log in the dialect `from`.
     pub fn new(from: Dialect, to: Style) -> Self {
-        Self {
-            from,
-            writer: Writer::new(to),
-            is_big_endian: false,
-            has_continuations: false,
-            has_header: to == Style::FastModels,
-            stamp: Stamp::Absent,
-            written_stamp: Stamp::Absent,
-            position: Position { line: 0, offset: 0 },
-            cores: Vec::new(),
-            current: None,
-            long_line: None,
-            buffer: Vec::new(),
-            holds: Vec::new(),
-            name_buffer: Vec::new(),
-            losses: Losses::default(),
-        }
+        Self { from, to, has_header: to == Style::FastModels, ..Self::default() }
     }
 
     /// Sets whether the numbers in access lines are those of a big-endian core. Pictures do not depend on it.
@@ -125,7 +110,7 @@ impl Restyler {
     /// Takes the next line. Appends lines of the other style, for this line or for earlier ones.
     pub fn line(&mut self, position: Position, line: &Line<'_>, out: &mut Vec<u8>) {
         let is_next_chunk = self.is_next_chunk(position, line);
-        if Self::is_copy(self.from, self.writer.style()) {
+        if Self::is_copy(self.from, self.to) {
             self.push_raw(line);
             return out.append(&mut self.buffer);
         }
@@ -150,7 +135,7 @@ impl Restyler {
             self.release(core);
             self.release_effects(core);
             self.flush(core);
-            match self.writer.style() {
+            match self.to {
                 Style::Rev3 => self.end_rev3(core),
                 Style::FastModels => self.end_fast_models(core),
             }
@@ -183,7 +168,7 @@ impl Restyler {
     /// Translates a line, where effects follow their instruction.
     fn write_line(&mut self, core: usize, stamp: Stamp, line: &Line<'_>) {
         self.flush_earlier(stamp);
-        match self.writer.style() {
+        match self.to {
             Style::Rev3 => self.write_rev3(core, stamp, line),
             Style::FastModels => self.write_fast_models(core, stamp, line),
         }
@@ -257,7 +242,7 @@ impl Restyler {
     fn stamp_of(&mut self, stamp: Stamp) -> Stamp {
         match stamp {
             Stamp::Absent => {}
-            Stamp::Dashes if self.writer.style() == Style::FastModels => self.lose(Loss::NoTime),
+            Stamp::Dashes if self.to == Style::FastModels => self.lose(Loss::NoTime),
             Stamp::Dashes => return Stamp::Dashes,
             Stamp::At(time) => self.stamp = Stamp::At(without_decimals(time)),
         }
@@ -273,7 +258,7 @@ impl Restyler {
             let mut header = Vec::new();
             let line = Line { raw: b"", stamp: Stamp::Absent, core: None, record };
             // A header can always be written.
-            let _ = self.writer.write(&line, &mut header);
+            let _ = self.to.write(&line, &mut header);
             self.buffer.splice(0..0, header);
         }
     }
@@ -302,7 +287,7 @@ impl Restyler {
     /// Writes a record; returns false if the style has no line for it.
     fn emit(&mut self, core: usize, stamp: Stamp, record: Record<'_>) -> bool {
         let line = Line { raw: b"", stamp, core: self.cores[core].name.as_deref(), record };
-        self.writer.write(&line, &mut self.buffer).is_ok()
+        self.to.write(&line, &mut self.buffer).is_ok()
     }
 
     /// Writes the collected bytes and ends the sequence of accesses.
@@ -318,14 +303,13 @@ impl Restyler {
     /// Writes the collected bytes.
     fn flush_run(&mut self, core: usize) {
         let Some((run, stamp)) = self.cores[core].run.take() else { return };
-        match self.writer.style() {
+        match self.to {
             Style::Rev3 => self.write_pictures(core, &run, stamp),
             Style::FastModels => self.write_accesses(core, &run, stamp),
         }
     }
 }
 
-/// Whether this is a chunk of an overlong line.
 fn is_chunk(line: &Line<'_>) -> bool {
     matches!(line.record, Record::Unknown(Problem { kind: ProblemKind::TooLongLine, .. }))
 }
@@ -333,17 +317,10 @@ fn is_chunk(line: &Line<'_>) -> bool {
 /// The time without decimals: in a finer unit, if there is one.
 fn without_decimals(mut time: Time) -> Time {
     while time.decimals > 0 {
-        let finer = match time.unit {
-            Unit::S => Unit::Ms,
-            Unit::Ms => Unit::Us,
-            Unit::Us => Unit::Ns,
-            Unit::Ns => Unit::Ps,
-            Unit::Ps => Unit::Fs,
-            _ => break,
-        };
+        let Some(finer) = Unit::ALL.get(time.unit as usize + 1).filter(|unit| unit.power().is_some()) else { break };
         let missing = 3_u32.saturating_sub(u32::from(time.decimals));
         let Some(value) = time.value.checked_mul(10_u64.pow(missing)) else { break };
-        time = Time { value, decimals: time.decimals.saturating_sub(3), unit: finer };
+        time = Time { value, decimals: time.decimals.saturating_sub(3), unit: *finer };
     }
     time
 }

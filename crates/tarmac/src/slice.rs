@@ -15,7 +15,7 @@ use unspool_model::Event;
 
 use super::annotation::{Annotation, write_cut};
 use super::clock::Clock;
-use super::dialect::{Dialect, Effects};
+use super::dialect::{Dialect, Effects, is_lowered};
 use super::opcode::isa;
 use super::read::{Position, ReadError, Reader};
 use super::record::{Instruction, Line, Record, Stamp};
@@ -87,14 +87,11 @@ pub fn slice<R: Read>(
         cores: Vec::new(),
         header: Vec::new(),
         is_past_header: false,
-        waiting: Vec::new(),
+        waiting: Waiting::default(),
         is_lowered: false,
         contexts: Vec::new(),
-        has_waiting_context: false,
         written: None,
         follows_cut: true,
-        has_waiting_line: false,
-        waiting_timeless: None,
         needs_time: None,
         ending: b"\n",
         is_stopped: false,
@@ -117,7 +114,6 @@ pub fn slice<R: Read>(
     }
 }
 
-/// State of one core.
 #[derive(Debug, Clone, Copy, Default)]
 struct Core {
     /// Whether its last instruction is selected.
@@ -130,6 +126,18 @@ struct Core {
     has_output: bool,
     /// Number of instructions that were left out since.
     skipped: u64,
+}
+
+/// Lines that wait for their instruction.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The lines with line ends.
+    lines: Vec<u8>,
+    has_context: bool,
+    /// Whether there are more than comments.
+    has_line: bool,
+    /// Offset of the first line that is no comment, if it has no time, and whether it names its core.
+    timeless: Option<(usize, bool)>,
 }
 
 /// State of a slice.
@@ -150,23 +158,17 @@ struct Slicer<'c, C, S> {
     /// The header of the log, with line ends.
     header: Vec<u8>,
     is_past_header: bool,
-    /// Lines that wait for their instruction, with line ends.
-    waiting: Vec<u8>,
+    /// Lines that wait for their instruction.
+    waiting: Waiting,
     /// Whether the log was lowered and has annotations.
     is_lowered: bool,
     /// The annotation with the current context, per core.
     contexts: Vec<Vec<u8>>,
-    /// Whether the waiting lines include a context.
-    has_waiting_context: bool,
     /// End offset of the last line that was kept, and where it was kept. The length of its line end is known once the
     /// next line is read.
     written: Option<(u64, Kept)>,
     /// Whether lines were left out since the last one that was written, or none was written yet.
     follows_cut: bool,
-    /// Whether the waiting lines include more than comments.
-    has_waiting_line: bool,
-    /// Offset of the first waiting line that is no comment, if it has no time, and whether it names its core.
-    waiting_timeless: Option<(usize, bool)>,
     /// The core whose next line starts a piece and has no time.
     needs_time: Option<usize>,
     /// The line end of the log.
@@ -196,12 +198,9 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
         if line.stamp != Stamp::Absent {
             self.stamp = line.stamp;
         }
-        if matches!(line.record, Record::Header(_)) && !self.is_past_header {
-            self.keep(position, line, Kept::Header);
-            return ControlFlow::Continue(());
-        }
-        if matches!(line.record, Record::Comment(text) if is_covers(text)) && self.sliced.seen == 0 {
-            self.is_lowered = true;
+        let is_covers = matches!(line.record, Record::Comment(text) if is_lowered(text)) && self.sliced.seen == 0;
+        self.is_lowered |= is_covers;
+        if is_covers || matches!(line.record, Record::Header(_)) && !self.is_past_header {
             self.keep(position, line, Kept::Header);
             return ControlFlow::Continue(());
         }
@@ -211,21 +210,21 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
         if self.cores.len() <= core {
             self.cores.resize(core + 1, Core::default());
         }
-        if !self.is_of_core(core) {
+        let has_name = |wanted| self.machine.cores().get(core).is_some_and(|core| core.name == wanted);
+        if !self.options.core.is_none_or(has_name) {
             return ControlFlow::Continue(());
         }
         match &line.record {
-            Record::Instruction(instruction) => self.instruction(position, line, core, instruction),
+            Record::Instruction(instruction) => return self.instruction(position, line, core, instruction),
             Record::Comment(text) if self.is_lowered && self.is_of_next(line, core, text) => {
                 self.keep(position, line, Kept::Waiting);
-                ControlFlow::Continue(())
             }
             record => {
                 self.cores[core].is_interrupted |= is_exception(record);
                 self.other(position, line, core);
-                ControlFlow::Continue(())
             }
         }
+        ControlFlow::Continue(())
     }
 
     /// Whether an annotation belongs to the next instruction. A context is stored, since it holds until the next one.
@@ -235,16 +234,11 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
             Some(Annotation::Step { event: Event::Context(_), .. }) => {
                 self.contexts.resize(self.contexts.len().max(core + 1), Vec::new());
                 self.contexts[core] = line.raw.to_vec();
-                self.has_waiting_context = true;
+                self.waiting.has_context = true;
                 true
             }
             _ => false,
         }
-    }
-
-    fn is_of_core(&self, core: usize) -> bool {
-        let Some(wanted) = self.options.core else { return true };
-        self.machine.cores().get(core).is_some_and(|core| core.name == wanted)
     }
 
     fn instruction(
@@ -267,8 +261,7 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
             Choice::Leave => {
                 self.follows_cut = true;
                 self.cores[core].skipped += 1;
-                self.waiting.clear();
-                (self.has_waiting_context, self.waiting_timeless, self.has_waiting_line) = (false, None, false);
+                self.waiting = Waiting::default();
             }
             Choice::Take => {
                 self.join(core, line);
@@ -277,11 +270,7 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
                 self.keep(position, line, Kept::Written);
             }
         }
-        self.flow()
-    }
-
-    /// Stops once the selection is complete, if effects come first and nothing more belongs to the last instruction.
-    fn flow(&self) -> ControlFlow<()> {
+        // If effects come first, nothing more belongs to the last instruction.
         let is_over = self.effects == Effects::Before && !self.select.wants_more();
         if is_over || self.failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -305,12 +294,12 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
         let Core { is_selected, has_begun, .. } = self.cores[core];
         match self.effects {
             Effects::Before => {
-                if self.waiting.len() < MAX_WAITING {
+                if self.waiting.lines.len() < MAX_WAITING {
                     self.keep(position, line, Kept::Waiting);
                 }
             }
             // A context precedes it.
-            Effects::After if !self.waiting.is_empty() => self.keep(position, line, Kept::Waiting),
+            Effects::After if !self.waiting.lines.is_empty() => self.keep(position, line, Kept::Waiting),
             Effects::After if is_selected || !has_begun && self.wants_start => {
                 self.join(core, line);
                 self.keep(position, line, Kept::Written);
@@ -338,7 +327,7 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
 
     /// Writes the current context at the start of a piece of a lowered log.
     fn write_context(&mut self, core: usize) {
-        let Some(context) = self.contexts.get(core).filter(|context| !self.has_waiting_context && !context.is_empty())
+        let Some(context) = self.contexts.get(core).filter(|context| !self.waiting.has_context && !context.is_empty())
         else {
             return;
         };
@@ -356,14 +345,14 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
     /// Adds the current time to the first line after a cut, if it has none.
     fn add_time(&mut self, core: usize, line: &Line<'_>) {
         let is_missing = self.stamp != Stamp::Absent;
-        match self.waiting_timeless.filter(|_| is_missing) {
+        match self.waiting.timeless.filter(|_| is_missing) {
             Some((at, names_core)) => {
-                let rest = self.waiting.split_off(at);
+                let rest = self.waiting.lines.split_off(at);
                 let start = self.start(core, names_core);
-                self.waiting.extend_from_slice(&start);
-                self.waiting.extend_from_slice(rest.trim_ascii_start());
+                self.waiting.lines.extend_from_slice(&start);
+                self.waiting.lines.extend_from_slice(rest.trim_ascii_start());
             }
-            None if is_missing && !self.has_waiting_line && line.stamp == Stamp::Absent => self.needs_time = Some(core),
+            None if is_missing && !self.waiting.has_line && line.stamp == Stamp::Absent => self.needs_time = Some(core),
             None => {}
         }
     }
@@ -385,25 +374,20 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
                 self.failed = self.sink.begin().and_then(|()| self.sink.write_part(&self.header)).err();
             }
         } else {
-            let cut_mark = self.cut_mark(core);
+            // The mark reads as a gap. It names the core if the log has several.
+            let mut cut_mark = Vec::new();
+            let cores = self.machine.cores();
+            let name = cores.get(core).map(|core| core.name.as_slice()).filter(|_| cores.len() > 1);
+            write_cut(name, &mut cut_mark);
+            cut_mark.extend_from_slice(self.ending);
             self.put(&cut_mark);
         }
-    }
-
-    /// The annotation between two pieces, which reads as a gap. It names the core if the log has several.
-    fn cut_mark(&self, core: usize) -> Vec<u8> {
-        let mut cut_mark = Vec::new();
-        let cores = self.machine.cores();
-        let name = cores.get(core).map(|core| core.name.as_slice()).filter(|_| cores.len() > 1);
-        write_cut(name, &mut cut_mark);
-        cut_mark.extend_from_slice(self.ending);
-        cut_mark
     }
 
     /// Writes the lines after the last instruction at the end of the log.
     fn end(&mut self) {
         let is_wanted = if self.sliced.seen == 0 { self.wants_start } else { !self.follows_cut };
-        if is_wanted && !self.is_stopped && self.select.wants_more() && !self.waiting.is_empty() {
+        if is_wanted && !self.is_stopped && self.select.wants_more() && !self.waiting.lines.is_empty() {
             if self.sliced.pieces == 0 {
                 self.sliced.pieces += 1;
                 self.begin(true, self.machine.current());
@@ -415,8 +399,7 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
     /// Writes the waiting lines, which belong to the current instruction.
     fn write_waiting(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
-        self.put(&waiting);
-        (self.has_waiting_context, self.waiting_timeless, self.has_waiting_line) = (false, None, false);
+        self.put(&waiting.lines);
     }
 
     fn keep(&mut self, position: Position, line: &Line<'_>, kept: Kept) {
@@ -425,12 +408,12 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
             Kept::Waiting => {
                 // A line without a time field, or a malformed one, stays as it is.
                 let has_time = !matches!(line.record, Record::Comment(_) | Record::Unknown(_) | Record::Blank);
-                if !self.has_waiting_line && has_time {
-                    self.has_waiting_line = true;
-                    let here = (self.waiting.len(), line.core.is_some());
-                    self.waiting_timeless = Some(here).filter(|_| line.stamp == Stamp::Absent);
+                if !self.waiting.has_line && has_time {
+                    self.waiting.has_line = true;
+                    let here = (self.waiting.lines.len(), line.core.is_some());
+                    self.waiting.timeless = Some(here).filter(|_| line.stamp == Stamp::Absent);
                 }
-                self.waiting.extend_from_slice(line.raw);
+                self.waiting.lines.extend_from_slice(line.raw);
             }
             Kept::Written => {
                 self.sliced.lines += 1;
@@ -458,7 +441,7 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
         self.ending = if ending.is_empty() { self.ending } else { ending };
         match kept {
             Kept::Header => self.header.extend_from_slice(ending),
-            Kept::Waiting => self.waiting.extend_from_slice(ending),
+            Kept::Waiting => self.waiting.lines.extend_from_slice(ending),
             Kept::Written => self.put(ending),
         }
     }
@@ -468,11 +451,6 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
             self.failed = self.sink.write_part(bytes).err();
         }
     }
-}
-
-/// Whether a comment is the coverage annotation of a lowered log.
-fn is_covers(comment: &[u8]) -> bool {
-    matches!(Annotation::parse(comment), Some(Annotation::Covers(..)))
 }
 
 fn is_exception(record: &Record<'_>) -> bool {

@@ -7,6 +7,7 @@
 
 mod cells;
 mod data;
+mod granule;
 mod machine;
 mod memory;
 mod registers;
@@ -14,13 +15,13 @@ mod semihosting;
 mod unknown_writes;
 
 pub use cells::Contents;
+pub use granule::{Known, LastWrite};
 pub use machine::{Core, Machine};
-pub use memory::{Known, LastWrite, Memory};
+pub use memory::Memory;
 pub(crate) use registers::Pointer;
 pub use registers::{Registers, Touched};
 
-use cells::Cells;
 pub(crate) use data::{Bytes, is_low_first};
+pub(crate) use granule::{GRANULE, Granule};
 pub(crate) use machine::{EarlierState, MAX_CORES};
-pub(crate) use memory::{GRANULE, Granule};
 pub(crate) use unknown_writes::{UnknownWrites, bytes_of};

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::read::Position;
-use crate::record::{Direction, Instruction, Line, PictureKind, Record, Stamp, Time};
+use crate::record::{Direction, Instruction, Line, Record, Stamp, Time};
 use crate::text::{Text, kind, set_name};
 
 /// Limit of distinct cores and of distinct modes in a [`Summary`].
@@ -144,16 +144,19 @@ impl Counts {
         match record {
             Record::Instruction(instruction) => self.instruction(instruction),
             Record::Register(_) => self.registers += 1,
-            Record::Access(access) if access.direction == Direction::Read => self.reads += 1,
-            Record::Access(_) => self.writes += 1,
-            Record::Picture(picture) => match picture.kind {
-                PictureKind::Load | PictureKind::AbortedLoad => self.reads += 1,
-                _ => self.writes += 1,
-            },
+            Record::Access(access) => self.access(access.direction),
+            Record::Picture(picture) => self.access(picture.kind.direction()),
             Record::Exception(_) => self.exceptions += 1,
             Record::Event(event) if event.is_exception => self.exceptions += 1,
             Record::Branch(_) => self.branches += 1,
             _ => {}
+        }
+    }
+
+    fn access(&mut self, direction: Direction) {
+        match direction {
+            Direction::Read => self.reads += 1,
+            Direction::Write => self.writes += 1,
         }
     }
 

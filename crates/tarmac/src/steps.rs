@@ -2,43 +2,44 @@
 //!
 //! lines ─▶ [`super::lift`] ─▶ **steps**: contexts, instructions with their effects, exceptions and exception returns
 //!
-//! The place of a step is its line; times are counted in the unit of the first timestamp. Whether a branch was taken
+//! The position of a step is its line; times are counted in the unit of the first timestamp. Whether a branch was taken
 //! follows from a BR line, from IS or CCFAIL, or from the next instruction of the core, so branches and exceptions are
 //! held back until that instruction. A register has one name, whatever the log calls it: `x0` for X0 and w0, `v1` for
 //! V1 and q1. Lines that belong to no step, those of buses and fetches too, become notes; what else steps have no field
 //! for is counted ([`NOT_IN_STEPS`]). The annotations of a lowered log take precedence: [`super::lower`].
 
 mod effects;
+mod emitter;
 mod implied;
-pub(super) mod lowered;
+mod lowered;
 mod not_in_steps;
 mod notes;
+pub(super) mod outcome;
 mod start;
 mod to_model;
 
 use std::io::Read;
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
-use unspool_isa::{self as isa, Decoded, decode};
+use unspool_isa::ControlFlow as Flow;
 use unspool_model::{
-    Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Instruction, Isa, Loss, Losses, Security,
-    SourceError, Step, StepSource, TimeUnit,
+    Context, Coverage, Event, Exception, ExceptionKind, Facet, Instruction, Isa, Loss, Losses, SourceError, Step,
+    StepSource, TimeUnit,
 };
 
 use self::effects::Effects;
-use self::lowered::Annotated;
-use self::notes::{Notes, is_note};
+use self::emitter::{ALL_LINES, NO_LINES, StepEmitter};
+use self::notes::is_note;
+use self::outcome::{conclude, instruction};
 use self::start::Start;
-use self::to_model::{branch_outcome, call, class, exception_kind, has_security, is_handler, isa, level, security};
+use self::to_model::{call, class, exception_kind, has_security, is_handler, isa, level};
 use super::annotation::{Annotation, cut_core};
 use super::clock::Clock;
 use super::dialect::Dialect;
 use super::lift::{self, Cause, Executed, Lifter, Raised};
-use super::opcode::is_branch;
 use super::read::{Position, ReadError, ReadErrorKind, Reader};
-use super::record::{self, Line, Record, Time};
+use super::record::{self, Line, Record};
 use super::registers::NameContext;
-use unspool_model::hold::Hold;
 
 /// Step source over a log.
 pub struct Steps<R> {
@@ -60,16 +61,8 @@ impl<R: Read> Steps<R> {
 
 impl<R: Read> StepSource for Steps<R> {
     fn coverage(&self) -> Coverage {
-        let always = Coverage::of(&[
-            Facet::Instructions,
-            Facet::Opcodes,
-            Facet::Conditions,
-            Facet::Branches,
-            Facet::Accesses,
-            Facet::Data,
-            Facet::Registers,
-            Facet::Times,
-        ]);
+        use Facet::{Accesses, Branches, Conditions, Data, Instructions, Opcodes, Registers, Times};
+        let always = Coverage::of(&[Instructions, Opcodes, Conditions, Branches, Accesses, Data, Registers, Times]);
         self.start.coverage(match self.reader.dialect() {
             // The lines of these dialects have no modes.
             Dialect::CortexM0 | Dialect::CortexM3 | Dialect::CortexR5 => always.with(Facet::Exceptions),
@@ -90,10 +83,7 @@ impl<R: Read> StepSource for Steps<R> {
             None => (self.reader.dialect(), self.is_big_endian),
         };
         let mut lifter = Lifter::new(dialect, is_big_endian);
-        let mut clock = Clock::default();
-        self.start.time.iter().for_each(|first| {
-            clock.count(*first);
-        });
+        let clock = Clock::of(self.start.time);
         let mut emitter = StepEmitter {
             emit,
             dialect,
@@ -139,59 +129,18 @@ impl<R: Read> StepSource for Steps<R> {
 }
 
 /// Losses that lifting a log to steps can report.
-pub const NOT_IN_STEPS: &[Loss] = &[
-    Loss::Instructions,
-    Loss::Data,
-    Loss::Times,
-    Loss::Modes,
-    Loss::PhysicalAddresses,
-    Loss::Attributes,
-    Loss::Unreadable,
-];
+pub const NOT_IN_STEPS: &[Loss] = {
+    use Loss::{Attributes, Data, Instructions, Modes, PhysicalAddresses, Times, Unreadable};
+    &[Instructions, Data, Times, Modes, PhysicalAddresses, Attributes, Unreadable]
+};
 
 fn source_error(error: &ReadError) -> SourceError {
     SourceError { text: error.to_string(), is_damage: !matches!(error.kind, ReadErrorKind::Io(_)) }
 }
 
-/// Converts the steps of the lifter to steps of the model.
-struct StepEmitter<'t> {
-    emit: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
-    dialect: Dialect,
-    /// Coverage of the source, if the log was lowered.
-    lowered: Option<Coverage>,
-    /// Whether the producer prints each branch that is not taken as skipped.
-    reports_skips: bool,
-    /// The Security state of modes that name none.
-    default_security: Option<Security>,
-    cores: Vec<Core>,
-    clock: Clock,
-    effects: Effects,
-    losses: &'t mut Losses,
-}
-
-/// State of one core.
-#[derive(Default)]
-struct Core {
-    context: Option<Context>,
-    isa: Isa,
-    /// Mode and instruction set, which decide what register names mean.
-    name_context: NameContext,
-    hold: Hold,
-    /// The last instruction, unless an exception or a gap followed.
-    last: Option<Instruction>,
-    /// Whether the last exception was a reset, whose target no line gives.
-    is_reset: bool,
-    /// The first line of the core.
-    first: u64,
-    notes: Notes,
-    annotated: Annotated,
-}
-
 impl StepEmitter<'_> {
     fn step(&mut self, step: &lift::Step) -> ControlFlow<()> {
-        while self.cores.len() <= step.core {
-            self.cores.push(Core { first: step.position.line, ..Core::default() });
-        }
+        self.core(step.core, step.position.line);
         if let Some(coverage) = self.lowered {
             return self.lowered_step(step, coverage);
         }
@@ -213,7 +162,7 @@ impl StepEmitter<'_> {
             self.push_all_notes(core)?;
             match self.lowered {
                 Some(coverage) => {
-                    let conclude = |instruction: &mut _, next| lowered::conclude(instruction, next, coverage);
+                    let conclude = |instruction: &mut _, next| conclude(instruction, next, coverage);
                     self.cores[core].hold.release(None, conclude, self.emit)
                 }
                 None => self.release(core, None),
@@ -288,9 +237,8 @@ impl StepEmitter<'_> {
         let until = after.first().map_or(u64::MAX, |raised| raised.line);
         self.push(step, line, Event::Instruction(instruction), 0..until)?;
         self.cores[step.core].last = Some(instruction).filter(|_| after.is_empty());
-        let is_eret = facts.is_some_and(|facts| facts.flow == isa::ControlFlow::ExceptionReturn)
-            && executed.is_executed
-            && after.is_empty();
+        let is_eret =
+            facts.is_some_and(|facts| facts.flow == Flow::ExceptionReturn) && executed.is_executed && after.is_empty();
         if is_eret && self.dialect != Dialect::Gem5 {
             let target = branch_line.map(|branch| branch.target);
             self.push(step, line, Event::ExceptionReturn { target }, NO_LINES)?;
@@ -314,13 +262,10 @@ impl StepEmitter<'_> {
             self.losses.add(Loss::Modes, step.position.line);
         }
         core.name_context = NameContext { mode: executed.mode, is_a64: Some(isa == Isa::A64) };
+        let default_security = self.default_security.filter(|_| has_security(executed.mode.level));
         let context = Context {
             level: level(executed.mode),
-            security: executed
-                .mode
-                .security
-                .map(security)
-                .or(self.default_security.filter(|_| has_security(executed.mode.level))),
+            security: executed.mode.security.or(default_security),
             is_aarch64: Some(isa == Isa::A64),
             is_handler: is_handler(executed.mode.level),
             ..Context::default()
@@ -376,91 +321,4 @@ impl StepEmitter<'_> {
         }
         self.note(position, line, lifter)
     }
-
-    /// Appends a step to the held ones, with the effects in these lines.
-    #[inline]
-    fn push(&mut self, step: &lift::Step, position: u64, event: Event, lines: Range<u64>) -> ControlFlow<()> {
-        self.push_at(step, position, step.time, event, lines)
-    }
-
-    /// Like `push`, at a time other than that of the step.
-    #[inline]
-    fn push_at(
-        &mut self,
-        step: &lift::Step,
-        position: u64,
-        time: Option<Time>,
-        event: Event,
-        lines: Range<u64>,
-    ) -> ControlFlow<()> {
-        if self.cores[step.core].hold.is_full() {
-            self.release(step.core, None)?;
-        }
-        let time = time.map(|time| self.clock.count(time));
-        let core = &mut self.cores[step.core];
-        let out = core.hold.push();
-        (out.core, out.position, out.time, out.event) = (step.core as u32, position, time, event);
-        self.effects.push(step, &lines, &core.name_context, out);
-        ControlFlow::Continue(())
-    }
-
-    /// Emits the held steps. `next`: the address where the core continues, if known.
-    #[inline]
-    fn release(&mut self, core: usize, next: Option<u64>) -> ControlFlow<()> {
-        let reports_skips = self.reports_skips;
-        self.cores[core].hold.release(next, |instruction, next| resolve(instruction, next, reports_skips), self.emit)
-    }
-}
-
-/// All lines of a step.
-const ALL_LINES: Range<u64> = 0..u64::MAX;
-/// No line.
-const NO_LINES: Range<u64> = 0..0;
-
-/// An instruction as far as it is known without the next one, and its facts if it is a branch. `target`: the target in
-/// a BR line.
-#[inline]
-fn instruction(plain: &Instruction, is_executed: bool, target: Option<u64>) -> (Instruction, Option<Decoded>) {
-    let mut instruction = Instruction { is_executed: Some(is_executed), ..*plain };
-    let facts = branch_facts(&instruction);
-    instruction.branch = match (&facts, target) {
-        (_, Some(_)) => Some(Branch { taken: true, target }),
-        (Some(_), None) if !is_executed => Some(Branch { taken: false, target: None }),
-        _ => None,
-    };
-    if let Some(facts) = &facts {
-        set_condition(&mut instruction, facts);
-    }
-    (instruction, facts)
-}
-
-/// Derives the outcome of a branch from `next`, the address where the core continues. `reports_skips`: the producer
-/// prints each branch that is not taken as skipped.
-fn resolve(instruction: &mut Instruction, next: Option<u64>, reports_skips: bool) {
-    if instruction.branch.is_none()
-        && let Some(facts) = branch_facts(instruction)
-    {
-        instruction.branch = branch_outcome(instruction, &facts, next, reports_skips);
-        set_condition(instruction, &facts);
-        let fall_through = instruction.address.wrapping_add(u64::from(instruction.length));
-        if instruction.branch.is_none() && next == Some(fall_through) && !reports_skips {
-            // Not every producer reports a failed condition.
-            instruction.is_executed = None;
-        }
-    }
-}
-
-/// Sets whether the condition of a conditional A64 branch held: it did if the branch was taken. Some producers report
-/// it themselves (a skipped CBZ), others only for AArch32.
-fn set_condition(instruction: &mut Instruction, facts: &Decoded) {
-    if instruction.isa == Isa::A64 && facts.conditional {
-        instruction.is_executed = instruction.branch.map(|branch| branch.taken);
-    }
-}
-
-/// Facts about an instruction, if it is a branch.
-#[inline]
-fn branch_facts(instruction: &Instruction) -> Option<Decoded> {
-    let facts = decode(instruction.isa, instruction.address, instruction.opcode?);
-    (facts.length == instruction.length && is_branch(&facts)).then_some(facts)
 }

@@ -12,11 +12,12 @@ use super::record::{
 
 /// Appends the text of a line, without a line end.
 pub fn push_line(position: Position, line: &Line<'_>, out: &mut String) {
-    let _ = match line.stamp {
-        Stamp::At(time) => write!(out, "{:>8} {:>16}", position.line, time.to_string()),
-        Stamp::Dashes => write!(out, "{:>8} {:>16}", position.line, "-"),
-        Stamp::Absent => write!(out, "{:>8} {:>16}", position.line, ""),
+    let time = match line.stamp {
+        Stamp::At(time) => time.to_string(),
+        Stamp::Dashes => "-".into(),
+        Stamp::Absent => String::new(),
     };
+    let _ = write!(out, "{:>8} {time:>16}", position.line);
     if let Some(core) = line.core {
         let _ = write!(out, "  {}", Text(core));
     }
@@ -69,21 +70,16 @@ pub fn picture_name(kind: PictureKind) -> &'static str {
 }
 
 /// Runs of accessed bytes: the address of each, and its bytes, the highest first; `##` is unknown.
-pub fn byte_runs(picture: &Picture<'_>) -> impl Iterator<Item = (u64, String)> + use<> {
-    let (address, bytes) = (picture.address, picture.bytes);
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let start = at + bytes[at..].iter().position(|byte| *byte != Byte::Untouched)?;
-        let length = bytes[start..].iter().take_while(|byte| **byte != Byte::Untouched).count();
-        at = start + length;
-        let mut text = String::with_capacity(2 * length);
-        for byte in bytes[start..at].iter().rev() {
+pub fn byte_runs(picture: &Picture<'_>) -> impl Iterator<Item = (u64, String)> {
+    picture.runs().map(|(at, bytes)| {
+        let mut text = String::with_capacity(2 * bytes.len());
+        for byte in bytes.iter().rev() {
             match byte {
                 Byte::Known(byte) => drop(write!(text, "{byte:02x}")),
                 _ => text.push_str("##"),
             }
         }
-        Some((address.wrapping_add(start as u64), text))
+        (picture.address.wrapping_add(at as u64), text)
     })
 }
 
@@ -179,25 +175,17 @@ fn push_event(event: &Event<'_>, out: &mut String) -> fmt::Result {
     if let Some(value) = event.value {
         write!(out, " at {value:#x}")?;
     }
-    if !event.mode.is_empty() {
-        write!(out, " in {}", Text(event.mode))?;
-    }
-    Ok(())
+    push_optional(" in ", event.mode, "", out)
 }
 
 fn push_register(register: &Register<'_>, out: &mut String) -> fmt::Result {
     write!(out, " {}", Text(register.name))?;
-    if !register.context.is_empty() {
-        write!(out, " ({})", Text(register.context))?;
-    }
+    push_optional(" (", register.context, ")", out)?;
     if let Some((high, low)) = register.bits {
         write!(out, "<{high}:{low}>")?;
     }
     write!(out, " = {}", Text(register.value.0))?;
-    if !register.notes.is_empty() {
-        write!(out, "  {}", Text(register.notes))?;
-    }
-    Ok(())
+    push_optional("  ", register.notes, "", out)
 }
 
 fn push_access(access: &Access<'_>, out: &mut String) -> fmt::Result {
@@ -229,7 +217,7 @@ fn push_access(access: &Access<'_>, out: &mut String) -> fmt::Result {
     if let Some((address, serial)) = access.owner {
         write!(out, " by {address:#x} #{serial:x}")?;
     }
-    if access.notes.is_empty() { Ok(()) } else { write!(out, "  {}", Text(access.notes)) }
+    push_optional("  ", access.notes, "", out)
 }
 
 fn push_picture(picture: &Picture<'_>, out: &mut String) -> fmt::Result {
@@ -238,15 +226,18 @@ fn push_picture(picture: &Picture<'_>, out: &mut String) -> fmt::Result {
         write!(out, " at {address:#x} = {bytes}")?;
     }
     push_physical(picture.physical.as_ref(), out)?;
-    if picture.attributes.is_empty() { Ok(()) } else { write!(out, "  {}", Text(picture.attributes)) }
+    push_optional("  ", picture.attributes, "", out)
+}
+
+/// Appends text between these words, unless it is empty.
+fn push_optional(before: &str, text: &[u8], after: &str, out: &mut String) -> fmt::Result {
+    if text.is_empty() { Ok(()) } else { write!(out, "{before}{}{after}", Text(text)) }
 }
 
 fn push_physical(physical: Option<&Physical<'_>>, out: &mut String) -> fmt::Result {
     let Some(physical) = physical else { return Ok(()) };
     out.push_str(" (");
-    if !physical.space.is_empty() {
-        write!(out, "{}:", Text(physical.space))?;
-    }
+    push_optional("", physical.space, ":", out)?;
     write!(out, "{:#x}", physical.address)?;
     if let Some(page) = physical.page {
         write!(out, "/{page}")?;

@@ -4,7 +4,7 @@
 //! changed). The most significant digit comes first.
 
 /// A value as printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Value<'a>(pub &'a [u8]);
 
 /// Four bits of a value.
@@ -40,11 +40,28 @@ impl<'a> Value<'a> {
         }
         (1..=16).contains(&count).then_some(number)
     }
+
+    /// One to sixteen known digits as a number, and how many, without separators other than `_`.
+    #[inline]
+    pub(super) fn plain(self) -> Option<(u64, usize)> {
+        let (mut number, mut digits) = (0, 0);
+        if self.0.len() > 17 {
+            return None;
+        }
+        for byte in self.0 {
+            match digit(*byte) {
+                Some(Digit::Known(bits)) => (number, digits) = (number << 4 | u64::from(bits), digits + 1),
+                None if *byte == b'_' => {}
+                _ => return None,
+            }
+        }
+        (1..=16).contains(&digits).then_some((number, digits))
+    }
 }
 
 /// The digit of a character; `None`: it is a separator.
 #[inline(always)]
-pub(super) fn digit(byte: u8) -> Option<Digit> {
+pub(super) const fn digit(byte: u8) -> Option<Digit> {
     match byte {
         b'0'..=b'9' => Some(Digit::Known(byte - b'0')),
         b'a'..=b'f' => Some(Digit::Known(byte - b'a' + 10)),

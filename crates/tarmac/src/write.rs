@@ -17,9 +17,10 @@ pub(super) use fast_models::push_address;
 pub(super) use number::{push_decimal, push_hex};
 
 /// Notation of lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Style {
     /// Tarmac Text Rev 3: ES lines and memory pictures.
+    #[default]
     Rev3,
     /// Fast Models: IT and IS lines, and accesses with their size.
     FastModels,
@@ -38,59 +39,31 @@ impl Style {
             Self::FastModels => "fast-models",
         }
     }
-}
-
-/// Writer of lines in one style.
-///
-/// ```
-/// use unspool_tarmac::record::{Branch, InstructionSet, Line, Record, Stamp};
-/// use unspool_tarmac::write::Writer;
-///
-/// let branch = Branch { target: 0x2d40, digits: 8, set: Some(InstructionSet::A) };
-/// let line = Line { raw: b"", stamp: Stamp::Absent, core: None, record: Record::Branch(branch) };
-/// let mut out = Vec::new();
-/// Writer::rev3().write(&line, &mut out).unwrap();
-/// assert_eq!(out, b"                    BR (00002d40) A\n");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Writer {
-    style: Style,
-}
-
-impl Writer {
-    /// A writer for this style.
-    pub fn new(style: Style) -> Self {
-        Self { style }
-    }
-
-    /// A writer for Rev 3.
-    pub fn rev3() -> Self {
-        Self::new(Style::Rev3)
-    }
-
-    /// A writer for Fast Models style.
-    pub fn fast_models() -> Self {
-        Self::new(Style::FastModels)
-    }
-
-    /// The style.
-    pub fn style(self) -> Style {
-        self.style
-    }
 
     /// Appends the line and a line end. Appends nothing if the style has no line for the record.
+    ///
+    /// ```
+    /// use unspool_tarmac::record::{Branch, InstructionSet, Line, Record, Stamp};
+    /// use unspool_tarmac::write::Style;
+    ///
+    /// let branch = Branch { target: 0x2d40, digits: 8, set: Some(InstructionSet::A) };
+    /// let line = Line { raw: b"", stamp: Stamp::Absent, core: None, record: Record::Branch(branch) };
+    /// let mut out = Vec::new();
+    /// Style::Rev3.write(&line, &mut out).unwrap();
+    /// assert_eq!(out, b"                    BR (00002d40) A\n");
+    /// ```
     pub fn write(self, line: &Line<'_>, out: &mut Vec<u8>) -> Result<(), NoSuchLine> {
         if is_verbatim(&line.record) {
             out.extend_from_slice(line.raw);
         } else {
             let length = out.len();
-            let is_written = match self.style {
-                Style::Rev3 => rev3::write(line, out),
-                Style::FastModels => fast_models::write(line, out),
+            let is_written = match self {
+                Self::Rev3 => rev3::write(line, out),
+                Self::FastModels => fast_models::write(line, out),
             };
             if !is_written {
                 out.truncate(length);
-                return Err(NoSuchLine(self.style));
+                return Err(NoSuchLine(self));
             }
         }
         out.push(b'\n');

@@ -1,27 +1,27 @@
-//! How fast a trace becomes another one, beside how fast it is read alone and how fast the other one is written alone:
+//! Speed of converting a trace, compared with reading it alone and writing the result alone:
 //! `cargo run --release --example convert_speed TRACE...`.
 //!
-//! What is written goes into a file in the temporary directory. To write alone, the first steps are kept in memory.
+//! Writes to a file in the temporary directory. To write alone, the first steps are kept in memory.
 
 #![allow(clippy::print_stdout)]
 
 use std::error::Error;
-use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
-use unspool::container::{CompressOptions, CompressedWriter, Container};
-use unspool::convert::{ConversionPlan, Format, Origin, plan, transfer};
-use unspool::model::{Coverage, Step, StepSink, StepSource, TimeUnit};
+use unspool::container::{CompressOptions, Container};
+use unspool::convert::{ConversionPlan, FileSink, Format, Origin, SinkOptions, plan, transfer};
+use unspool::model::{Step, StepSink, StepSource};
+use unspool::stf::Storage;
+use unspool::tarmac::lower::LowerOptions;
 use unspool::tarmac::write::Style;
 use unspool::{FileKind, OpenSteps, OpenedSteps, open_steps};
-use unspool::{astf, stf, tarmac};
 
 /// Steps that are kept.
 const KEPT: usize = 300_000;
 
-/// Best of so many.
+/// Runs, of which the best counts.
 const RUNS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -41,7 +41,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn measure(path: &Path, from: Origin, to: Format) -> Result<(), Box<dyn Error>> {
-    let kept = keep(path)?;
+    let (kept, options) = (keep(path)?, options(to));
+    // A sink that is not kept removes its temporary file beside this one.
+    let out = std::env::temp_dir().join(format!("unspool-convert-speed-{}", std::process::id()));
     let (mut read, mut written, mut whole) = (f64::MAX, f64::MAX, f64::MAX);
     let mut all = 0;
     for _ in 0..RUNS {
@@ -53,10 +55,10 @@ fn measure(path: &Path, from: Origin, to: Format) -> Result<(), Box<dyn Error>> 
         })?;
         read = read.min(start.elapsed().as_secs_f64() / instructions as f64);
 
-        let (source, out) = (open(path)?, File::create(out())?);
+        let source = open(path)?;
         let (coverage, unit) = (source.coverage(), source.time_unit());
         let start = Instant::now();
-        let mut sink = sink(out, to, coverage, unit)?;
+        let mut sink = FileSink::open(&out, coverage, unit, &options)?;
         let mut instructions = 0;
         for step in &kept {
             instructions += u64::from(step.event.instruction().is_some());
@@ -66,10 +68,9 @@ fn measure(path: &Path, from: Origin, to: Format) -> Result<(), Box<dyn Error>> 
         drop(sink);
         written = written.min(start.elapsed().as_secs_f64() / instructions as f64);
 
-        let out = File::create(self::out())?;
         let start = Instant::now();
-        let mut sink = self::sink(out, to, coverage, unit)?;
-        let done = transfer(source, None, &mut *sink, |_, _| ControlFlow::Continue(()))?;
+        let mut sink = FileSink::open(&out, coverage, unit, &options)?;
+        let done = transfer(source, None, &mut sink, |_, _| ControlFlow::Continue(()))?;
         if let Some(damage) = done.damage {
             return Err(damage.into());
         }
@@ -77,10 +78,9 @@ fn measure(path: &Path, from: Origin, to: Format) -> Result<(), Box<dyn Error>> 
         whole = whole.min(start.elapsed().as_secs_f64() / done.instructions as f64);
         all = done.instructions;
     }
-    std::fs::remove_file(out())?;
     let rate = |seconds: f64| 1e-6 / seconds;
     println!(
-        "{} to {}: {all} instructions; million a second: read alone {:.1}, written alone {:.1}, converted {:.1} ({:.0} % of the slower)",
+        "{} to {}: {all} instructions; millions per second: read alone {:.1}, written alone {:.1}, converted {:.1} ({:.0} % of the slower)",
         from.name(),
         to.name(),
         rate(read),
@@ -91,15 +91,11 @@ fn measure(path: &Path, from: Origin, to: Format) -> Result<(), Box<dyn Error>> 
     Ok(())
 }
 
-fn out() -> std::path::PathBuf {
-    std::env::temp_dir().join(format!("unspool-convert-speed-{}", std::process::id()))
-}
-
 fn open(path: &Path) -> Result<OpenedSteps, unspool::Error> {
     open_steps(path, &OpenSteps::default())
 }
 
-/// The first steps, and those up to the end of an instruction.
+/// First steps of a trace.
 fn keep(path: &Path) -> Result<Vec<Step>, Box<dyn Error>> {
     let mut kept = Vec::with_capacity(KEPT);
     open(path)?.each(&mut |step| {
@@ -109,22 +105,15 @@ fn keep(path: &Path) -> Result<Vec<Step>, Box<dyn Error>> {
     Ok(kept)
 }
 
-fn sink(out: File, to: Format, coverage: Coverage, unit: TimeUnit) -> Result<Box<dyn StepSink>, Box<dyn Error>> {
-    Ok(match to {
-        Format::Astf => {
-            let options = astf::lower::LowerOptions::default();
-            let header = astf::lower::header(coverage, unit, &options)?;
-            let writer = astf::write::Writer::new(out, &header, astf::write::WriteOptions::default())?;
-            Box::new(astf::lower::Lowerer::new(writer, &header, coverage, unit, &options)?)
-        }
+fn options(to: Format) -> SinkOptions {
+    match to {
+        Format::Astf => SinkOptions::Astf { lower: Default::default(), write: Default::default() },
         Format::Stf => {
-            let writer = stf::write::Writer::new(out, Container::Plain, stf::write::WriteOptions::default())?;
-            Box::new(stf::lower::Lowerer::new(writer, coverage, unit, &stf::lower::LowerOptions::default())?)
+            SinkOptions::Stf { lower: Default::default(), storage: Storage::PLAIN, write: Default::default() }
         }
         Format::Tarmac => {
-            let options = tarmac::lower::LowerOptions { style: Style::Rev3, disassemble: true };
-            let writer = CompressedWriter::new(out, Container::Plain, CompressOptions::default())?;
-            Box::new(tarmac::lower::Lowerer::new(writer, coverage, unit, &options)?)
+            let lower = LowerOptions { style: Style::Rev3, disassemble: true };
+            SinkOptions::Tarmac { lower, container: Container::Plain, write: CompressOptions::default() }
         }
-    })
+    }
 }

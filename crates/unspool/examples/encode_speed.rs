@@ -1,9 +1,8 @@
-//! How fast a trace becomes a capture: `cargo run --release --example encode_speed TRACE [SET-UP...]`.
+//! Speed of encoding a trace into a capture: `cargo run --release --example encode_speed TRACE [SETUP...]`.
 //!
-//! All of it, as `unspool encode` does it: the trace is read, unpacked and encoded, and the capture is written, once for
-//! each set-up. The best of several tries is told, and how much of it a virtual machine was not running. Where timestamps
-//! are traced, instructions get times, a thousand to the microsecond. Filters have a range with a fifth of what was
-//! executed.
+//! Does all that `unspool encode` does: reads, decompresses and encodes the trace, and writes the capture, once per
+//! setup. Reports the best of several runs, and the time in it that a hypervisor stole. Where timestamps are traced,
+//! instructions get times, a thousand per microsecond. Filters have a range with a fifth of the executed instructions.
 
 #![allow(clippy::print_stdout)]
 
@@ -19,28 +18,28 @@ use unspool::encode::{EncodeOptions, Encoded, encode};
 use unspool::model::{BlockSink, BlockTrace, Coverage, SourceError, Step, StepSource, TimeUnit};
 use unspool::{OpenSteps, OpenedSteps, open_steps};
 
-/// How often each set-up is tried.
-const TRIES: usize = 3;
+/// Runs of each setup.
+const RUNS: usize = 3;
 
-/// Instructions of a microsecond.
+/// Instructions per microsecond.
 const MICROSECOND: u64 = 1000;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut words = std::env::args().skip(1);
-    let trace = words.next().ok_or("which trace?")?;
-    let names: Vec<String> = words.collect();
+    let mut args = std::env::args().skip(1);
+    let trace = args.next().ok_or("usage: encode_speed TRACE [SETUP...]")?;
+    let names: Vec<String> = args.collect();
     let mut counts = Counts::default();
     open(&trace)?.follow(&mut counts)?;
     let is_wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
-    for (name, registers, change) in rows(counts.positions()).into_iter().filter(|(name, ..)| is_wanted(name)) {
+    for (name, registers, change) in rows(counts.quantiles()).into_iter().filter(|(name, ..)| is_wanted(name)) {
         let mut settings = Settings::new(Protocol::Ete);
         registers.iter().for_each(|(name, value)| assert!(settings.set(name, *value), "{name}"));
         change(&mut settings);
-        let tries: Result<Vec<_>, _> = (0..TRIES).map(|_| try_once(&trace, settings.clone())).collect();
-        let best = tries?.into_iter().min_by(|one, other| one.0.total_cmp(&other.0));
+        let runs: Result<Vec<_>, _> = (0..RUNS).map(|_| run_once(&trace, settings.clone())).collect();
+        let best = runs?.into_iter().min_by(|one, other| one.0.total_cmp(&other.0));
         let (seconds, stolen, encoded) = best.unwrap_or_default();
         println!(
-            "{name}: {:.1} million instructions a second, {:.2} bits each ({:.2} of {seconds:.2} seconds stolen)",
+            "{name}: {:.1} million instructions per second, {:.2} bits each ({:.2} of {seconds:.2} seconds stolen)",
             encoded.instructions as f64 / seconds / 1e6,
             encoded.trace_bytes as f64 * 8.0 / encoded.instructions as f64,
             stolen
@@ -53,8 +52,8 @@ fn open(trace: &str) -> Result<OpenedSteps, unspool::Error> {
     open_steps(Path::new(trace), &OpenSteps { is_followed: true, ..OpenSteps::default() })
 }
 
-/// How many seconds it took, how many others took meanwhile, and what was made.
-fn try_once(trace: &str, settings: Settings) -> Result<(f64, f64, Encoded), Box<dyn Error>> {
+/// Seconds, stolen seconds, and the totals.
+fn run_once(trace: &str, settings: Settings) -> Result<(f64, f64, Encoded), Box<dyn Error>> {
     let directory = std::env::temp_dir().join(format!("unspool-encode-speed-{}", std::process::id()));
     let (start, stolen) = (Instant::now(), stolen_seconds());
     let has_times = settings.get("TRCCONFIGR").unwrap_or(0) & 0x800 != 0;
@@ -67,11 +66,11 @@ fn try_once(trace: &str, settings: Settings) -> Result<(f64, f64, Encoded), Box<
     Ok((seconds, stolen, encoded))
 }
 
-/// A name, registers, and what no register says.
+/// Name, registers, and settings without a register.
 type Row = (&'static str, Vec<(&'static str, u64)>, fn(&mut Settings));
 
-/// Each option by itself, and the usual ones together. Filters and events first with addresses where nothing is, then with
-/// those of the run: a range, and two instructions.
+/// Each option by itself, and the usual ones together. Filters and events first with addresses outside the program,
+/// then with those of the run: a range, and two instructions.
 fn rows([low, high, start, stop]: [u64; 4]) -> Vec<Row> {
     let range = [("TRCACVR0", low), ("TRCACVR1", high)];
     let points = [("TRCACVR2", start), ("TRCACVR3", stop)];
@@ -108,20 +107,20 @@ fn rows([low, high, start, stop]: [u64; 4]) -> Vec<Row> {
     ]
 }
 
-/// Seconds of all processors that the machine below a virtual one gave to others, where that is told.
+/// Seconds of all processors that a hypervisor stole, where the system reports it.
 fn stolen_seconds() -> f64 {
     let all = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let stolen = all.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse::<f64>().ok());
     stolen.unwrap_or(0.0) / 100.0
 }
 
-/// How often each instruction was executed.
+/// Executions of each instruction, by address.
 #[derive(Default)]
 struct Counts(BTreeMap<u64, u64>);
 
 impl Counts {
-    /// Addresses with these tenths of what was executed before them.
-    fn positions(&self) -> [u64; 4] {
+    /// Addresses below which 3, 5, 2 and 7 tenths of the instructions were executed.
+    fn quantiles(&self) -> [u64; 4] {
         let all: u64 = self.0.values().sum();
         [3, 5, 2, 7].map(|tenths| {
             let mut before = 0;
@@ -154,7 +153,7 @@ impl BlockSink for Counts {
     }
 }
 
-/// A source whose instructions get times.
+/// Source whose instructions get times.
 struct Stamped(OpenedSteps);
 
 impl StepSource for Stamped {
@@ -175,7 +174,7 @@ impl StepSource for Stamped {
     }
 }
 
-/// Gives times on the way.
+/// Sink that adds times.
 struct Stamper<'f> {
     sink: &'f mut dyn BlockSink,
     instructions: u64,
@@ -189,7 +188,7 @@ impl BlockSink for Stamper<'_> {
         self.sink.step(&stamped)
     }
 
-    /// In parts, each with a time of its own.
+    /// Splits the blocks into parts, each with a time of its own.
     fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
         let mut part = BlockTrace { executions: &[], ..*trace };
         let mut start = 0;

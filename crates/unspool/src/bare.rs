@@ -1,7 +1,7 @@
-//! Bytes without a package: what is not said is found out where it can be.
+//! Captures of bare buffers, without a package.
 //!
-//! Comes in: files and what the user knows of them. Goes out: a capture. Whether the bytes are formatted is tried on
-//! their beginning, and which ids are in them is read from the frames; the capture's notes say so.
+//! Takes files and what the user knows about them; produces a capture. Detects from the beginning whether the bytes are
+//! formatted, and reads the trace ids from the frames; notes of the capture report both.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,25 +14,25 @@ use unspool_coresight::{DecodePackets as _, Decoders as _, PacketItem, Profile, 
 use crate::Error;
 use crate::window::layout;
 
-/// What is known of bare bytes.
+/// Description of a bare buffer.
 #[derive(Debug, Clone)]
 pub struct Bare {
-    /// The protocol of the source or sources.
+    /// Protocol of the source or sources.
     pub protocol: Protocol,
-    /// The trace id; `None` for all that are there.
+    /// Trace id; `None`: all that occur.
     pub id: Option<u8>,
-    /// How the bytes are laid out; `None` to find out.
+    /// Format of the buffer; `None`: auto-detected.
     pub format: Option<BufferFormat>,
     /// Register values.
     pub registers: Registers,
-    /// Where the oldest byte of a circular buffer stands.
+    /// Offset of the oldest byte of a circular buffer.
     pub write_pointer: Option<u64>,
     /// The buffer has wrapped.
     pub wrapped: Option<bool>,
 }
 
-/// Bytes of the beginning that are looked at.
-const LOOK: u64 = 1 << 20;
+/// Bytes at the beginning that are examined.
+const HEAD: u64 = 1 << 20;
 
 /// Opens bare bytes as a capture.
 pub fn open_bare<P: AsRef<Path>>(paths: &[P], bare: Bare) -> Result<Capture, Error> {
@@ -44,7 +44,7 @@ pub fn open_bare<P: AsRef<Path>>(paths: &[P], bare: Bare) -> Result<Capture, Err
         write_pointer: bare.write_pointer,
         wrapped: bare.wrapped,
     };
-    // Opened once, since standard input cannot be opened twice.
+    // Opened once: standard input cannot be opened again.
     let mut capture = Capture::bare(paths, options)?;
     let start = beginning(&capture)?;
     if start.is_empty() {
@@ -54,7 +54,7 @@ pub fn open_bare<P: AsRef<Path>>(paths: &[P], bare: Bare) -> Result<Capture, Err
     if bare.format.is_none() {
         let format = likely_format(bare.protocol, &start);
         capture.buffers[0].format = format;
-        note(&mut capture, NoteKind::Assumed, format!("the buffer looks {} if it is not", words(format)));
+        note(&mut capture, NoteKind::Assumed, format!("the buffer looks {} if it is not", describe(format)));
     }
     if capture.buffers[0].format.is_formatted() {
         name_sources(&mut capture, &start);
@@ -62,10 +62,10 @@ pub fn open_bare<P: AsRef<Path>>(paths: &[P], bare: Bare) -> Result<Capture, Err
     Ok(capture)
 }
 
-fn words(format: BufferFormat) -> &'static str {
+fn describe(format: BufferFormat) -> &'static str {
     match format.is_formatted() {
-        true => "formatted (frames of several sources); say --raw",
-        false => "raw (one source, no frames); say --formatted",
+        true => "formatted (frames of several sources); use --raw",
+        false => "raw (one source, no frames); use --formatted",
     }
 }
 
@@ -78,19 +78,19 @@ fn beginning(capture: &Capture) -> Result<Vec<u8>, Error> {
     let mut start = Vec::new();
     let reader = capture.reader(0)?;
     let error = |source| Error::Read { buffer: capture.buffers[0].name.clone(), offset: 0, source };
-    reader.take(LOOK).read_to_end(&mut start).map_err(error)?;
+    reader.take(HEAD).read_to_end(&mut start).map_err(error)?;
     Ok(start)
 }
 
-/// The layout under which more of the beginning reads as packets.
+/// Format under which more of the beginning decodes as packets.
 fn likely_format(protocol: Protocol, start: &[u8]) -> BufferFormat {
-    let raw = readable(protocol, start);
-    let framed: u64 = split(Layout::FromStart, start).values().map(|bytes| readable(protocol, bytes)).sum();
+    let raw = well_formed(protocol, start);
+    let framed: u64 = split(Layout::FromStart, start).values().map(|bytes| well_formed(protocol, bytes)).sum();
     if framed > raw { BufferFormat::Formatted } else { BufferFormat::Raw }
 }
 
-/// How many bytes are well-formed packets.
-fn readable(protocol: Protocol, bytes: &[u8]) -> u64 {
+/// Number of bytes in well-formed packets.
+fn well_formed(protocol: Protocol, bytes: &[u8]) -> u64 {
     let Some((config, _)) = TraceConfig::new(protocol, Profile::Unknown, [], []) else { return 0 };
     let mut good = 0;
     with_decoders!(config, decoders => {
@@ -100,7 +100,6 @@ fn readable(protocol: Protocol, bytes: &[u8]) -> u64 {
     good
 }
 
-/// Bytes by trace id.
 struct Split(BTreeMap<u8, Vec<u8>>);
 
 impl FrameSink for Split {
@@ -119,13 +118,13 @@ fn split(layout: Layout, bytes: &[u8]) -> BTreeMap<u8, Vec<u8>> {
     split.0
 }
 
-/// One source an id that is there, unless the id is known; then it is looked for.
+/// Makes one source per trace id, unless the id is given; then it only checks that the id occurs.
 fn name_sources(capture: &mut Capture, start: &[u8]) {
     let ids: Ids = split(layout(&capture.buffers[0]), start).into_keys().collect();
     let list: Vec<String> = ids.iter().map(|id| format!("{id:#04x}")).collect();
     let [length, list] = [start.len().to_string(), list.join(" ")];
     let text = match capture.sources[0].id {
-        _ if ids.is_empty() => format!("no trace id in the first {length} bytes; say --raw if these are no frames"),
+        _ if ids.is_empty() => format!("no trace id in the first {length} bytes; use --raw if these are not frames"),
         Some(id) if ids.contains(id) => return,
         Some(id) => format!("no trace id {id:#04x} in the first {length} bytes of the buffer, only {list}"),
         None => {

@@ -1,8 +1,8 @@
-//! The calls of a Tarmac log: lines in, calls out, each core by itself.
+//! Calls of a Tarmac log, for each core by itself.
 //!
 //! lines ─▶ registers (stack pointer, link register), instructions ─▶ [`analyze::calls`](unspool_analyze::calls)
 //!
-//! Only calls in progress are held. Times are those of the log, in the unit that its first time has.
+//! Only calls in progress are held in memory. Times are those of the log, in the unit of its first time.
 
 use std::fs::File;
 use std::io;
@@ -20,10 +20,10 @@ use crate::Clock;
 use crate::file::{End, FileError, TarmacFile};
 use crate::meter::OnProgress;
 
-/// More cores than this no log has; lines of further ones are passed over.
-const CORES: usize = 256;
+/// Maximum number of cores; lines of further ones are skipped.
+const MAX_CORES: usize = 256;
 
-/// An empty call tree of one core, which keeps what does not fit into memory in a temporary file without name.
+/// Empty call tree of one core, which spills to an unnamed temporary file.
 pub fn call_tree() -> io::Result<Tree<File>> {
     Ok(Tree::new(tempfile::tempfile()?))
 }
@@ -41,19 +41,19 @@ impl CallForest {
         if self.trees.len() <= core {
             self.trees.resize_with(core + 1, || None);
         }
-        let position = &mut self.trees[core];
-        if position.is_none() && self.failed.is_none() {
+        let tree = &mut self.trees[core];
+        if tree.is_none() && self.failed.is_none() {
             match call_tree() {
-                Ok(tree) => *position = Some(tree),
+                Ok(new) => *tree = Some(new),
                 Err(error) => self.failed = Some(error),
             }
         }
-        if let Some(tree) = position {
+        if let Some(tree) = tree {
             tree.add(call);
         }
     }
 
-    /// The tree of a core; `None`: it executed nothing.
+    /// Tree of a core; `None`: it executed nothing.
     pub fn tree(&mut self, core: usize) -> io::Result<Option<&mut Tree<File>>> {
         match self.failed.take() {
             Some(error) => Err(error),
@@ -63,7 +63,7 @@ impl CallForest {
 }
 
 impl TarmacFile {
-    /// Hands out the calls of a log, each when it ends, with the index of its core.
+    /// Hands the calls of a log to `take`, each when it ends, with the index of its core.
     pub fn calls(
         &mut self,
         progress: &mut OnProgress<'_>,
@@ -79,35 +79,35 @@ impl TarmacFile {
     }
 }
 
-/// Follows the calls of all cores of a log.
+/// Follower of the calls of all cores of a log.
 #[derive(Debug)]
 pub struct TarmacCalls {
     effects: Effects,
     cores: Vec<Core>,
-    /// The core of the line before, which lines belong to that do not name one.
-    present: Option<usize>,
+    /// Core of the previous line, which lines without a core belong to.
+    current: Option<usize>,
     clock: Clock,
     time: u64,
 }
 
 impl TarmacCalls {
-    /// Starts. The dialect tells whether registers are printed before or behind the instruction that writes them.
+    /// Starts. The dialect decides whether registers are printed before or after the instruction that writes them.
     pub fn new(dialect: Dialect) -> Self {
         let (effects, clock) = (dialect.effects(), Clock::default());
-        Self { effects, cores: Vec::new(), present: None, clock, time: 0 }
+        Self { effects, cores: Vec::new(), current: None, clock, time: 0 }
     }
 
-    /// The names of the cores that instructions or registers were told of. A log that names none has one, without name.
+    /// Names of the cores with instructions or registers. A log without core names has one core with an empty name.
     pub fn cores(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.cores.iter().map(|core| &*core.name)
     }
 
-    /// What times are counted in.
+    /// Unit of times.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// The next line. Calls that end with it are handed to `take`, with the index of their core.
+    /// Reads the next line. Calls that end with it are handed to `take`, with the index of their core.
     #[inline]
     pub fn line(&mut self, position: Position, line: &Line<'_>, take: &mut impl FnMut(usize, &Call)) {
         if let Stamp::At(time) = line.stamp {
@@ -130,14 +130,14 @@ impl TarmacCalls {
         }
     }
 
-    /// The log ends here: so do all calls.
+    /// Ends the log, and with it all calls.
     pub fn finish(&mut self, take: &mut impl FnMut(usize, &Call)) {
         for (index, core) in self.cores.iter_mut().enumerate() {
             core.follower.finish(&mut |call| take(index, call));
         }
     }
 
-    /// An exception; `step` is the line that it starts a step with.
+    /// Marks an exception; `step`: line at which it starts a step.
     fn interrupt(&mut self, name: Option<&[u8]>, step: Option<u64>) {
         let Some((_, core)) = self.core(name) else { return };
         core.is_interrupted = true;
@@ -146,12 +146,12 @@ impl TarmacCalls {
 
     #[inline]
     fn core(&mut self, name: Option<&[u8]>) -> Option<(usize, &mut Core)> {
-        let index = match (self.present, name) {
+        let index = match (self.current, name) {
             (Some(index), None) => index,
             (Some(index), Some(name)) if *self.cores[index].name == *name => index,
             (_, name) => self.find(name.unwrap_or_default())?,
         };
-        self.present = Some(index);
+        self.current = Some(index);
         Some((index, &mut self.cores[index]))
     }
 
@@ -159,7 +159,7 @@ impl TarmacCalls {
         if let Some(index) = self.cores.iter().position(|core| *core.name == *name) {
             return Some(index);
         }
-        if self.cores.len() >= CORES {
+        if self.cores.len() >= MAX_CORES {
             return None;
         }
         self.cores.push(Core { name: name.into(), ..Core::default() });
@@ -167,23 +167,22 @@ impl TarmacCalls {
     }
 }
 
-/// A core.
 #[derive(Debug, Default)]
 struct Core {
     name: Box<[u8]>,
     registers: Registers,
     follower: Follower,
-    /// How many instructions there were.
+    /// Number of instructions so far.
     count: u64,
     mode: Mode,
-    /// The modes that there were: each has a stack pointer of its own.
+    /// Modes so far: each has a stack pointer of its own.
     modes: Vec<Mode>,
     stack: u32,
     pointers: Pointers,
-    /// Those before the present instruction, where registers are printed before it.
+    /// Pointers before the current instruction, where registers are printed before it.
     earlier: Pointers,
     is_interrupted: bool,
-    /// The line that the present step starts with, if it is not that of the instruction.
+    /// First line of the current step, if it is not that of the instruction.
     step: Option<u64>,
 }
 
@@ -206,7 +205,7 @@ impl Core {
         take: &mut impl FnMut(&Call),
     ) {
         self.count += 1;
-        // In debug state instructions come out of a register, and nothing is called.
+        // In debug state, instructions are read from a register, and there are no calls.
         let Some(pc) = instruction.address else { return };
         self.registers.instruction(instruction);
         if self.registers.mode() != self.mode || self.modes.is_empty() {
@@ -226,14 +225,14 @@ impl Core {
         self.follower.step(&step, take);
     }
 
-    /// The registers as they were before the present instruction.
+    /// Pointers as they were before the current instruction.
     #[inline]
     fn pointers_before(&mut self, effects: Effects) -> Pointers {
-        let present = self.pointers;
+        let current = self.pointers;
         self.pointers.is_lr_written = false;
         match effects {
-            Effects::After => present,
-            Effects::Before => std::mem::replace(&mut self.earlier, present),
+            Effects::After => current,
+            Effects::Before => std::mem::replace(&mut self.earlier, current),
         }
     }
 
@@ -260,7 +259,7 @@ impl Core {
     }
 }
 
-/// A stack pointer, a link register, or what decides which of them is meant. Most registers are none of these.
+/// Whether a register can be a stack pointer, a link register, or one that selects them. Most are not.
 #[inline]
 fn may_be_pointer(name: &[u8]) -> bool {
     match name {

@@ -1,12 +1,13 @@
-//! Checks of a trace: the rules of its format, and the rules of steps, which are the same for all formats.
+//! Checks of a trace against the rules of its format and the rules of steps, which are the same for all formats.
 //!
 //! ```text
-//! records, lines ─▶ rules of the format ─┬─▶ findings, and how often each rule was broken
+//! records, lines ─▶ rules of the format ─┬─▶ findings, and a count per rule
 //! steps ──────────▶ rules of steps ──────┘
 //! ```
 //!
-//! A finding of steps that repeats one of the format is counted, not handed out.
+//! A finding of steps that repeats one of the format is counted, not reported.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -21,10 +22,10 @@ use unspool_tarmac::check as tarmac;
 use crate::file::{End, FileError, TraceFile};
 use crate::meter::{Meter, OnProgress};
 
-/// A finding, whichever rules it is of.
+/// Finding of a format or of steps.
 #[derive(Debug, Clone, Copy)]
 pub struct Found<'f> {
-    /// The rule that is broken.
+    /// Broken rule.
     pub rule: &'static Rule,
     /// Number of the record or of the line, or an offset in a buffer.
     pub position: u64,
@@ -36,7 +37,7 @@ pub struct Found<'f> {
     pub column: Option<u32>,
     /// Core, of steps.
     pub core: Option<u32>,
-    /// What was found.
+    /// Details.
     pub detail: &'f str,
 }
 
@@ -45,7 +46,7 @@ impl<'f> Found<'f> {
         Self { rule, position, offset: None, instruction: None, column: None, core: None, detail }
     }
 
-    /// Writes it as a JSON line. Positions are such units; a capture has a source.
+    /// Writes the finding as a JSON line. `unit`: key of the position; `source`: source of a capture.
     pub fn write_json(&self, unit: &str, source: Option<&str>, line: &mut String) {
         let mut object = Object::new(line);
         object.string("kind", "finding");
@@ -91,7 +92,7 @@ const REMEMBERED: usize = 1 << 16;
 /// Steps between two reports of progress.
 const STRIDE: u64 = 1 << 16;
 
-/// Takes a finding, and how often its rule was broken so far; false: no more are wanted.
+/// Sink of findings, with the number of findings of the rule so far. Returns false to stop.
 pub type TakeFound<'t> = dyn FnMut(&Found<'_>, u64) -> bool + 't;
 
 /// Totals of a check.
@@ -99,7 +100,7 @@ pub type TakeFound<'t> = dyn FnMut(&Found<'_>, u64) -> bool + 't;
 pub struct Check {
     /// Records or lines that were checked.
     pub records: u64,
-    /// Steps that were checked; `None`: none were.
+    /// Steps that were checked, if any.
     pub steps: Option<CheckedSteps>,
     rules: BTreeMap<&'static str, (&'static Rule, u64)>,
     /// Findings of the format: topic, position, whether it is an error.
@@ -113,7 +114,7 @@ pub struct CheckedSteps {
     pub steps: u64,
     /// Count of gaps.
     pub gaps: u64,
-    /// Findings that repeat others.
+    /// Findings that repeat findings of the format.
     pub repeats: u64,
 }
 
@@ -126,7 +127,7 @@ enum Topic {
     Time,
 }
 
-/// Words in the names of rules, and their subjects.
+/// Subjects of rules, by the words in their names.
 const TOPICS: [(Topic, &[&str]); 4] = [
     (Topic::Accesses, &["access", "memory"]),
     (Topic::State, &["level", "context", "mode", "security", "isa"]),
@@ -140,7 +141,7 @@ fn topic(name: &str) -> Option<Topic> {
 }
 
 impl Check {
-    /// Rules that were broken, and how often.
+    /// Broken rules, with the number of findings of each.
     pub fn rules(&self) -> impl Iterator<Item = (&'static Rule, u64)> {
         self.rules.values().copied()
     }
@@ -157,48 +158,41 @@ impl Check {
         progress: &mut OnProgress<'_>,
         take: &mut TakeFound<'_>,
     ) -> Result<End, FileError> {
-        let mut is_open = true;
-        match file {
+        let (mut records, wants_more) = (0, Cell::new(true));
+        let mut report = |found: Found<'_>| wants_more.set(self.native(&found, take) && wants_more.get());
+        // A trace that is cut short is not checked for what is missing at its end.
+        macro_rules! check_items {
+            ($file:ident, $checker:expr) => {{
+                let mut checker = $checker;
+                let end = $file.each(progress, |position, item| {
+                    checker.push(position, item, &mut |finding| report((&finding).into()));
+                    records += 1;
+                    wants_more.get()
+                })?;
+                if end == End::Whole {
+                    checker.finish(&mut |finding| report((&finding).into()));
+                }
+                end
+            }};
+        }
+        let end = match file {
             TraceFile::Astf(file) => {
                 let mut checker = astf::Checker::new();
-                let end = file.each(progress, |_, records| {
-                    for record in records {
-                        checker.push(record, &mut |finding| is_open &= self.native(&(&finding).into(), take));
-                    }
-                    self.records += records.len() as u64;
-                    is_open
-                })?;
-                // Nothing is known to be missing from a trace that is cut short.
-                if end == End::Whole {
-                    checker.finish(&mut |finding| is_open &= self.native(&(&finding).into(), take));
-                }
-                Ok(end)
-            }
-            TraceFile::Stf(file) => {
-                let mut checker = stf::Checker::new();
-                let end = file.each(progress, |position, record| {
-                    checker.push(position, record, &mut |finding| is_open &= self.native(&(&finding).into(), take));
-                    self.records += 1;
-                    is_open
+                let end = file.each(progress, |_, batch| {
+                    batch.iter().for_each(|record| checker.push(record, &mut |finding| report((&finding).into())));
+                    records += batch.len() as u64;
+                    wants_more.get()
                 })?;
                 if end == End::Whole {
-                    checker.finish(&mut |finding| is_open &= self.native(&(&finding).into(), take));
+                    checker.finish(&mut |finding| report((&finding).into()));
                 }
-                Ok(end)
+                end
             }
-            TraceFile::Tarmac(file) => {
-                let mut checker = tarmac::Checker::new(file.dialect());
-                let end = file.each(progress, |position, line| {
-                    checker.push(position, line, &mut |finding| is_open &= self.native(&(&finding).into(), take));
-                    self.records += 1;
-                    is_open
-                })?;
-                if end == End::Whole {
-                    checker.finish(&mut |finding| is_open &= self.native(&(&finding).into(), take));
-                }
-                Ok(end)
-            }
-        }
+            TraceFile::Stf(file) => check_items!(file, stf::Checker::new()),
+            TraceFile::Tarmac(file) => check_items!(file, tarmac::Checker::new(file.dialect())),
+        };
+        self.records += records;
+        Ok(end)
     }
 
     /// Checks the steps of a source against the rules of steps.
@@ -229,7 +223,7 @@ impl Check {
         ended
     }
 
-    /// A finding of the format.
+    /// Reports a finding of the format.
     fn native(&mut self, found: &Found<'_>, take: &mut TakeFound<'_>) -> bool {
         if let Some(topic) = topic(found.rule.name).filter(|_| self.native.len() < REMEMBERED) {
             self.native.insert((topic, found.position, found.rule.severity == Severity::Error));
@@ -237,7 +231,7 @@ impl Check {
         self.add(found, take)
     }
 
-    /// A finding of a step, whose records end before `until`.
+    /// Reports a finding of a step, whose records end before `until`.
     fn step(&mut self, found: &Found<'_>, until: u64, counted: &mut CheckedSteps, take: &mut TakeFound<'_>) -> bool {
         let is_repeated = topic(found.rule.name).is_some_and(|topic| {
             let from = found.position;

@@ -1,75 +1,52 @@
-//! Captures made from steps: each core has a model of a trace unit.
+//! Captures made from steps, with a model of a trace unit for each core.
 //!
-//! steps of anything ─▶ **encoder** ─▶ trace units ─▶ a snapshot directory: trace, registers, program image
+//! steps ─▶ **encoder** ─▶ trace units ─▶ snapshot directory: trace, registers, program image
 //!
-//! Steps give the instructions, and the address of the next step gives the outcome of each branch. Where steps do not
-//! continue, the trace starts anew. Trace cannot express instructions after the last branch: before such a break, and at the
-//! end, the PE halts for a debugger. The program image holds the opcodes that were executed, and zeros between them.
+//! Steps provide the instructions, and the address of the next step is the outcome of each branch. Where steps do not
+//! continue, the trace starts anew. Trace cannot express instructions after the last branch: before such a break, and
+//! at the end, the PE halts for a debugger. The program image holds the executed opcodes, and zeros between them.
 
 mod core;
 mod image;
 mod known;
 mod output;
+mod totals;
 
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use unspool_coresight::etm4::unit::{Overflowed, Settings};
+use unspool_coresight::etm4::unit::Settings;
 use unspool_coresight::trace_buffer::BufferSettings;
 use unspool_model::{BlockSink, BlockTrace, Losses, ReadAhead, SinkError, SourceError, Step, StepSource, TimeUnit};
 
 use self::core::Core;
 use self::output::Output;
+pub use self::totals::Encoded;
 use crate::OpenedSteps;
 
 /// Settings of a capture.
 #[derive(Debug, Clone)]
 pub struct EncodeOptions {
-    /// How each trace unit is programmed. The trace id of core n is n more than TRCTRACEIDR.
+    /// Registers of each trace unit. The trace id of core n is TRCTRACEIDR + n.
     pub settings: Settings,
     /// All cores go into one buffer, in frames. Otherwise each has a buffer of its own.
     pub formatted: bool,
-    /// The size of each buffer and what happens when it is full; `None`: unlimited.
+    /// Size of each buffer and what happens when it is full; `None`: unlimited.
     pub buffer: Option<BufferSettings>,
-    /// The unit of the times of steps. Cycles are counted from times in cycles; otherwise an instruction takes one.
+    /// Unit of the times of steps. Cycles are counted from times in cycles; otherwise each instruction takes one cycle.
     pub time_unit: TimeUnit,
 }
 
-/// Totals of an encoded capture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Encoded {
-    /// Cores.
-    pub cores: usize,
-    /// Instructions that the trace units executed.
-    pub instructions: u64,
-    /// Breaks: the steps did not continue.
-    pub breaks: u64,
-    /// Contexts without an Exception level or a Security state: EL0 and Non-secure were assumed.
-    pub assumed_contexts: u64,
-    /// Contexts without an identifier that is traced or compared: zero was assumed.
-    pub assumed_identifiers: u64,
-    /// Overflows of the trace units, and what was lost to them.
-    pub overflowed: Overflowed,
-    /// Bytes of trace, without frames.
-    pub trace_bytes: u64,
-    /// Bytes that the buffers had no room for, or that were overwritten.
-    pub lost_bytes: u64,
-    /// Buffer interrupts that software would have seen.
-    pub interrupts: u64,
-    /// Bytes of the program image.
-    pub image_bytes: u64,
-}
-
-/// Makes a capture from sources, each of which is read on a thread of its own. The cores of one source keep their numbers;
-/// of several, each has cores of its own, numbered in the order in which they appear. Sources take turns: their cores have no
-/// common order. Returns totals, and what of the sources was in no step.
+/// Makes a capture from sources, each of which is read on a thread of its own. The cores of a single source keep their
+/// numbers; those of several are numbered in the order in which they appear. Sources take turns: their cores have no
+/// common order. Returns totals, and the facts of the sources that no step carries.
 pub fn encode(
     directory: &Path,
     sources: Vec<OpenedSteps>,
     options: EncodeOptions,
 ) -> Result<(Encoded, Losses), EncodeError> {
     if sources.iter().any(|source| source.time_unit() != options.time_unit) {
-        return Err(refused("the traces count their times in different units".into()).into());
+        return Err(refused("the traces have times in different units".into()).into());
     }
     let mut encoder = Encoder::new(directory, options)?;
     let losses = take_turns(&mut encoder, sources)?;
@@ -100,22 +77,22 @@ fn refused(text: String) -> SourceError {
     SourceError { text, is_damage: false }
 }
 
-/// Why a source could not be encoded.
+/// Why a source was not encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
-    /// It could not be read.
+    /// The source cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// It could not be encoded.
+    /// The source cannot be encoded.
     #[error(transparent)]
     Sink(#[from] SinkError),
 }
 
-/// The turn of one source: hands its steps to the encoder, until that fails.
+/// Turn of one source: feeds the encoder with its steps until that fails.
 struct Turn<'e> {
     encoder: &'e mut Encoder,
     source: usize,
-    /// The source and its core, for each core; `None`: there is one source.
+    /// Source and core in the source, for each core; `None`: there is one source.
     cores: Option<&'e mut Vec<(usize, u32)>>,
     result: Result<(), SinkError>,
 }
@@ -132,7 +109,7 @@ impl Turn<'_> {
     }
 }
 
-/// The number in the capture of a core of a source.
+/// Number in the capture of a core of a source.
 fn number(cores: &mut Vec<(usize, u32)>, of: (usize, u32)) -> usize {
     let known = cores.iter().position(|core| *core == of);
     known.unwrap_or_else(|| {
@@ -152,7 +129,7 @@ impl BlockSink for Turn<'_> {
     }
 }
 
-/// Makes a capture from steps. Feed it with [`take`](Self::take), end with [`finish`](Self::finish).
+/// Encoder of steps into a capture: [`push`](Self::push) them, then [`finish`](Self::finish).
 #[derive(Debug)]
 pub struct Encoder {
     options: EncodeOptions,
@@ -161,7 +138,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Makes the capture in this directory, which has to be new or empty.
+    /// Starts a capture in this directory, which has to be new or empty.
     pub fn new(directory: &Path, options: EncodeOptions) -> Result<Self, SinkError> {
         if let Some(reason) = options.settings.refusal() {
             return Err(SinkError::Refused { position: None, reason });
@@ -170,7 +147,7 @@ impl Encoder {
         Ok(Self { options, output, cores: Vec::new() })
     }
 
-    /// Takes the next step.
+    /// Encodes the next step.
     #[inline]
     pub fn push(&mut self, step: &Step) -> Result<(), SinkError> {
         self.feed(step.core as usize, |core| core.step(step))
@@ -189,9 +166,9 @@ impl Encoder {
         Ok(())
     }
 
-    fn add_cores(&mut self, most: usize) -> Result<(), SinkError> {
+    fn add_cores(&mut self, highest: usize) -> Result<(), SinkError> {
         let base = self.options.settings.get("TRCTRACEIDR").unwrap_or(0) & 0x7f;
-        while self.cores.len() <= most {
+        while self.cores.len() <= highest {
             let id = base + self.cores.len() as u64;
             if !(1..0x70).contains(&id) {
                 let reason =
@@ -217,15 +194,7 @@ impl Encoder {
             self.output.write(index, core)?;
         }
         let mut encoded = self.output.finish(&self.cores)?;
-        encoded.cores = self.cores.len();
-        encoded.instructions = self.cores.iter().map(|core| core.instructions).sum();
-        encoded.breaks = self.cores.iter().map(|core| core.breaks).sum();
-        for lost in self.cores.iter().map(|core| core.unit.overflowed()) {
-            encoded.overflowed.overflows += lost.overflows;
-            encoded.overflowed.instructions += lost.instructions;
-        }
-        encoded.assumed_contexts = self.cores.iter().map(|core| core.assumed_contexts).sum();
-        encoded.assumed_identifiers = self.cores.iter().map(|core| core.assumed_identifiers).sum();
+        self.cores.iter().for_each(|core| encoded.add(&core.totals()));
         Ok(encoded)
     }
 }

@@ -1,109 +1,82 @@
-//! Why a capture cannot be gone through at all. Damage inside of a stream is no error here but an item of the stream.
+//! Errors that prevent reading a capture or a trace. Damage inside a stream is an item of the stream instead.
 
 use std::io;
 
 use unspool_coresight::Protocol;
 
-/// What keeps a stream from being read.
+use crate::file::FileError;
+
+/// Why a stream cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The package or one of its files cannot be opened.
     #[error(transparent)]
     Capture(#[from] unspool_capture::Error),
+    /// A trace file cannot be opened or read.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// Reading a buffer failed on the way.
     #[error("{buffer}: reading stopped at byte {offset:#x}: {source}")]
     Read {
-        /// The buffer.
+        /// Name of the buffer.
         buffer: String,
-        /// How far reading came.
+        /// Bytes that were read before.
         offset: u64,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The type of the source is a word that we do not know.
+    /// The type of the source is not a known one.
     #[error("{source_name}: unknown type of trace source '{kind}'; name it with --protocol")]
     UnknownProtocol {
-        /// The source.
+        /// Name of the source.
         source_name: String,
-        /// Its type as written.
+        /// Type as written.
         kind: String,
     },
     /// The protocol is known, but this version cannot read it.
     #[error("{source_name}: {protocol} trace cannot be read by this version yet")]
     NotReadable {
-        /// The source.
+        /// Name of the source.
         source_name: String,
-        /// Its protocol.
+        /// Protocol of the source.
         protocol: Protocol,
     },
-    /// The buffer is formatted, and nobody says which id the source has.
+    /// The buffer is formatted, and the trace id of the source is unknown.
     #[error(
-        "{source_name}: no trace id is known, so its bytes cannot be told from those of others; \
+        "{source_name}: no trace id is known, so its bytes cannot be separated from those of other sources; \
          give it with --id or in TRCTRACEIDR"
     )]
     NoTraceId {
-        /// The source.
+        /// Name of the source.
         source_name: String,
     },
-    /// A file cannot be opened, or its start cannot be read.
-    #[error("{path}: {source}")]
-    File {
-        /// The file.
-        path: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// An ASTF file cannot be read.
-    #[error("{path}: {source}")]
-    Astf {
-        /// The file.
-        path: String,
-        /// Why.
-        source: unspool_astf::read::ReadError,
-    },
-    /// An STF file cannot be read.
-    #[error("{path}: {source}")]
-    Stf {
-        /// The file.
-        path: String,
-        /// Why.
-        source: unspool_stf::read::ReadError,
-    },
-    /// A Tarmac log cannot be read.
-    #[error("{path}: {source}")]
-    Tarmac {
-        /// The file.
-        path: String,
-        /// Why.
-        source: unspool_tarmac::read::ReadError,
-    },
-    /// What comes through a pipe is no trace file.
-    #[error("{path}: neither ASTF nor STF nor a Tarmac log; a capture is a directory or an archive, and no pipe")]
+    /// The data of a pipe is not a trace file.
+    #[error("{path}: not ASTF, STF or a Tarmac log; a capture is a directory or an archive and cannot be piped")]
     NotATrace {
-        /// What it is called.
+        /// Name in messages.
         path: String,
     },
     /// The capture has no such source.
     #[error("no source '{wanted}' in the capture; it has {known}")]
     NoSource {
-        /// What was asked for.
+        /// Source that was asked for.
         wanted: String,
-        /// All sources.
+        /// Names of all sources.
         known: String,
     },
-    /// Several sources have the trace id that was given.
+    /// Several sources have the given trace id.
     #[error("the capture has several sources with the id '{wanted}' ({known}); name one of them")]
     SharedId {
-        /// The id.
+        /// Trace id.
         wanted: String,
-        /// The sources that have it.
+        /// Names of the sources that have it.
         known: String,
     },
     /// The capture has several sources, and steps are those of one.
     #[error("the capture has several sources ({known}); name one with --source")]
     WhichSource {
-        /// All sources.
+        /// Names of all sources.
         known: String,
     },
 }

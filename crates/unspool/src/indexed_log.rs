@@ -1,8 +1,8 @@
-//! Tarmac logs on disk, with their index beside them.
+//! Tarmac logs on disk, with an index file beside them.
 //!
-//! log ─▶ is there an index, and is it of this log? ─▶ both, ready for questions
+//! log ─▶ index that exists and matches, or a new one ─▶ log and index, ready for queries
 //!
-//! An index is written under another name first, so that nobody meets half of one.
+//! An index is written under a temporary name first, so that it is never seen half-written.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -17,42 +17,43 @@ use unspool_tarmac::parse::ParseOptions;
 use unspool_tarmac::read::{ReadError, ReadOptions, Reader};
 
 use crate::file::FileOptions;
+use crate::target::part_path;
 
-/// A log and its index.
+/// Log and its index.
 pub type IndexedLog = Indexed<File, File>;
 
-/// What keeps us from an index.
+/// Why there is no index.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
     /// A file cannot be opened, written or renamed.
     #[error("{path}: {source}")]
     File {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The start of the log cannot be read.
     #[error("{path}: {source}")]
     Log {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Error of the reader.
         source: ReadError,
     },
-    /// The index is none, or none of this log.
+    /// The file is not an index, or not of this log.
     #[error("{path}: {source}")]
     Index {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// Error of the reader.
         source: IndexError,
     },
-    /// Only what is not compressed has an index.
-    #[error("{path}: a compressed log has no index; unpack it first")]
+    /// The log is compressed.
+    #[error("{path}: a compressed log has no index; decompress it first")]
     Compressed {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
 }
@@ -66,39 +67,39 @@ impl LogError {
         Self::Index { path: path.display().to_string(), source }
     }
 
-    /// There is no index yet.
+    /// Whether there is no index yet.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// There is one, but a new one is needed.
+    /// Whether the index has to be replaced.
     pub fn is_stale(&self) -> bool {
         matches!(self, Self::Index { source, .. } if source.is_of_index())
     }
 }
 
-/// Where the index of a log is, if nobody says otherwise.
+/// Default path of the index of a log.
 pub fn index_path(log: &Path) -> PathBuf {
     let mut name = OsString::from(log);
     name.push(".unspool-index");
     name.into()
 }
 
-/// How a log is stored and who wrote it.
-pub fn look(log: &Path) -> Result<(Container, Dialect), LogError> {
+/// Container and dialect of a log.
+pub fn detect(log: &Path) -> Result<(Container, Dialect), LogError> {
     let file = File::open(log).map_err(|error| LogError::of_file(log, error))?;
     let reader = Reader::new(file, ReadOptions::default())
         .map_err(|source| LogError::Log { path: log.display().to_string(), source })?;
     Ok((reader.container(), reader.dialect()))
 }
 
-/// Container of a log, and how its index is made. A dialect may be given; `threads`: `None` is one per processor.
+/// Container of a log, and options for its index.
 pub fn index_options(
     log: &Path,
     options: &FileOptions,
     big_endian: bool,
 ) -> Result<(Container, IndexOptions), LogError> {
-    let (container, detected) = look(log)?;
+    let (container, detected) = detect(log)?;
     let dialect = options.dialect.unwrap_or(detected);
     let implicit_thumb = options.implicit_thumb || dialect.has_implicit_thumb() || detected.has_implicit_thumb();
     let threads = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -152,7 +153,7 @@ pub fn open_indexed(log: &Path, index: &Path, options: &IndexOptions) -> Result<
     Ok(Indexed::new(text, opened))
 }
 
-/// Makes the index of a log. `progress` is told how many bytes of the log are done.
+/// Makes the index of a log. `progress` is called with the bytes of the log that are done.
 pub fn make_index(
     log: &Path,
     index: &Path,
@@ -160,7 +161,7 @@ pub fn make_index(
     progress: impl FnMut(u64),
 ) -> Result<Totals, LogError> {
     let (mut text, fingerprint) = open(log)?;
-    let part = part_of(index);
+    let part = part_path(index);
     let made = File::options().read(true).write(true).create(true).truncate(true).open(&part);
     let mut file = made.map_err(|error| LogError::of_file(index, error))?;
     let built = build(&mut text, &mut file, fingerprint, options, progress)
@@ -170,24 +171,17 @@ pub fn make_index(
             Ok(totals)
         });
     if built.is_err() {
-        // Half an index is of no use.
+        // An incomplete index is of no use.
         let _ = fs::remove_file(&part);
     }
     built
-}
-
-fn part_of(index: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(index.file_name().unwrap_or_default());
-    name.push(format!(".{}.part", std::process::id()));
-    index.with_file_name(name)
 }
 
 fn open(log: &Path) -> Result<(File, Fingerprint), LogError> {
     let of_file = |error| LogError::of_file(log, error);
     let mut text = File::open(log).map_err(of_file)?;
     let about = text.metadata().map_err(of_file)?;
-    // A system that does not know when a file was changed still has its length and its contents.
+    // Without a time of modification, the length and the contents identify the log.
     let modified = about.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let modified = modified.map_or(0, |time| time.as_nanos() as u64);
     let fingerprint = Fingerprint::of(&mut text, modified).map_err(of_file)?;

@@ -1,4 +1,4 @@
-//! Summaries of captures and trace files: what they are, what is in them, what is missing.
+//! Summaries of captures and trace files.
 //!
 //! Takes an open file or capture; produces a value, also as JSON. Knows nothing of terminals.
 

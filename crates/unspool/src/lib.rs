@@ -1,12 +1,11 @@
-//! unspool reads the traces that processors leave behind.
+//! Decode, convert and analyze processor instruction traces.
 //!
 //! capture package ─▶ frames ─▶ packets ─▶ elements ─▶ committed ─▶ ranges ─▶ instructions
 //!
-//! This is what a program adds to read traces: [`Trace`] joins the rooms of [`capture`], [`coresight`] and [`flow`] into
-//! a pipeline over one source of a capture, in constant memory; [`Program`] is the code that ran; [`overview`] looks once
-//! at everything. [`astf`], [`stf`] and [`tarmac`] have the files that people keep traces in, and [`FileKind`] distinguishes them from captures;
-//! [`open_steps`] gives the steps of any of them. It knows
-//! nothing of terminals. With the feature `text`, [`isa`] also has a `Disassembler`, and records have lines of text.
+//! [`Trace`] joins [`capture`], [`coresight`] and [`flow`] into a pipeline over one source of a capture, in constant
+//! memory; [`Program`] is the code that ran; [`overview`] summarizes a capture. [`astf`], [`stf`] and [`tarmac`] are
+//! formats of trace files, and [`FileKind`] distinguishes them from captures; [`open_steps`] opens the steps of any of
+//! them. Knows nothing of terminals. With the feature `text`, [`isa`] has a `Disassembler`, and records have text.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -52,7 +51,7 @@ mod window;
 pub use bare::{Bare, open_bare};
 pub use calls::{CallForest, TarmacCalls, call_tree};
 pub use error::Error;
-pub use file::{FileError, FileOptions, TraceFile};
+pub use file::{FileError, FileOptions, OpenedSteps, TraceFile};
 pub use meter::{Meter, OnProgress};
 pub use overview::{BufferOverview, Overview, TraceOverview, overview};
 pub use parallel::{Parts, Progress};
@@ -60,7 +59,7 @@ pub use program::Program;
 pub use sniff::{FileKind, Peeked};
 #[cfg(feature = "text")]
 pub use stats::{Counted, count_steps};
-pub use steps::{CaptureSteps, OpenSteps, OpenedSteps, open_steps, open_steps_of};
+pub use steps::{CaptureSteps, OpenSteps, open_steps, open_steps_of};
 pub use trace::{Trace, read_frames};
 pub use watch::Watch;
 

@@ -1,13 +1,13 @@
-//! How far an input was read, known to whoever shows progress.
+//! Count of the bytes read of an input, shared with a progress display.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Called on the way with the bytes that were read and the bytes that there are.
+/// Progress callback, called with the bytes read and the total.
 pub type OnProgress<'p> = dyn FnMut(u64, u64) + Send + 'p;
 
-/// Count of the bytes that were read of an input.
+/// Count of the bytes read of an input.
 #[derive(Debug, Clone, Default)]
 pub struct Meter {
     /// Bytes read.
@@ -17,7 +17,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A meter at the start of an input.
+    /// Meter at the start of an input.
     pub fn new(size: Option<u64>) -> Self {
         Self { size, ..Self::default() }
     }
@@ -27,10 +27,20 @@ impl Meter {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Reports how far the input was read, if its size is known.
+    /// Reports the progress, if the size is known.
     pub fn report(&self, progress: &mut OnProgress<'_>) {
         if let Some(size) = self.size {
             progress(self.bytes_read(), size);
+        }
+    }
+
+    /// Counts an item, and reports progress once per `stride` items; `left` starts as `stride`.
+    #[inline]
+    pub(crate) fn tick(&self, left: &mut u64, stride: u64, progress: &mut OnProgress<'_>) {
+        *left -= 1;
+        if *left == 0 {
+            *left = stride;
+            self.report(progress);
         }
     }
 
@@ -39,10 +49,9 @@ impl Meter {
     }
 }
 
-/// Input that counts what is read of it.
 pub(crate) struct Counted<R> {
-    pub(crate) input: R,
-    pub(crate) read: Arc<AtomicU64>,
+    input: R,
+    read: Arc<AtomicU64>,
 }
 
 impl<R: Read> Read for Counted<R> {

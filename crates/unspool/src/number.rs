@@ -1,6 +1,6 @@
-//! Numbers in text for people.
+//! Numbers in messages.
 
-/// A count with its noun.
+/// Count with its noun: `1 step`, `2,000 steps`.
 pub fn many(count: u64, name: &str) -> String {
     let plural = match name {
         "trace on" => "times trace on".to_string(),
@@ -11,7 +11,7 @@ pub fn many(count: u64, name: &str) -> String {
     format!("{} {}", grouped(count), if count == 1 { one } else { &plural })
 }
 
-/// 1234567 as 1,234,567.
+/// Number with thousands separators: `1,234,567`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,7 +1,7 @@
-//! One look at everything: what a capture holds and what its trace says in total.
+//! Overview of a capture: what its buffers and sources contain in total.
 //!
-//! Comes in: a capture. Goes out: numbers, for `unspool info` and for anyone who wants to know before decoding. Every
-//! buffer is read once for its frames and once a source. Nothing is kept but counts and the first few errors.
+//! Takes a capture; produces counts, for `unspool info` and for callers that need them before decoding. Every buffer is
+//! read once for its frames and once per source. Keeps counts and the first few errors.
 
 use std::collections::BTreeMap;
 
@@ -14,83 +14,82 @@ use unspool_coresight::{
 use crate::trace::read_frames;
 use crate::{Error, Trace, Watch};
 
-/// How many errors are kept with their text.
-const ERRORS_KEPT: usize = 5;
+const MAX_ERRORS: usize = 5;
 
-/// What a capture holds.
+/// Contents of a capture.
 #[derive(Debug)]
 pub struct Overview<'c> {
-    /// One entry a buffer.
+    /// One entry per buffer.
     pub buffers: Vec<Result<BufferOverview, Error>>,
-    /// One entry a stream, with what is known of its source even if it cannot be read.
+    /// One entry per stream, also for sources that cannot be read.
     pub traces: Vec<(Trace<'c>, Result<TraceOverview, Error>)>,
 }
 
-/// What the frames of a buffer say.
+/// Totals of the frames of a buffer.
 #[derive(Debug, Default, Clone)]
 pub struct BufferOverview {
     /// Bytes by trace id; empty for a buffer without frames.
     pub ids: BTreeMap<u8, u64>,
-    /// Full synchronisation patterns.
+    /// Full synchronization patterns.
     pub full_syncs: u64,
-    /// Half synchronisation patterns.
+    /// Half synchronization patterns.
     pub half_syncs: u64,
-    /// Barriers: places where trace starts afresh.
+    /// Barriers, after which trace starts anew.
     pub barriers: u64,
     /// Trigger marks.
     pub triggers: u64,
-    /// Stretches that belong to no frame.
+    /// Ranges of bytes that belong to no frame.
     pub lost: u64,
     /// Bytes in them.
     pub lost_bytes: u64,
-    /// The first few.
+    /// First few of them.
     pub errors: Vec<FrameError>,
 }
 
-/// What the trace of one source says in total.
-#[derive(Debug, Clone)]
+/// Totals of the trace of one source.
+#[derive(Debug, Clone, Default)]
 pub struct TraceOverview {
-    /// What the configuration of the trace unit says about the trace.
+    /// Contents of the trace, by the configuration of the trace unit.
     pub features: Features,
-    /// What was assumed for that.
+    /// Assumptions about the configuration.
     pub assumed: Vec<Assumption>,
-    /// The source's own bytes.
+    /// Bytes of the source itself.
     pub bytes: u64,
     /// Packets by kind.
     pub kinds: BTreeMap<PacketKind, u64>,
     /// Atoms, E and N.
     pub atoms: [u64; 2],
-    /// The first and the last timestamp.
+    /// First and last timestamp.
     pub time: Option<(u64, u64)>,
-    /// Cycles counted in all, where known.
+    /// Total of the known cycle counts.
     pub cycles: u64,
     /// Exceptions by type.
     pub exceptions: BTreeMap<u16, u64>,
-    /// Exception level, security and width of every context seen, and how often.
+    /// Number of contexts, by Exception level, security and width.
     pub contexts: BTreeMap<String, u64>,
-    /// Stretches that are no packets, those before the first synchronisation left out.
+    /// Ranges of bytes that are not packets, without those before the first synchronization.
     pub malformed: u64,
     /// Bytes in them.
     pub malformed_bytes: u64,
-    /// Bytes before the first synchronisation and after breaks.
-    pub unsynchronised_bytes: u64,
-    /// The first few errors.
+    /// Bytes before the first synchronization and after breaks.
+    pub unsynchronized_bytes: u64,
+    /// First few errors.
     pub errors: Vec<ElementError>,
 }
 
 impl TraceOverview {
-    /// How many packets there are.
+    /// Number of packets.
     pub fn packets(&self) -> u64 {
         self.kinds.values().sum()
     }
 
-    /// How many packets of the kind with this name there are.
+    /// Number of packets of the kind with this name.
     pub fn count(&self, kind: &str) -> u64 {
         self.kinds.iter().filter(|(known, _)| known.name() == kind).map(|(_, count)| count).sum()
     }
 }
 
-/// Goes through everything once. `progress` hears how many bytes were read, of how many.
+/// Reads everything once. `progress` is called with the bytes read and the total.
 pub fn overview<'c>(capture: &'c Capture, progress: &mut dyn FnMut(u64, u64)) -> Overview<'c> {
     let traces = Trace::all(capture);
     let sizes: Vec<u64> = capture.buffers.iter().map(unspool_capture::Buffer::len).collect();
@@ -101,12 +100,12 @@ pub fn overview<'c>(capture: &'c Capture, progress: &mut dyn FnMut(u64, u64)) ->
         buffers.push(buffer_overview(capture, index, &mut |read| progress(done + read, all)));
         done += size;
     }
-    let mut looked = Vec::new();
+    let mut overviews = Vec::new();
     for trace in traces {
-        looked.push((trace, trace_overview(&trace, &mut |read| progress(done + read, all))));
+        overviews.push((trace, trace_overview(&trace, &mut |read| progress(done + read, all))));
         done += sizes[trace.buffer_index()];
     }
-    Overview { buffers, traces: looked }
+    Overview { buffers, traces: overviews }
 }
 
 fn buffer_overview(capture: &Capture, index: usize, progress: &mut dyn FnMut(u64)) -> Result<BufferOverview, Error> {
@@ -146,7 +145,7 @@ impl FrameSink for FrameTally<'_> {
             Mark::Lost(error) => {
                 self.overview.lost += 1;
                 self.overview.lost_bytes += error.skipped;
-                if self.overview.errors.len() < ERRORS_KEPT {
+                if self.overview.errors.len() < MAX_ERRORS {
                     self.overview.errors.push(error);
                 }
             }
@@ -163,21 +162,7 @@ impl Watch for FrameTally<'_> {
 
 fn trace_overview(trace: &Trace<'_>, progress: &mut dyn FnMut(u64)) -> Result<TraceOverview, Error> {
     let (features, assumed) = trace.features()?;
-    let overview = TraceOverview {
-        features,
-        assumed,
-        bytes: 0,
-        kinds: BTreeMap::new(),
-        atoms: [0; 2],
-        time: None,
-        cycles: 0,
-        exceptions: BTreeMap::new(),
-        contexts: BTreeMap::new(),
-        malformed: 0,
-        malformed_bytes: 0,
-        unsynchronised_bytes: 0,
-        errors: vec![],
-    };
+    let overview = TraceOverview { features, assumed, ..TraceOverview::default() };
     let mut tally = PacketTally { overview, kinds: Vec::new(), progress };
     trace.packets_and_elements(&mut tally)?;
     let PacketTally { mut overview, kinds, .. } = tally;
@@ -187,25 +172,20 @@ fn trace_overview(trace: &Trace<'_>, progress: &mut dyn FnMut(u64)) -> Result<Tr
 
 struct PacketTally<'p> {
     overview: TraceOverview,
-    /// Counts by the number of the kind.
+    /// Counts, by index of the kind.
     kinds: Vec<Option<(PacketKind, u64)>>,
     progress: &'p mut dyn FnMut(u64),
-}
-
-impl PacketTally<'_> {
-    fn count(&mut self, kind: PacketKind) {
-        if self.kinds.len() <= kind.index() {
-            self.kinds.resize(kind.index() + 1, None);
-        }
-        self.kinds[kind.index()].get_or_insert((kind, 0)).1 += 1;
-    }
 }
 
 impl Sink<PacketItem> for PacketTally<'_> {
     fn item(&mut self, item: PacketItem) {
         match &item {
             Ok(packet) => {
-                self.count(packet.value.kind());
+                let kind = packet.value.kind();
+                if self.kinds.len() <= kind.index() {
+                    self.kinds.resize(kind.index() + 1, None);
+                }
+                self.kinds[kind.index()].get_or_insert((kind, 0)).1 += 1;
                 self.overview.bytes += packet.length;
             }
             Err(error) => self.overview.skipped(error),
@@ -229,7 +209,7 @@ impl TraceOverview {
     fn skipped(&mut self, error: &PacketError) {
         self.bytes += error.skipped;
         if error.kind.is_ordinary() {
-            self.unsynchronised_bytes += error.skipped;
+            self.unsynchronized_bytes += error.skipped;
         } else {
             self.malformed += 1;
             self.malformed_bytes += error.skipped;
@@ -239,7 +219,12 @@ impl TraceOverview {
     fn element(&mut self, item: &ElementItem) {
         let element = match item {
             Ok(element) => &element.value,
-            Err(error) => return self.error(error),
+            Err(error) => {
+                if !error.kind.is_ordinary() && self.errors.len() < MAX_ERRORS {
+                    self.errors.push(*error);
+                }
+                return;
+            }
         };
         match element {
             Element::Atoms(atoms) => {
@@ -254,17 +239,11 @@ impl TraceOverview {
             Element::CycleCount(Some(cycles)) => self.cycles += u64::from(*cycles),
             Element::Exception { number, .. } => *self.exceptions.entry(*number).or_default() += 1,
             Element::Context(context) => {
-                // Identifiers would make a line each.
+                // With identifiers, nearly every context would be a kind of its own.
                 let plain = Context { vmid: None, context_id: None, ..*context };
                 *self.contexts.entry(plain.to_string()).or_default() += 1;
             }
             _ => {}
-        }
-    }
-
-    fn error(&mut self, error: &ElementError) {
-        if !error.kind.is_ordinary() && self.errors.len() < ERRORS_KEPT {
-            self.errors.push(*error);
         }
     }
 }

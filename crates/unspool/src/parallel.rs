@@ -1,11 +1,11 @@
-//! One source decoded on several cores, with the output of one.
+//! Decoding of one source on several cores, with the same output as on one.
 //!
-//! window ─▶ shards ─▶ (workers) each to a sink of its own ─▶ sinks in order
+//! window ─▶ shards ─▶ workers, each with a sink of its own ─▶ sinks in order
 //!
 //! A stream is split at points where decoding can start: an alignment synchronization with a trace info after it. Each
 //! shard is decoded as if nothing had come before. At the seam the beginning of the shard is decoded once more, by a
-//! decoder that continues the shard before; only if both arrive at the same entry is the result used. Otherwise the shard
-//! is decoded again, in order. So the output cannot depend on the number of cores.
+//! decoder that continues the shard before; only if both arrive at the same entry is the result used. Otherwise the
+//! shard is decoded again, in order. So the output cannot depend on the number of cores.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,14 +19,13 @@ use unspool_flow::{CodeMemory, Entry, FlowDecoder, FlowItem, FlowSink, Run, Seam
 use crate::window::{Reader, SourceBytes};
 use crate::{Error, Trace, Watch};
 
-/// The least number of bytes in a shard, by default.
-const SHARD: usize = 1 << 20;
-/// A window without a point to split it becomes a shard when it is this many times as long.
-const LONGEST: usize = 4;
-/// If a shard does not depend on what came before, that shows within this many bytes.
+/// Default minimum size of a shard in bytes.
+const MIN_SHARD: usize = 1 << 20;
+/// Factor by which a shard may exceed the minimum while looking for a point to split.
+const MAX_FACTOR: usize = 4;
+/// Bytes within which a shard must be found to be independent of the data before it.
 const HEAD: usize = 4096;
 
-/// Work for a worker.
 struct Shard {
     number: u64,
     stream: Arc<Stream>,
@@ -34,7 +33,6 @@ struct Shard {
     progress: Progress,
 }
 
-/// A shard that a worker has decoded.
 struct Decoded<C: Decoders, S> {
     shard: Shard,
     /// `None`: the shard does not start where decoding can start.
@@ -42,24 +40,23 @@ struct Decoded<C: Decoders, S> {
 }
 
 struct Outcome<C: Decoders, S> {
-    /// The position in the stream up to which the shard before has to continue.
+    /// Position in the stream up to which the previous shard has to continue.
     start: u64,
     entry: Option<Entry<C::Committed>>,
     sink: S,
     end: End<C>,
 }
 
-/// The state at the end of a shard.
 struct End<C: Decoders> {
     reader: Reader<C::Packets>,
     rest: Stream,
     seam: Seam<C::Committed>,
 }
 
-/// The flow decoder of a protocol over a borrowed program.
+/// Flow decoder of a protocol over a borrowed program.
 type Decoder<'p, C, M> = FlowDecoder<<C as Decoders>::Committed, &'p M>;
 
-/// How to decode, the same for all shards.
+/// Decoding options, the same for all shards.
 struct Plan<'p, C, M, F> {
     config: C,
     transactions: Transactions,
@@ -69,15 +66,15 @@ struct Plan<'p, C, M, F> {
 }
 
 impl Trace<'_> {
-    /// Can the trace be decoded in shards? Not if later elements decide what happened.
+    /// Whether the trace can be decoded in shards: not if later elements can revoke earlier ones.
     pub fn can_be_sharded(&self, transactions: Transactions) -> Result<bool, Error> {
         let (config, _) = self.config()?;
         Ok(config.features().max_speculation == 0 && transactions == Transactions::Show)
     }
 
-    /// Reads what was executed as [`flow`](Trace::flow) does, on several cores. `make` makes the sinks that shards of the
-    /// trace go to, and `take` gets them in order; it returns whether reading should continue. Trace that cannot be
-    /// sharded is one shard. Returns how many P0 elements were still speculative at the end.
+    /// Decodes as [`flow`](Trace::flow) does, on several cores. `make` makes a sink for each shard, and `take` gets the
+    /// sinks in order; it returns false to stop. Trace that cannot be sharded is one shard. Returns the number of P0
+    /// elements that were still speculative at the end.
     pub fn flow_in_parts<S: FlowSink + Watch + Send>(
         &self,
         parts: Parts,
@@ -128,7 +125,7 @@ where
     })
 }
 
-/// How to split the work of decoding.
+/// Number of threads, and size of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts {
     threads: usize,
@@ -136,28 +133,27 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// On this many cores.
+    /// Uses this many threads.
     pub fn on(threads: usize) -> Self {
-        Self { threads, shard: SHARD }
+        Self { threads, shard: MIN_SHARD }
     }
 
-    /// In shards of at least this many bytes of the source.
+    /// Uses shards of at least this many bytes of the source.
     #[must_use]
     pub fn of_bytes(self, shard: usize) -> Self {
         Self { shard, ..self }
     }
 }
 
-/// How far reading came.
+/// Progress of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the buffer that were read.
+    /// Bytes of the buffer read so far.
     pub read: u64,
-    /// The total.
+    /// Total.
     pub total: u64,
 }
 
-/// Decodes shards until there are no more.
 fn work<C: Decoders, S: FlowSink + Watch, M: CodeMemory>(
     plan: &Plan<'_, C, M, impl Fn() -> S>,
     shards: &Mutex<Receiver<Shard>>,
@@ -179,14 +175,14 @@ impl<'p, C: Decoders, S: FlowSink + Watch, M: CodeMemory, F: Fn() -> S> Plan<'p,
         FlowDecoder::new(&self.config, self.transactions, self.program)
     }
 
-    /// Decodes a shard as if nothing had come before.
+    /// Decodes a shard as if it were the start of the stream.
     fn decode(&self, decoder: &mut Decoder<'p, C, M>, shard: &Shard) -> Option<Outcome<C, S>> {
         decoder.restart();
         let mut rest = (*shard.stream).clone();
         let mut reader = Reader::new(self.config.packets());
         reader.decoder.resync_at(rest.start());
         let entry = match shard.number {
-            // Nothing comes before the first one.
+            // The first shard is the start of the stream.
             0 => None,
             _ => Some(self.enter(decoder, &mut reader, &mut rest)?),
         };
@@ -197,7 +193,7 @@ impl<'p, C: Decoders, S: FlowSink + Watch, M: CodeMemory, F: Fn() -> S> Plan<'p,
         Some(Outcome { start, entry, sink, end: End { reader, rest, seam: decoder.seam() } })
     }
 
-    /// Reads the beginning of a shard until it is known where execution is.
+    /// Decodes the beginning of a shard until the address of execution is known.
     fn enter(
         &self,
         decoder: &mut Decoder<'p, C, M>,
@@ -223,12 +219,12 @@ impl<'p, C: Decoders, S: FlowSink + Watch, M: CodeMemory, F: Fn() -> S> Plan<'p,
     }
 }
 
-/// Puts the results of the workers together, in order.
+/// Merges the results of the workers, in order.
 struct Merge<'m, 'p, C: Decoders, S, M, F, T> {
     plan: &'m Plan<'p, C, M, F>,
-    /// The shard that may still continue.
+    /// Shard that may still continue.
     current: Option<(S, End<C>)>,
-    /// Results that came too early.
+    /// Results that arrived out of order.
     waiting: BTreeMap<u64, Decoded<C, S>>,
     next: u64,
     take: &'m mut T,
@@ -254,7 +250,7 @@ where
         let mut last = false;
         while wants_more && !last {
             last = !source.read_chunk()?;
-            while let Some(stream) = cut::<C>(source.stream(), self.plan.shard, last) {
+            while let Some(stream) = split_shard::<C>(source.stream(), self.plan.shard, last) {
                 let lost = source.lost().collect();
                 let progress = Progress { read: source.read, total: source.length };
                 // The workers live as long as the channel does.
@@ -292,7 +288,7 @@ where
         true
     }
 
-    /// Joins a shard to what came before. False: reading should stop.
+    /// Joins a shard to the previous one. False: reading should stop.
     fn join(&mut self, decoded: Decoded<C, S>) -> bool {
         let Decoded { shard, outcome } = decoded;
         let Some((mut sink, End { mut reader, mut rest, seam })) = self.current.take() else {
@@ -331,24 +327,23 @@ where
     }
 }
 
-/// Takes a shard from the window, if it has enough bytes.
-fn cut<C: Decoders>(window: &mut Stream, least: usize, last: bool) -> Option<Stream> {
+/// Splits a shard off the window, if it has enough bytes.
+fn split_shard<C: Decoders>(window: &mut Stream, min: usize, last: bool) -> Option<Stream> {
     let bytes = window.bytes();
-    let index = match C::next_start(bytes, least) {
+    let index = match C::next_start(bytes, min) {
         Some(index) => index,
         // A break may be all that is left.
         None if last && (!bytes.is_empty() || window.next_break().is_some()) => {
             let rest = Stream::new(window.id());
             return Some(std::mem::replace(window, rest));
         }
-        None if !last && bytes.len() >= least.saturating_mul(LONGEST) => bytes.len(),
+        None if !last && bytes.len() >= min.saturating_mul(MAX_FACTOR) => bytes.len(),
         None => return None,
     };
     let rest = window.split_off(window.start() + index as u64);
     Some(std::mem::replace(window, rest))
 }
 
-/// Drops what was executed.
 struct Nowhere;
 
 impl FlowSink for Nowhere {

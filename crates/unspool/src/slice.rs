@@ -1,10 +1,10 @@
-//! Slices of trace files: selected instructions written to one file, or to one file per piece.
+//! Slices of trace files: selected instructions, written to one file or to one file per range.
 //!
 //! ```text
-//! TraceFile ─▶ the slicer of its format ─▶ a temporary file beside OUT ─▶ OUT
+//! TraceFile ─▶ slicer of its format ─▶ temporary file beside OUT ─▶ OUT
 //! ```
 //!
-//! Of a damaged trace, what comes before the damage is kept.
+//! Of a damaged trace, the part before the damage is kept.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -23,29 +23,29 @@ use unspool_tarmac as tarmac;
 use crate::file::{AstfFile, End, FileError, StfFile, TarmacFile};
 use crate::target::{Target, WriteError, open_astf_writer, open_log, open_writer};
 
-/// Where a slice is written.
+/// Output of a slice.
 #[derive(Debug, Clone, Copy)]
 pub struct SliceOutput<'p> {
     /// The file.
     pub path: &'p Path,
-    /// One file per piece, numbered.
+    /// One numbered file per range.
     pub split: bool,
     /// Threads that compress; `None`: one per processor.
     pub threads: Option<usize>,
 }
 
-/// A slice that was written.
+/// Totals of a slice.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Slice {
-    /// Count of instructions.
+    /// Number of instructions.
     pub instructions: u64,
-    /// Count of runs of consecutive instructions.
+    /// Number of ranges of consecutive instructions.
     pub pieces: u64,
     /// STF: page table walks of earlier instructions, which keep their numbers.
     pub walks_kept: u64,
     /// STF: dependencies on transactions outside the slice.
     pub dependencies_kept: u64,
-    /// Tarmac: the first line was given the time of the lines before it.
+    /// Tarmac: the first line got the time of the lines before it.
     pub has_new_time: bool,
 }
 
@@ -59,23 +59,23 @@ pub enum SliceError {
     /// The slice cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The trace is damaged; what comes before the damage was written, if there is anything.
+    /// The trace is damaged; the part before the damage was written, if there is any.
     #[error("the trace is damaged")]
     Damaged {
-        /// Where.
+        /// Damage.
         end: End,
-        /// Was anything written?
+        /// Whether anything was written.
         has_begun: bool,
     },
-    /// Nothing was selected among so many instructions or transactions.
+    /// No instruction or transaction was selected.
     #[error("nothing is selected of {read} {unit}s")]
     Nothing {
-        /// Count of those that were read.
+        /// Number of those that were read.
         read: u64,
-        /// What they are.
+        /// Noun for them.
         unit: &'static str,
     },
-    /// ASTF cannot have these pieces in one file, or the trace cannot be cut like this.
+    /// ASTF cannot hold these ranges in one file, or the trace cannot be cut like this.
     #[error(transparent)]
     Astf(astf::slice::SliceError),
     /// The trace cannot be cut like this.
@@ -120,15 +120,13 @@ pub fn slice_stf(
     output: SliceOutput<'_>,
 ) -> Result<Slice, SliceError> {
     use stf::slice::SliceError as Error;
-    let mut files = {
-        let default = stf::write::WriteOptions::default();
-        let options = stf::write::WriteOptions { threads: output.threads.unwrap_or(default.threads), ..default };
-        Files::new(output, move |path| open_writer(path, storage, options))
-    };
+    let usual = stf::write::WriteOptions::default();
+    let options = stf::write::WriteOptions { threads: output.threads.unwrap_or(usual.threads), ..usual };
+    let mut files = Files::new(output, |path| open_writer(path, storage, options));
     let options = stf::slice::SliceOptions { sign, split: output.split };
     let cut = match by {
         By::Number(range) => {
-            let mut one = One { sink: &mut files, has_begun: false };
+            let mut one = SingleRange { sink: &mut files, has_begun: false };
             stf::slice::slice(file.reader(), range, options, &mut one)
         }
         By::Selection(selection) => stf::slice::slice_by(file.reader(), selection, options, &mut files),
@@ -147,7 +145,7 @@ pub fn slice_stf(
     }
 }
 
-/// What an STF file is cut by.
+/// Criterion for cutting an STF file.
 #[derive(Debug)]
 pub enum By<'s> {
     /// Numbers of instructions or transactions.
@@ -165,11 +163,9 @@ pub fn slice_tarmac(
     output: SliceOutput<'_>,
 ) -> Result<Slice, SliceError> {
     use tarmac::slice::SliceError as Error;
-    let mut files = {
-        let default = CompressOptions::default();
-        let options = CompressOptions { threads: output.threads.unwrap_or(default.threads), ..default };
-        Files::new(output, move |path| open_log(path, container, options))
-    };
+    let usual = CompressOptions::default();
+    let options = CompressOptions { threads: output.threads.unwrap_or(usual.threads), ..usual };
+    let mut files = Files::new(output, |path| open_log(path, container, options));
     let (core, dialect) = (core.map(str::as_bytes), Some(file.dialect()));
     let options = tarmac::slice::SliceOptions { split: output.split, core, dialect };
     match file.slice(selection, options, &mut files) {
@@ -185,7 +181,7 @@ pub fn slice_tarmac(
     }
 }
 
-/// Range of time as it was written; either end may be absent.
+/// Range of time as written by the user; either end may be absent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeSpan {
     from: Option<String>,
@@ -197,7 +193,7 @@ impl FromStr for TimeSpan {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') && text != ".";
-        let wrong = || format!("'{text}' is no span of time (100..200, 100.. or ..200)");
+        let wrong = || format!("'{text}' is not a range of time (100..200, 100.. or ..200)");
         let (from, to) = text.split_once("..").ok_or_else(wrong)?;
         let side = |side: &str| (!side.is_empty()).then(|| side.to_string());
         if !is_number(from) || !is_number(to) || from.is_empty() && to.is_empty() {
@@ -208,7 +204,7 @@ impl FromStr for TimeSpan {
 }
 
 impl TimeSpan {
-    /// The range in units of the last decimal of the trace.
+    /// Range in units of the last decimal of the trace.
     pub fn counted(&self, decimals: u8) -> Result<Range<u64>, String> {
         let from = self.from.as_deref().map_or(Ok(0), |text| counted(text, decimals))?;
         let to = self.to.as_deref().map_or(Ok(u64::MAX), |text| counted(text, decimals))?;
@@ -225,51 +221,45 @@ fn counted(text: &str, decimals: u8) -> Result<u64, String> {
     let number = missing.and_then(|missing| format!("0{whole}{part}{}", "0".repeat(missing)).parse().ok());
     match number {
         Some(number) => Ok(number),
-        None if missing.is_none() => Err(format!("--time {text}: times have {decimals} digits behind the point here")),
-        None => Err(format!("--time {text}: no time is that large")),
+        None if missing.is_none() => {
+            Err(format!("--time {text}: times of this trace have {decimals} digits after the point"))
+        }
+        None => Err(format!("--time {text}: too large")),
     }
 }
 
 /// Writer of one file of a format.
-trait FileWriter<T> {
-    fn put(&mut self, part: &[T]) -> io::Result<()>;
+trait FileWriter {
+    type Item;
+
+    fn put(&mut self, part: &[Self::Item]) -> io::Result<()>;
 
     fn finish(self) -> io::Result<Target>;
 }
 
-impl FileWriter<astf::Bytes> for astf::write::Writer<Target> {
-    fn put(&mut self, part: &[astf::Bytes]) -> io::Result<()> {
-        self.write(part)
-    }
+macro_rules! file_writer {
+    ($item:ty, $writer:ty, $write:ident) => {
+        impl FileWriter for $writer {
+            type Item = $item;
 
-    fn finish(self) -> io::Result<Target> {
-        self.finish()
-    }
+            fn put(&mut self, part: &[$item]) -> io::Result<()> {
+                self.$write(part)
+            }
+
+            fn finish(self) -> io::Result<Target> {
+                self.finish()
+            }
+        }
+    };
 }
 
-impl FileWriter<u8> for stf::write::Writer<Target> {
-    fn put(&mut self, part: &[u8]) -> io::Result<()> {
-        self.write(part)
-    }
-
-    fn finish(self) -> io::Result<Target> {
-        self.finish()
-    }
-}
-
-impl FileWriter<u8> for CompressedWriter<Target> {
-    fn put(&mut self, part: &[u8]) -> io::Result<()> {
-        self.write_all(part)
-    }
-
-    fn finish(self) -> io::Result<Target> {
-        self.finish()
-    }
-}
+file_writer!(astf::Bytes, astf::write::Writer<Target>, write);
+file_writer!(u8, stf::write::Writer<Target>, write);
+file_writer!(u8, CompressedWriter<Target>, write_all);
 
 type Open<'f, W> = Box<dyn FnMut(&Path) -> Result<W, WriteError> + 'f>;
 
-/// Files of the pieces, opened one after the other.
+/// Files of a slice, opened one after the other.
 struct Files<'f, W> {
     output: SliceOutput<'f>,
     open: Open<'f, W>,
@@ -279,25 +269,19 @@ struct Files<'f, W> {
     failed: Option<WriteError>,
 }
 
-impl<'f, W> Files<'f, W> {
+impl<'f, W: FileWriter> Files<'f, W> {
     fn new(output: SliceOutput<'f>, open: impl FnMut(&Path) -> Result<W, WriteError> + 'f) -> Self {
         Self { output, open: Box::new(open), file: None, count: 0, failed: None }
     }
 
     /// Keeps the last file, which is complete.
-    fn keep<T>(&mut self) -> Result<(), WriteError>
-    where
-        W: FileWriter<T>,
-    {
+    fn keep(&mut self) -> Result<(), WriteError> {
         let Some((path, file)) = self.file.take() else { return Ok(()) };
         file.finish().and_then(Target::keep).map_err(|source| WriteError { path, source })
     }
 
-    /// Keeps what was written before the damage.
-    fn damaged<T>(&mut self, end: End) -> Result<Slice, SliceError>
-    where
-        W: FileWriter<T>,
-    {
+    /// Keeps the part before the damage.
+    fn damaged(&mut self, end: End) -> Result<Slice, SliceError> {
         self.keep()?;
         Err(SliceError::Damaged { end, has_begun: self.count > 0 })
     }
@@ -307,10 +291,7 @@ impl<'f, W> Files<'f, W> {
         self.failed.unwrap_or(WriteError { path, source })
     }
 
-    fn open_next<T>(&mut self) -> Result<(), WriteError>
-    where
-        W: FileWriter<T>,
-    {
+    fn open_next(&mut self) -> Result<(), WriteError> {
         self.keep()?;
         self.count += 1;
         let SliceOutput { path, split, .. } = self.output;
@@ -321,7 +302,7 @@ impl<'f, W> Files<'f, W> {
     }
 }
 
-impl<T, W: FileWriter<T>> SliceSink<T> for Files<'_, W> {
+impl<W: FileWriter> SliceSink<W::Item> for Files<'_, W> {
     fn begin(&mut self) -> io::Result<()> {
         self.open_next().map_err(|error| {
             self.failed = Some(error);
@@ -329,7 +310,7 @@ impl<T, W: FileWriter<T>> SliceSink<T> for Files<'_, W> {
         })
     }
 
-    fn write_part(&mut self, part: &[T]) -> io::Result<()> {
+    fn write_part(&mut self, part: &[W::Item]) -> io::Result<()> {
         match &mut self.file {
             Some((_, file)) => file.put(part),
             None => Err(io::Error::other("no file was begun")),
@@ -337,13 +318,13 @@ impl<T, W: FileWriter<T>> SliceSink<T> for Files<'_, W> {
     }
 }
 
-/// One piece, which begins with its first record.
-struct One<'s, S> {
+/// Sink of a single range, which begins with its first record.
+struct SingleRange<'s, S> {
     sink: &'s mut S,
     has_begun: bool,
 }
 
-impl<S: SliceSink<u8>> RecordSink for One<'_, S> {
+impl<S: SliceSink<u8>> RecordSink for SingleRange<'_, S> {
     fn write_records(&mut self, records: &[u8]) -> io::Result<()> {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.sink.begin()?;
@@ -352,13 +333,14 @@ impl<S: SliceSink<u8>> RecordSink for One<'_, S> {
     }
 }
 
-/// The path with a number before the extension of the format, and that of a compressor.
+/// Path with a number before the extensions of the format and of a compressor.
 fn numbered(path: &Path, number: u64) -> PathBuf {
     let split = |path: &Path| (path.file_stem().map(OsString::from), path.extension().map(OsString::from));
     let (mut stem, mut extension) = split(Path::new(path.file_name().unwrap_or_default()));
-    let packers = ["gz", "xz", "zst", "zstd", "lzma", "zz", "z", "zlib"];
-    let is_packer = extension.as_ref().and_then(|name| name.to_str()).is_some_and(|name| packers.contains(&name));
-    if let (true, Some(inner)) = (is_packer, &stem)
+    let compressors = ["gz", "xz", "zst", "zstd", "lzma", "zz", "z", "zlib"];
+    let is_compressor =
+        extension.as_ref().and_then(|name| name.to_str()).is_some_and(|name| compressors.contains(&name));
+    if let (true, Some(inner)) = (is_compressor, &stem)
         && let (Some(inner), Some(format)) = split(Path::new(inner))
     {
         let mut both = format;
@@ -400,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_have_names() {
+    fn numbered_paths() {
         let rows = [
             ("a.astf", 1, "a-0001.astf"),
             ("dir.x/a.astf.xz", 12, "dir.x/a-0012.astf.xz"),

@@ -1,7 +1,7 @@
 //! Detects the format of a file or a pipe by its first bytes.
 //!
-//! Takes a path or a stream; produces a [`FileKind`]. Keeps no file open, and returns a stream with the bytes that it read
-//! still in front.
+//! Takes a path or a stream; produces a [`FileKind`]. Keeps no file open, and puts the bytes that it read back
+//! in front of a stream.
 
 use std::fs::File;
 use std::io::{self, Chain, Cursor, Read};
@@ -17,7 +17,7 @@ use unspool_tarmac::parse::ParseOptions;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileKind {
-    /// A capture, or what may be one: a directory, an archive, bytes that say nothing.
+    /// A capture, or what may be one: a directory, an archive, bytes of no known format.
     Capture,
     /// An ASTF file.
     Astf,
@@ -28,13 +28,13 @@ pub enum FileKind {
 }
 
 /// Bytes that are examined: enough for compressed data to yield some output.
-const LOOK: u64 = 64 << 10;
+const HEAD: u64 = 64 << 10;
 
 /// Lines that decide whether text is a log.
 const LINES: usize = 256;
 
 impl FileKind {
-    /// What positions in such a trace are: `record`, `line` or `offset`.
+    /// Unit of positions in such a trace: `record`, `line` or `offset`.
     pub fn unit(self) -> &'static str {
         match self {
             Self::Astf | Self::Stf => "record",
@@ -43,7 +43,7 @@ impl FileKind {
         }
     }
 
-    /// Kind of the file at a path. Only files are read: the beginning of a pipe would be lost; see [`peek`](Self::peek).
+    /// Kind of the file at a path. Only files are read: a pipe would lose its beginning; see [`peek`](Self::peek).
     pub fn at(path: &Path) -> io::Result<Self> {
         if !path.metadata()?.is_file() {
             return Ok(Self::Capture);
@@ -56,8 +56,8 @@ impl FileKind {
         match storage(bytes) {
             _ if bytes.starts_with(b"ASTF") => Self::Astf,
             Some(Storage::PLAIN | Storage::Zstf) => Self::Stf,
-            Some(_) if holds_stf(bytes) => Self::Stf,
-            _ if holds_log(bytes) => Self::Tarmac,
+            Some(_) if contains_stf(bytes) => Self::Stf,
+            _ if contains_log(bytes) => Self::Tarmac,
             _ => Self::Capture,
         }
     }
@@ -74,11 +74,11 @@ pub type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
 fn beginning(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut start = Vec::new();
-    input.take(LOOK).read_to_end(&mut start)?;
+    input.take(HEAD).read_to_end(&mut start)?;
     Ok(start)
 }
 
-/// What starts with these bytes. Of a magic number that is cut short, the letters have to be there that make it certain.
+/// Storage of a file that starts with these bytes. A truncated magic number must be unambiguous.
 fn storage(bytes: &[u8]) -> Option<Storage> {
     Storage::of(bytes).filter(|storage| match *storage {
         Storage::PLAIN => bytes.len() >= 2,
@@ -87,15 +87,15 @@ fn storage(bytes: &[u8]) -> Option<Storage> {
     })
 }
 
-/// Does what is compressed here start like a trace? That it breaks off is no wonder.
-fn holds_stf(bytes: &[u8]) -> bool {
+/// Whether the compressed data starts like a trace. It is expected to be cut short.
+fn contains_stf(bytes: &[u8]) -> bool {
     let mut reader = match Reader::new(Cursor::new(bytes.to_vec()), ReadOptions { threads: 1 }) {
         Ok(reader) => reader,
-        // It is one, if one that cannot be read.
+        // It is an STF file, although one that cannot be read.
         Err(error) => return matches!(error.kind, ReadErrorKind::Version { .. }),
     };
     let mut found = false;
-    // How it ends is of no interest.
+    // The result of reading does not matter.
     let _ = reader.each(|_, record| {
         found = matches!(record, Record::Identifier([b'S', b'T', b'F']));
         ControlFlow::Break(())
@@ -103,15 +103,15 @@ fn holds_stf(bytes: &[u8]) -> bool {
     found
 }
 
-/// Are these, unpacked if need be, lines of a log? Some may be damaged; most have to mean something, unless we wrote it.
-fn holds_log(bytes: &[u8]) -> bool {
+/// Whether these are lines of a log, after decompression. Most lines have to be known, unless unspool wrote the log.
+fn contains_log(bytes: &[u8]) -> bool {
     let options = tarmac::read::ReadOptions { parse: ParseOptions { implicit_thumb: true } };
     let Ok(mut reader) = tarmac::read::Reader::new(bytes, options) else { return false };
     let (mut lines, mut known, mut unknown) = (0, 0, 0);
     if reader.is_lowered() {
         return true;
     }
-    // How it ends is of no interest: the beginning is all that is there.
+    // The result of reading does not matter: only the beginning is there.
     let _ = reader.each(|_, line| {
         lines += 1;
         match line.record {
@@ -129,8 +129,16 @@ fn holds_log(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    fn assert_peek(bytes: &[u8], expected: FileKind) {
+        let (kind, mut input) = FileKind::peek(bytes).unwrap();
+        let mut all = Vec::new();
+        input.read_to_end(&mut all).unwrap();
+        assert_eq!(kind, expected);
+        assert!(all == bytes);
+    }
+
     #[test]
-    fn first_bytes() {
+    fn kind_by_first_bytes() {
         let rows: &[(&[u8], FileKind)] = &[
             (b"ASTF", FileKind::Astf),
             (b"ASTF\0\x0b and more", FileKind::Astf),
@@ -154,23 +162,19 @@ mod tests {
         ];
         for (bytes, expected) in rows {
             assert_eq!(FileKind::of(bytes), *expected);
-            let (what, mut input) = FileKind::peek(*bytes).unwrap();
-            let mut all = Vec::new();
-            input.read_to_end(&mut all).unwrap();
-            assert_eq!((what, &all[..]), (*expected, *bytes));
+            assert_peek(bytes, *expected);
         }
     }
 
-    /// A trace is a trace in any container, also if the beginning is all that is seen of it.
     #[test]
-    fn what_is_compressed() {
+    fn kind_of_compressed_files() {
         let packed = |bytes: &[u8]| {
             let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             io::Write::write_all(&mut packed, bytes).unwrap();
             packed.finish().unwrap()
         };
         let mut trace = b"\x01STF\x02\x01\0\0\0\x06\0\0\0".to_vec();
-        // Bytes that do not compress well, so that not all of them are seen.
+        // Bytes that do not compress well, so that only a part of them is examined.
         let mut number = 1_u32;
         trace.extend(
             std::iter::repeat_with(|| {
@@ -186,17 +190,12 @@ mod tests {
             (b"2 clk R X0 00000000_00000000\n".to_vec(), FileKind::Tarmac),
         ];
         for (bytes, expected) in rows {
-            let bytes = packed(&bytes);
-            let (what, mut input) = FileKind::peek(&bytes[..]).unwrap();
-            let mut all = Vec::new();
-            input.read_to_end(&mut all).unwrap();
-            assert_eq!(what, expected);
-            assert!(all == bytes);
+            assert_peek(&packed(&bytes), expected);
         }
     }
 
     #[test]
-    fn paths() {
+    fn kind_at_a_path() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.bin");
         std::fs::write(&file, b"ASTF\0\0").unwrap();

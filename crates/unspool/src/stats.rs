@@ -1,4 +1,4 @@
-//! Counts of the steps of anything that can be opened.
+//! Statistics of the steps of a source.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -12,14 +12,14 @@ use crate::meter::{Meter, OnProgress};
 /// Steps between two reports of progress.
 const STRIDE: u64 = 1 << 16;
 
-/// Counts of the steps of a source.
+/// Statistics of the steps of a source.
 #[derive(Debug)]
 pub struct Counted {
-    /// The counts.
+    /// Statistics.
     pub report: Report,
     /// Unit of times.
     pub unit: TimeUnit,
-    /// Why there are no more steps.
+    /// How reading ended.
     pub ended: Result<(), SourceError>,
 }
 
@@ -30,14 +30,10 @@ pub fn count_steps(source: &mut dyn StepSource, meter: &Meter, progress: &mut On
         let mnemonic = disassembler.get_or_insert_with(Disassembler::new).mnemonic(isa, opcode);
         mnemonic.map_or("unknown".to_string(), Cow::into_owned)
     });
-    let mut stride = STRIDE;
+    let mut left = STRIDE;
     let ended = source.each(&mut |step| {
         stats.step(step);
-        stride -= 1;
-        if stride == 0 {
-            stride = STRIDE;
-            meter.report(progress);
-        }
+        meter.tick(&mut left, STRIDE, progress);
         ControlFlow::Continue(())
     });
     Counted { report: stats.finish(), unit: source.time_unit(), ended }

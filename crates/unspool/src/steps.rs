@@ -1,8 +1,8 @@
 //! Steps of anything that can be opened.
 //!
 //! ```text
-//! path or pipe ─▶ what is it? ─▶ ASTF, STF, Tarmac ─▶ their own steps
-//!                                └ capture ─▶ one source ─▶ its **steps**
+//! path or pipe ─▶ FileKind ─▶ ASTF, STF, Tarmac ─▶ steps of the file
+//!                             └ capture ─▶ one source ─▶ its steps
 //! ```
 
 mod capture;
@@ -15,20 +15,20 @@ use std::sync::atomic::AtomicU64;
 
 use unspool_astf as astf;
 use unspool_capture::{Capture, Code};
-use unspool_model::StepSource;
-use unspool_stf as stf;
 use unspool_tarmac as tarmac;
 
 pub use self::capture::CaptureSteps;
-use crate::meter::Counted;
+pub(crate) use self::capture::coverage_of_captures;
+use crate::file::{AstfFile, FileError, FileOptions, Input, OpenedSteps, StfFile, TarmacFile};
+use crate::meter::Meter;
 use crate::{Error, FileKind};
 
-/// How steps are opened.
+/// Options for opening steps.
 #[derive(Debug, Clone, Default)]
 pub struct OpenSteps {
     /// Format of the file; `None`: auto-detected.
     pub kind: Option<FileKind>,
-    /// Which source of a capture: its name, or its trace id. It has to be said if there are several.
+    /// Source of a capture: its name, or its trace id. Required if there are several.
     pub source: Option<String>,
     /// Program code beside that of a capture.
     pub codes: Vec<Code>,
@@ -36,19 +36,16 @@ pub struct OpenSteps {
     pub tarmac: tarmac::read::ReadOptions,
     /// Data in a Tarmac log is big-endian.
     pub big_endian: bool,
-    /// How many threads decompress; `None`: as many as there are processors.
+    /// Threads that decompress; `None`: one per processor.
     pub threads: Option<usize>,
-    /// Whoever takes the steps has a thread for that, as [`encode`](crate::encode::encode) has: with few processors an
-    /// ASTF file is decompressed there too.
+    /// The consumer of the steps has a thread of its own, as [`encode`](crate::encode::encode) has: with few processors,
+    /// an ASTF file is decompressed there too.
     pub is_followed: bool,
     /// Counts the bytes of a file as they are read.
     pub bytes_read: Arc<AtomicU64>,
 }
 
-/// Steps that were opened.
-pub type OpenedSteps = Box<dyn StepSource + Send>;
-
-/// Opens what is at a path, whatever it is.
+/// Opens the steps of a file or a capture.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -69,7 +66,7 @@ pub type OpenedSteps = Box<dyn StepSource + Send>;
 /// ```
 pub fn open_steps(path: &Path, options: &OpenSteps) -> Result<OpenedSteps, Error> {
     let name = path.display().to_string();
-    let of_file = |source| Error::File { path: name.clone(), source };
+    let of_file = |source| FileError::open(&name, source);
     let kind = match options.kind {
         Some(kind) => kind,
         None => FileKind::at(path).map_err(of_file)?,
@@ -78,66 +75,45 @@ pub fn open_steps(path: &Path, options: &OpenSteps) -> Result<OpenedSteps, Error
         let capture = Capture::open(path)?;
         return Ok(Box::new(CaptureSteps::new(capture, options.source.as_deref(), &options.codes)?));
     }
-    let input = counted(File::open(path).map_err(of_file)?, options);
+    let file = File::open(path).map_err(of_file)?;
     match kind {
-        FileKind::Stf => {
-            let reader = stf::read::Reader::seekable(input, stf_options(options));
-            Ok(Box::new(stf::steps::Steps::new(reader.map_err(|source| Error::Stf { path: name, source })?)))
-        }
-        kind => of_input(kind, &name, input, options),
+        FileKind::Stf => Ok(StfFile::seekable(&name, file, meter(options), options.threads)?.into_steps().0),
+        kind => open_input(kind, &name, Box::new(file), options),
     }
 }
 
-/// Opens what comes through a pipe. A capture is no stream.
+/// Opens the steps of a stream, which cannot be a capture.
 pub fn open_steps_of(name: &str, input: impl Read + Send + 'static, options: &OpenSteps) -> Result<OpenedSteps, Error> {
-    let of_file = |source| Error::File { path: name.to_string(), source };
-    match options.kind {
-        Some(kind) => of_input(kind, name, counted(input, options), options),
-        None => {
-            let (kind, input) = FileKind::peek(input).map_err(of_file)?;
-            of_input(kind, name, counted(input, options), options)
-        }
+    if let Some(kind) = options.kind {
+        return open_input(kind, name, Box::new(input), options);
     }
+    let (kind, input) = FileKind::peek(input).map_err(|source| FileError::open(name, source))?;
+    open_input(kind, name, Box::new(input), options)
 }
 
-fn of_input(
-    kind: FileKind,
-    name: &str,
-    input: impl Read + Send + 'static,
-    options: &OpenSteps,
-) -> Result<OpenedSteps, Error> {
-    let path = || name.to_string();
-    Ok(match kind {
-        FileKind::Astf => {
-            let reader = astf::read::Reader::new(input, astf_options(options));
-            Box::new(astf::steps::Steps::new(reader.map_err(|source| Error::Astf { path: path(), source })?))
-        }
-        FileKind::Stf => {
-            let reader = stf::read::Reader::new(input, stf_options(options));
-            Box::new(stf::steps::Steps::new(reader.map_err(|source| Error::Stf { path: path(), source })?))
-        }
+fn open_input(kind: FileKind, name: &str, input: Input, options: &OpenSteps) -> Result<OpenedSteps, Error> {
+    let meter = meter(options);
+    let (steps, _) = match kind {
+        FileKind::Astf => AstfFile::with(name, input, meter, astf_options(options))?.into_steps(),
+        FileKind::Stf => StfFile::streamed(name, input, meter, options.threads)?.into_steps(),
         FileKind::Tarmac => {
-            let reader = tarmac::read::Reader::new(input, options.tarmac);
-            let reader = reader.map_err(|source| Error::Tarmac { path: path(), source })?;
-            Box::new(tarmac::steps::Steps::new(reader, options.big_endian))
+            let implicit_thumb = options.tarmac.parse.implicit_thumb;
+            let files = FileOptions { implicit_thumb, ..FileOptions::default() };
+            TarmacFile::with(name, input, meter, &files)?.into_steps(options.big_endian)
         }
-        FileKind::Capture => return Err(Error::NotATrace { path: path() }),
-    })
+        FileKind::Capture => return Err(Error::NotATrace { path: name.to_string() }),
+    };
+    Ok(steps)
 }
 
 fn astf_options(options: &OpenSteps) -> astf::read::ReadOptions {
     let default = astf::read::ReadOptions::default();
-    // With two processors a third thread would be in the way.
+    // With two processors a third thread would compete with the others.
     let has_room = default.threads > 2;
     let (threads, ahead) = (options.threads.unwrap_or(default.threads), has_room || !options.is_followed);
     astf::read::ReadOptions { threads, ahead }
 }
 
-fn stf_options(options: &OpenSteps) -> stf::read::ReadOptions {
-    let default = stf::read::ReadOptions::default();
-    stf::read::ReadOptions { threads: options.threads.unwrap_or(default.threads) }
-}
-
-fn counted<R>(input: R, options: &OpenSteps) -> Counted<R> {
-    Counted { input, read: Arc::clone(&options.bytes_read) }
+fn meter(options: &OpenSteps) -> Meter {
+    Meter { read: Arc::clone(&options.bytes_read), size: None }
 }

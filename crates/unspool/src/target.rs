@@ -1,7 +1,7 @@
-//! Output files that appear when they are complete, or not at all; and writers chosen by the name of the file.
+//! Output files that appear when they are complete, or not at all, and the writers of each format.
 //!
 //! ```text
-//! records ─▶ a temporary file beside OUT ─▶ OUT
+//! records ─▶ temporary file beside OUT ─▶ OUT
 //! ```
 
 use std::ffi::OsString;
@@ -14,21 +14,20 @@ use unspool_astf::record::Storage;
 use unspool_container::{CompressOptions, CompressedWriter, Container};
 use unspool_stf as stf;
 
-use crate::convert::Format;
 use crate::file::is_standard;
 
 /// Why a file cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}", path.display())]
 pub struct WriteError {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What the system reported.
+    /// Error of the system.
     pub source: io::Error,
 }
 
 impl WriteError {
-    /// The error of this file.
+    /// Error at this path.
     pub fn new(path: &Path, source: io::Error) -> Self {
         Self { path: path.to_path_buf(), source }
     }
@@ -36,7 +35,7 @@ impl WriteError {
 
 /// Output file, or a stream.
 pub enum Target {
-    /// A pipe or a device: what is written cannot be taken back.
+    /// A pipe or a device: written data cannot be taken back.
     Stream(Box<dyn Write>),
     /// A file that is not complete yet.
     Partial(Partial),
@@ -54,7 +53,7 @@ impl Target {
     fn create(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => {
-                // Through a link, the file that it leads to is replaced, and not the link.
+                // The target of a link is replaced, not the link.
                 let partial = Partial::beside(&path.canonicalize()?)?;
                 fs::set_permissions(&partial.path, metadata.permissions())?;
                 Ok(Self::Partial(partial))
@@ -64,7 +63,7 @@ impl Target {
         }
     }
 
-    /// Can it only be written forward?
+    /// Whether it can only be written forward.
     pub fn is_stream(&self) -> bool {
         matches!(self, Self::Stream(_))
     }
@@ -78,7 +77,7 @@ impl Target {
     }
 }
 
-/// Is it a pipe or a device, where nothing can be taken back?
+/// Whether the path is a pipe or a device, where written data cannot be taken back.
 pub fn is_stream(path: &Path) -> bool {
     is_standard(path) || path.metadata().is_ok_and(|metadata| !metadata.is_file())
 }
@@ -117,10 +116,7 @@ pub struct Partial {
 
 impl Partial {
     fn beside(target: &Path) -> io::Result<Self> {
-        let mut name = OsString::from(".");
-        name.push(target.file_name().unwrap_or_default());
-        name.push(format!(".{}.part", std::process::id()));
-        let path = target.with_file_name(name);
+        let path = part_path(target);
         let file = File::options().write(true).create_new(true).open(&path)?;
         Ok(Self { file, path, target: target.to_path_buf() })
     }
@@ -130,9 +126,17 @@ impl Partial {
     }
 }
 
+/// Temporary path of a file that is not complete yet, in the same directory.
+pub(crate) fn part_path(target: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(format!(".{}.part", std::process::id()));
+    target.with_file_name(name)
+}
+
 impl Drop for Partial {
     fn drop(&mut self) {
-        // After it was kept, there is nothing under this name.
+        // After `keep`, no file has this name.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -161,7 +165,7 @@ pub fn open_astf_writer(
     astf::write::Writer::new(Target::open(path)?, header, options).map_err(|source| WriteError::new(path, source))
 }
 
-/// Opens a writer of the lines of a log.
+/// Opens a writer of Tarmac lines.
 pub fn open_log(
     path: &Path,
     container: Container,
@@ -188,21 +192,8 @@ pub fn log_container(path: &Path) -> Container {
     }
 }
 
-fn extension(path: &Path) -> Option<String> {
+pub(crate) fn extension(path: &Path) -> Option<String> {
     Some(path.extension()?.to_str()?.to_ascii_lowercase())
-}
-
-impl Format {
-    /// The format that the last extension names, or the one before it if the last is a compressor's or anything else.
-    pub fn from_path(path: &Path) -> Option<Self> {
-        let named = |path: &Path| match extension(path)?.as_str() {
-            "astf" => Some(Self::Astf),
-            "stf" | "zstf" => Some(Self::Stf),
-            "tarmac" | "log" => Some(Self::Tarmac),
-            _ => None,
-        };
-        named(path).or_else(|| named(Path::new(path.file_stem()?)))
-    }
 }
 
 #[cfg(test)]
@@ -210,58 +201,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extensions_of_astf_files() {
+    fn storage_by_extension() {
         let rows = [
-            ("a.astf", Some(Storage::Raw)),
-            ("a.astf.xz", Some(Storage::Lzma)),
-            ("a.astf.LZMA", Some(Storage::Lzma)),
-            ("dir.xz/a.astf.gz", Some(Storage::Zlib)),
-            ("a.zz", Some(Storage::Zlib)),
-            ("a.trace", None),
-            ("-", None),
+            ("a.astf", Some(Storage::Raw), Container::Plain),
+            ("a.astf.xz", Some(Storage::Lzma), Container::Xz),
+            ("a.astf.LZMA", Some(Storage::Lzma), Container::Plain),
+            ("dir.xz/a.astf.gz", Some(Storage::Zlib), Container::Gzip),
+            ("a.zz", Some(Storage::Zlib), Container::Plain),
+            ("a.trace", None, Container::Plain),
+            ("a.tarmac", None, Container::Plain),
+            ("a.log", None, Container::Plain),
+            ("a.tarmac.gz", Some(Storage::Zlib), Container::Gzip),
+            ("a.XZ", Some(Storage::Lzma), Container::Xz),
+            ("a.tarmac.zst", None, Container::Zstd),
+            ("-", None, Container::Plain),
         ];
-        for (name, expected) in rows {
-            assert_eq!(astf_storage(Path::new(name)), expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn extensions_of_stf_files() {
-        let rows = [
-            ("a.stf", Some(stf::Storage::PLAIN), Some(Format::Stf)),
-            ("a.zstf", Some(stf::Storage::Zstf), Some(Format::Stf)),
-            ("a.stf.gz", Some(stf::Storage::GZIP), Some(Format::Stf)),
-            ("a.STF.XZ", Some(stf::Storage::XZ), Some(Format::Stf)),
-            ("a.stf.zst", Some(stf::Storage::ZSTD), Some(Format::Stf)),
-            ("a.gz", Some(stf::Storage::GZIP), None),
-            ("a.astf", None, Some(Format::Astf)),
-            ("a.stf.tarmac", None, Some(Format::Tarmac)),
-            ("a.astf.tarmac", None, Some(Format::Tarmac)),
-            ("a.astf.stf", Some(stf::Storage::PLAIN), Some(Format::Stf)),
-            ("a.stf.astf.xz", Some(stf::Storage::XZ), Some(Format::Astf)),
-            ("a.tarmac.stf.gz", Some(stf::Storage::GZIP), Some(Format::Stf)),
-            ("a.stf.1", None, Some(Format::Stf)),
-            ("dir.stf/a.astf.gz", Some(stf::Storage::GZIP), Some(Format::Astf)),
-            ("-", None, None),
-        ];
-        for (name, expected, format) in rows {
-            assert_eq!(stf::Storage::from_path(Path::new(name)), expected, "{name}");
-            assert_eq!(Format::from_path(Path::new(name)), format, "{name}");
-        }
-    }
-
-    #[test]
-    fn extensions_of_logs() {
-        let rows = [
-            ("a.tarmac", Container::Plain),
-            ("a.log", Container::Plain),
-            ("a.tarmac.gz", Container::Gzip),
-            ("a.XZ", Container::Xz),
-            ("a.tarmac.zst", Container::Zstd),
-            ("-", Container::Plain),
-        ];
-        for (name, expected) in rows {
-            assert_eq!(log_container(Path::new(name)), expected, "{name}");
+        for (name, storage, container) in rows {
+            assert_eq!(astf_storage(Path::new(name)), storage, "{name}");
+            assert_eq!(log_container(Path::new(name)), container, "{name}");
         }
     }
 }

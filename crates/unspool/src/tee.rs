@@ -1,7 +1,7 @@
-//! A stream that comes through a pipe, for two readers.
+//! One stream for two readers.
 //!
 //! pipe ─▶ chunks ─┬─▶ one reader
-//!                 └─▶ the other
+//!                 └─▶ another reader
 //!
 //! A reader that stops gets no more chunks, and does not keep the other one waiting.
 
@@ -14,15 +14,15 @@ use std::thread;
 const CHUNK: usize = 64 << 10;
 const WAITING: usize = 16;
 
-/// Makes two streams of one; each has all bytes.
+/// Splits a stream into two, each with all bytes.
 pub(crate) fn tee(mut input: Box<dyn Read + Send>) -> io::Result<[impl Read + Send; 2]> {
-    let [(one_way, one), (other_way, other)] = [sync_channel(WAITING), sync_channel(WAITING)];
+    let [(to_one, one), (to_other, other)] = [sync_channel(WAITING), sync_channel(WAITING)];
     let work = move || {
-        let mut ways: Vec<SyncSender<Chunk>> = vec![one_way, other_way];
-        while !ways.is_empty() {
+        let mut senders: Vec<SyncSender<Chunk>> = vec![to_one, to_other];
+        while !senders.is_empty() {
             let chunk = read(&mut input);
             let is_last = !matches!(&chunk, Ok(bytes) if !bytes.is_empty());
-            ways.retain(|way| way.send(chunk.clone()).is_ok());
+            senders.retain(|sender| sender.send(chunk.clone()).is_ok());
             if is_last {
                 break;
             }
@@ -32,7 +32,7 @@ pub(crate) fn tee(mut input: Box<dyn Read + Send>) -> io::Result<[impl Read + Se
     Ok([one, other].map(|chunks| Half { chunks, chunk: Arc::new(Vec::new()), at: 0 }))
 }
 
-/// Bytes, none at the end; or why there are no more.
+/// Bytes, none at the end, or the error of reading.
 type Chunk = Result<Arc<Vec<u8>>, (io::ErrorKind, String)>;
 
 fn read(input: &mut impl Read) -> Chunk {

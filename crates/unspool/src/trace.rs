@@ -1,9 +1,9 @@
 //! One source in one buffer, and the pipeline over it.
 //!
-//! Takes a capture and one of its streams. Produces packets, elements or committed elements for a [`Sink`], and what was
-//! executed for a [`FlowSink`] or [`InstructionSink`], each with its offset in the buffer; a [`Watch`] supervises the
-//! reading. Does not know protocols: the configuration chooses the decoders. Memory does not grow with the trace: bytes
-//! arrive in chunks, and only what a packet needs is carried from one to the next.
+//! Takes a capture and one of its streams. Produces packets, elements or committed elements for a [`Sink`], and
+//! instructions for a [`FlowSink`] or [`InstructionSink`], each with its offset in the buffer; a [`Watch`] supervises
+//! the reading. Does not know protocols: the configuration selects the decoders. Memory does not grow with the trace: bytes
+//! arrive in chunks, and only the start of an incomplete packet is kept.
 
 use unspool_capture::{Buffer, Capture, Core, Source, Stream as StreamOf};
 use unspool_coresight::frame::{Deformatter, FrameSink, Stream};
@@ -13,7 +13,7 @@ use unspool_coresight::{
 };
 use unspool_flow::{CodeMemory, FlowDecoder, FlowSink, InstructionSink, Instructions};
 
-use crate::window::{CHUNK, Reader, SourceBytes, layout, read_some};
+use crate::window::{CHUNK, Reader, SourceBytes, layout, read_full};
 use crate::{Error, Watch};
 
 /// One source in one buffer of a capture.
@@ -24,42 +24,42 @@ pub struct Trace<'c> {
 }
 
 impl<'c> Trace<'c> {
-    /// Every stream of a capture, in the order in which it lists its buffers.
+    /// Every stream of a capture, in the order of its buffers.
     pub fn all(capture: &'c Capture) -> Vec<Self> {
         capture.streams().into_iter().map(|stream| Self { capture, stream }).collect()
     }
 
-    /// The source.
+    /// Source.
     pub fn source(&self) -> &'c Source {
         &self.capture.sources[self.stream.source]
     }
 
-    /// The buffer that its bytes are in.
+    /// Buffer with its bytes.
     pub fn buffer(&self) -> &'c Buffer {
         &self.capture.buffers[self.stream.buffer]
     }
 
-    /// The index of the buffer among those of the capture.
+    /// Index of the buffer in the capture.
     pub fn buffer_index(&self) -> usize {
         self.stream.buffer
     }
 
-    /// The PE that the source traces, if the capture names it.
+    /// PE that the source traces, if the capture names it.
     pub fn core(&self) -> Option<&'c Core> {
         self.source().core.and_then(|core| self.capture.cores.get(core))
     }
 
-    /// The ordinal, from 0, of the buffer among those that carry this trace id.
+    /// Index, from 0, of the buffer among those that contain this trace id.
     pub fn session(&self) -> usize {
         self.stream.session
     }
 
-    /// What the trace contains, and what of that was assumed because the capture lacks a register.
+    /// Contents of the trace, and assumptions made because the capture lacks a register.
     pub fn features(&self) -> Result<(Features, Vec<Assumption>), Error> {
         self.config().map(|(config, assumed)| (config.features(), assumed))
     }
 
-    /// The configuration of the trace unit, and what of it was assumed.
+    /// Configuration of the trace unit, and assumptions about it.
     pub(crate) fn config(&self) -> Result<(TraceConfig, Vec<Assumption>), Error> {
         let source = self.source();
         let protocol = source
@@ -71,7 +71,7 @@ impl<'c> Trace<'c> {
             .ok_or_else(|| Error::NotReadable { source_name: source.name.clone(), protocol })
     }
 
-    /// The profile of the PE, as far as its type shows.
+    /// Profile of the PE, as far as its type shows.
     pub(crate) fn profile(&self) -> Profile {
         let Some(core) = self.core() else { return Profile::Unknown };
         let kind = core.kind.to_ascii_lowercase();
@@ -85,7 +85,7 @@ impl<'c> Trace<'c> {
         }
     }
 
-    /// Reads the packets. Offsets are those of the buffer, lengths count the source's own bytes.
+    /// Reads the packets. Offsets are those of the buffer; lengths count bytes of the source itself.
     pub fn packets(&self, sink: &mut (impl Sink<PacketItem> + Watch)) -> Result<(), Error> {
         with_decoders!(self.config()?.0, decoders => {
             let mut reader = Reader::new(decoders.packets());
@@ -120,7 +120,7 @@ impl<'c> Trace<'c> {
         with_decoders!(self.config()?.0, decoders => self.elements_of(&decoders, decoders.elements(), sink).map(drop))
     }
 
-    /// Reads the elements that happened. Returns how many P0 elements were still speculative at the end.
+    /// Reads the committed elements. Returns the number of P0 elements that were still speculative at the end.
     pub fn committed(
         &self,
         transactions: Transactions,
@@ -144,8 +144,8 @@ impl<'c> Trace<'c> {
         Ok(elements.finish(sink))
     }
 
-    /// Reads what was executed: the elements that happened, joined with the code of the program. Returns how many P0
-    /// elements were still speculative at the end.
+    /// Reads what was executed: the committed elements, joined with the code of the program. Returns the number of P0
+    /// elements that were still speculative at the end.
     pub fn flow(
         &self,
         transactions: Transactions,
@@ -160,7 +160,7 @@ impl<'c> Trace<'c> {
         })
     }
 
-    /// Reads the instructions that were executed, one by one. Otherwise as [`flow`](Self::flow).
+    /// Reads the executed instructions, one by one. Otherwise as [`flow`](Self::flow).
     pub fn instructions(
         &self,
         transactions: Transactions,
@@ -170,7 +170,7 @@ impl<'c> Trace<'c> {
         self.flow(transactions, program, &mut Instructions::new(sink))
     }
 
-    /// Reads the source's own bytes, without frames.
+    /// Reads the bytes of the source itself, without frames.
     pub fn bytes(&self, sink: &mut (impl for<'b> Sink<&'b [u8]> + Watch)) -> Result<(), Error> {
         self.each_window(sink, |stream, _, sink| {
             sink.item(stream.bytes());
@@ -225,7 +225,7 @@ pub fn read_frames(capture: &Capture, buffer: usize, sink: &mut (impl FrameSink 
     let mut read = 0;
     loop {
         let error = |source| Error::Read { buffer: described.name.clone(), offset: read, source };
-        let count = read_some(&mut reader, &mut chunk).map_err(error)?;
+        let count = read_full(&mut reader, &mut chunk).map_err(error)?;
         if count == 0 {
             break;
         }

@@ -3,22 +3,22 @@
 use unspool_coresight::frame::FrameError;
 use unspool_flow::Instructions;
 
-/// Watches how a buffer is read. Items go to a sink; what concerns the reading itself comes here. A pair of a sink and a
-/// watch serves as both; `()` is a watch that does not care.
+/// Observer of the reading of a buffer. Items go to a sink; progress and lost frames come here. A pair of a sink and a
+/// watch serves as both; `()` is a watch that ignores everything.
 pub trait Watch {
-    /// Bytes of the buffer belong to no frame, so their source is not known. Reported between chunks, so items from
-    /// later in the buffer may come before.
+    /// Called for bytes of the buffer that belong to no frame, so that their source is unknown. Called between chunks:
+    /// items from later in the buffer may come first.
     fn lost(&mut self, _error: FrameError) {}
 
-    /// Should reading continue? Asked between chunks, so some items may still come after a no.
+    /// Returns whether reading should continue. Called between chunks: items may still come after false.
     fn wants_more(&mut self) -> bool {
         true
     }
 
-    /// How many bytes of the buffer have been read, and the total.
+    /// Called with the bytes of the buffer read so far, and the total.
     fn progress(&mut self, _read: u64, _total: u64) {}
 
-    /// How many bytes of the source itself have been read so far. Reported before the progress in the buffer.
+    /// Called with the bytes of the source itself read so far, before the progress in the buffer.
     fn bytes_read(&mut self, _bytes: u64) {}
 }
 

@@ -1,4 +1,4 @@
-//! The bytes of one source, a window at a time, and the packets in it.
+//! Bytes of one source, one window at a time, and the packets in them.
 //!
 //! Takes a buffer of a capture. Produces windows on the bytes of one source, and packets of any protocol with their
 //! offsets in the buffer. No packet continues across a break.
@@ -11,13 +11,11 @@ use unspool_coresight::{DecodePackets, Malformed, PacketError, PacketItem, Sink}
 
 use crate::Error;
 
-/// How many bytes of a buffer are read at once.
+/// Bytes of a buffer that are read at once.
 pub(crate) const CHUNK: usize = 256 * 1024;
 
-/// The id of a source whose bytes have no frames.
 const NO_ID: u8 = 0;
 
-/// Where the frames of a buffer start.
 pub(crate) fn layout(buffer: &Buffer) -> Layout {
     match buffer.format {
         BufferFormat::DstreamFormatted => Layout::FromFullSync,
@@ -25,21 +23,20 @@ pub(crate) fn layout(buffer: &Buffer) -> Layout {
     }
 }
 
-/// The bytes of one source, as they are read from a buffer.
+/// Bytes of one source, as they are read from a buffer.
 pub(crate) struct SourceBytes<'c> {
     buffer: &'c Buffer,
     reader: Box<dyn Read>,
-    /// None, if the buffer has no frames.
+    /// `None`: the buffer has no frames.
     deformatter: Option<Deformatter>,
     framed: Framed,
     chunk: Vec<u8>,
-    /// How much of the buffer was read.
+    /// Bytes of the buffer read so far.
     pub(crate) read: u64,
-    /// How much there is.
     pub(crate) length: u64,
 }
 
-/// The stream of one source, and the bytes that belong to no frame and so perhaps to it.
+/// Stream of one source, and the bytes that belong to no frame and so perhaps to it.
 struct Framed {
     stream: Stream,
     lost: Vec<FrameError>,
@@ -64,7 +61,7 @@ impl FrameSink for Framed {
 }
 
 impl<'c> SourceBytes<'c> {
-    /// The bytes of the source with this id, or all of them if the buffer has no frames.
+    /// Bytes of the source with this id, or all if the buffer has no frames.
     pub(crate) fn new(buffer: &'c Buffer, reader: Box<dyn Read>, length: u64, id: Option<u8>) -> Self {
         Self {
             buffer,
@@ -77,10 +74,12 @@ impl<'c> SourceBytes<'c> {
         }
     }
 
-    /// Adds the next chunk of the buffer to the window. False: that was all.
+    /// Adds the next chunk of the buffer to the window. False: the buffer is at its end.
     pub(crate) fn read_chunk(&mut self) -> Result<bool, Error> {
         let offset = self.read;
-        let count = self.fill_chunk()?;
+        let error = |source| Error::Read { buffer: self.buffer.name.clone(), offset, source };
+        let count = read_full(&mut self.reader, &mut self.chunk).map_err(error)?;
+        self.read += count as u64;
         let bytes = &self.chunk[..count];
         match &mut self.deformatter {
             None if count > 0 => self.framed.stream.span(Span { id: NO_ID, offset, bytes }),
@@ -95,26 +94,18 @@ impl<'c> SourceBytes<'c> {
         Ok(count > 0)
     }
 
-    fn fill_chunk(&mut self) -> Result<usize, Error> {
-        let error = |source| Error::Read { buffer: self.buffer.name.clone(), offset: self.read, source };
-        let count = read_some(&mut self.reader, &mut self.chunk).map_err(error)?;
-        self.read += count as u64;
-        Ok(count)
-    }
-
-    /// The window.
     pub(crate) fn stream(&mut self) -> &mut Stream {
         &mut self.framed.stream
     }
 
-    /// What was lost since the last call.
+    /// Bytes without a frame since the last call.
     pub(crate) fn lost(&mut self) -> impl Iterator<Item = FrameError> {
         self.framed.lost.drain(..)
     }
 }
 
-/// As much as fits, so that chunks do not depend on how a reader splits its data.
-pub(crate) fn read_some(reader: &mut dyn Read, chunk: &mut [u8]) -> std::io::Result<usize> {
+/// Fills the chunk, so that chunks do not depend on how a reader splits its data. Returns the number of bytes read.
+pub(crate) fn read_full(reader: &mut dyn Read, chunk: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < chunk.len() {
         match reader.read(&mut chunk[filled..]) {
@@ -127,11 +118,11 @@ pub(crate) fn read_some(reader: &mut dyn Read, chunk: &mut [u8]) -> std::io::Res
     Ok(filled)
 }
 
-/// Reads packets from windows and gives them their offsets in the buffer.
+/// Decoder of the packets in windows, with their offsets in the buffer.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<D> {
     pub(crate) decoder: D,
-    /// Bytes that are being passed over: where they start in the stream and in the buffer.
+    /// Start of the bytes being skipped, as offsets in the stream and in the buffer.
     open: Option<(u64, u64)>,
 }
 
@@ -140,7 +131,7 @@ impl<D: DecodePackets> Reader<D> {
         Self { decoder, open: None }
     }
 
-    /// Decodes the window, break by break. What is left of it starts a packet whose end has not arrived.
+    /// Decodes the window, break by break. The bytes left in it start a packet whose end has not arrived.
     #[inline(always)]
     pub(crate) fn decode(&mut self, stream: &mut Stream, last: bool, sink: &mut impl Sink<PacketItem<D::Packet>>) {
         while let Some(here) = stream.next_break() {
@@ -148,7 +139,7 @@ impl<D: DecodePackets> Reader<D> {
             self.decode_up_to(stream, length, true, sink);
             self.decoder.resync_at(self.decoder.offset());
             if here > 0 {
-                // The following stages must know, even if the next byte starts a synchronization.
+                // Later stages must see the break, even if the next byte starts a synchronization.
                 let offset = stream.buffer_offset(here);
                 sink.item(Err(PacketError { offset, skipped: 0, kind: Malformed::Discontinuity }));
             }
@@ -165,7 +156,7 @@ impl<D: DecodePackets> Reader<D> {
         last: bool,
         sink: &mut impl Sink<PacketItem<D::Packet>>,
     ) {
-        // The window is lent to the decoder while offsets are looked up in the same stream.
+        // The decoder borrows the window while offsets are looked up in the same stream.
         let (bytes, mut offsets) = stream.split();
         let locating = Locating { offsets: &mut offsets, open: &mut self.open, sink };
         let read = self.decoder.decode(&bytes[..length], last, locating);
@@ -178,7 +169,7 @@ impl<D: DecodePackets> Reader<D> {
     }
 }
 
-/// Gives items their offset in the buffer.
+/// Sink that replaces offsets in the stream by offsets in the buffer.
 struct Locating<'p, 's, T> {
     offsets: &'p mut Offsets<'s>,
     open: &'p mut Option<(u64, u64)>,
@@ -192,7 +183,7 @@ impl<P, T: Sink<PacketItem<P>>> Sink<PacketItem<P>> for Locating<'_, '_, T> {
             Ok(packet) => &mut packet.offset,
             Err(error) => &mut error.offset,
         };
-        // An item that earlier windows left open starts in one of those.
+        // An item that earlier windows left open starts in one of them.
         *offset = match self.open.take() {
             Some((stream, start)) if stream == *offset => start,
             _ => self.offsets.buffer_offset(*offset),

@@ -4,7 +4,7 @@
 
 use crate::record::{self, Record, Word};
 
-/// Words of the longest record but for a text.
+/// Number of words of the longest record, except for text.
 const LONGEST: usize = 5;
 
 /// Records of one thread that were not sent.
@@ -15,12 +15,12 @@ pub struct RecordBuffer<'b> {
 }
 
 impl<'b> RecordBuffer<'b> {
-    /// An empty one in this memory.
+    /// Creates an empty buffer in this memory.
     pub fn new(words: &'b mut [Word]) -> Self {
         Self { words, length: 0 }
     }
 
-    /// Takes the memory back, and leaves a buffer without room.
+    /// Returns the memory, and leaves a buffer without room.
     pub fn take_words(&mut self) -> &'b mut [Word] {
         self.length = 0;
         std::mem::take(&mut self.words)

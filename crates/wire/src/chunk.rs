@@ -19,11 +19,11 @@ const SHARED: u32 = 1 << 31;
 /// The head of a chunk. The bytes follow, or the number of the buffer that holds them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHead {
-    /// The thread or CPU that its records are of, or [`CODE`].
+    /// The thread or CPU of its records, or [`CODE`].
     pub thread: u32,
     /// Bytes of the chunk.
     pub length: u32,
-    /// They are in shared memory.
+    /// Whether the bytes are in shared memory.
     pub is_shared: bool,
 }
 
@@ -71,13 +71,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_are_these() {
+    fn bytes_of_a_head_are_stable() {
         assert_eq!(ChunkHead::to_bytes(CODE, 0x0102), [0xff, 0xff, 0xff, 0xff, 2, 1, 0, 0]);
         assert_eq!(ChunkHead::to_shared_bytes(3, 8, 31), [3, 0, 0, 0, 8, 0, 0, 0x80, 31, 0, 0, 0]);
     }
 
     #[test]
-    fn a_head_may_be_missing_and_not_cut_off() {
+    fn a_missing_head_is_the_end_and_a_truncated_one_an_error() {
         assert_eq!(ChunkHead::read(&mut &[][..]).ok(), Some(None));
         let cut = ChunkHead::read(&mut &[0; 7][..]);
         assert_eq!(cut.map_err(|error| error.kind()), Err(io::ErrorKind::UnexpectedEof));

@@ -23,20 +23,20 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// Takes one block off the front; `None`: it is damaged.
+    /// Decodes and removes the first block; `None`: it is damaged.
     pub fn decode(bytes: &mut &'a [u8]) -> Option<Self> {
-        let id = u32::from_le_bytes(*take(bytes)?);
-        let address = u64::from_le_bytes(*take(bytes)?);
-        let count = u16::from_le_bytes(*take(bytes)?);
+        let id = u32::from_le_bytes(*next_bytes(bytes)?);
+        let address = u64::from_le_bytes(*next_bytes(bytes)?);
+        let count = u16::from_le_bytes(*next_bytes(bytes)?);
         let instruction = |_| {
-            let [length] = *take(bytes)?;
+            let [length] = *next_bytes(bytes)?;
             bytes.split_off(..usize::from(length))
         };
         Some(Self { id, address, instructions: (0..count).map(instruction).collect::<Option<_>>()? })
     }
 }
 
-fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+fn next_bytes<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     let (first, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     Some(first)
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_are_these() {
+    fn bytes_of_code_are_stable() {
         let mut bytes = Vec::new();
         Code::encode(&mut bytes, 1, 0x2000, [&[0x1f, 0x20, 3, 0xd5][..], &[]].into_iter());
         assert_eq!(bytes, [1, 0, 0, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 2, 0, 4, 0x1f, 0x20, 3, 0xd5, 0]);

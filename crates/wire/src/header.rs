@@ -1,4 +1,4 @@
-//! The header of a stream: a magic line, and a line with the target and what the emulator reports of it.
+//! The header of a stream: a magic line, and a line with the target and the capabilities of the emulator.
 
 use std::io::{self, Read};
 
@@ -6,7 +6,7 @@ use crate::damage;
 
 const MAGIC: &[u8] = b"unspool record 2\n";
 
-/// Bytes of the second line that are kept.
+/// Maximum number of bytes of the second line that are kept.
 const MAX_LINE: usize = 256;
 
 /// Words of the second line, one per capability.
@@ -19,18 +19,18 @@ const REGISTERS: &str = "written";
 pub struct Header {
     /// The emulator's name of the target, such as `aarch64`.
     pub target: String,
-    /// What is recorded besides instructions and addresses.
+    /// Facts that are recorded besides instructions and addresses.
     pub capabilities: EmulatorCapabilities,
 }
 
-/// What an emulator reports of what was asked for, beyond instructions and access addresses.
+/// Facts that were requested and that the emulator reports, beyond instructions and access addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EmulatorCapabilities {
     /// Data that accesses read and write: QEMU 9.2 and later.
     pub data: bool,
     /// Values that instructions write to registers: QEMU 9.0 and later.
     pub registers: bool,
-    /// Of a system, the registers that form addresses which no access reports: QEMU 9.0 and later.
+    /// Registers of a system that form addresses which no access reports: QEMU 9.0 and later.
     pub operands: bool,
 }
 
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_are_these() {
+    fn bytes_of_a_header_are_stable() {
         let all = EmulatorCapabilities { data: true, registers: true, operands: true };
         let rows = [
             ("arm", EmulatorCapabilities::default(), "unspool record 2\narm\n"),

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! All numbers are little-endian. Code is sent once, before a thread executes it. A record never continues in the next
-//! chunk. The recorder may lend shared memory (`memory=PATH`), which is cut into buffers of [`BUFFER_WORDS`] words; it sends
+//! chunk. The recorder may provide shared memory (`memory=PATH`), which is divided into buffers of [`BUFFER_WORDS`] words; it sends
 //! the number of a buffer back when it has read it. Knows nothing of QEMU, of instruction sets or of steps.
 //!
 //! ```

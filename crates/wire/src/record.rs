@@ -46,7 +46,7 @@ macro_rules! record_table {
         }
 
         impl Record {
-            /// Hands out the words of the record.
+            /// Passes the words of the record to `put`.
             #[inline]
             pub fn encode(&self, put: &mut impl FnMut(u64)) {
                 match *self {
@@ -57,7 +57,7 @@ macro_rules! record_table {
                     $(Self::$name { $($field,)* $($word,)* } => {
                         let number: u32 = 0 $(| to_bits($field.into(), $bits))*;
                         put(RARE | $code << 56 | u64::from(number));
-                        $($word.put(number, put);)*
+                        $($word.encode(number, put);)*
                     })*
                 }
             }
@@ -69,10 +69,10 @@ macro_rules! record_table {
             Some(match head >> 56 & 0x3f {
                 $($code => Record::$name {
                     $($field: FromBits::from_bits(of_bits(number, $bits)),)*
-                    $($word: Payload::take(number, words)?,)*
+                    $($word: Payload::decode(number, words)?,)*
                 },)*
                 HIGH_ADDRESS => {
-                    let word = take_word(words).filter(|word| word >> 62 == 1)?;
+                    let word = next_word(words).filter(|word| word >> 62 == 1)?;
                     Record::Access(decode_access(word, number as u16))
                 }
                 _ => return None,
@@ -94,27 +94,27 @@ record_table! {
     5 ThreadEnd {} []
     /// The first `skipped` instructions of the next block are not recorded.
     6 PartialBlock { skipped: u16 = 0..16 } []
-    /// What the emulator logged of exceptions, in `length` bytes of text, padded to whole words: see [`decode_text`].
+    /// Log text of the emulator about exceptions, in `length` bytes of text, padded to whole words: see [`decode_text`].
     7 LogText { length: u32 = 0..32 } []
     /// Accesses that follow are of block `id`, which is executed in place of a part of the block before.
     8 WithinBlock { id: u32 = 0..32 } []
     /// The value of a register before an instruction whose address no access reports.
     10 Operand { register: u16 = 0..16, index: u16 = 16..32 } [value: u64]
-    /// What the next access reads or writes, in `count` words.
+    /// Data that the next access reads or writes, in `count` words.
     11 AccessData { count: u32 = 0..32 } [data: Data]
     /// The next block is executed at `address`, and not where it was translated: memory may be mapped more than once.
     12 BlockAddress {} [address: u64]
-    /// The value of a register: the instruction wrote it, or, if `is_before`, it holds before the instruction, whoever wrote it.
+    /// The value of a register: the instruction wrote it, or, if `is_before`, it holds before the instruction, whatever wrote it.
     13 RegisterValue { register: u16 = 0..16, index: u16 = 16..26, is_before: bool = 31..32 } [value: u64]
     /// The value of a vector or floating-point register, likewise, lower half first.
     14 VectorValue { register: u16 = 0..16, index: u16 = 16..26, is_before: bool = 31..32 } [value: [u64; 2]]
 }
 
 impl Record {
-    /// Takes one record off the front; `None`: it is damaged.
+    /// Decodes and removes the first record; `None`: it is damaged.
     #[inline]
     pub fn decode(words: &mut &[Word]) -> Option<Self> {
-        let word = take_word(words)?;
+        let word = next_word(words)?;
         match word >> 62 {
             0 => Some(Self::Block { id: word as u32 }),
             1 => Some(Self::Access(decode_access(word, if word >> 48 & 1 == 1 { 0xffff } else { 0 }))),
@@ -131,7 +131,7 @@ pub struct Access {
     pub index: u16,
     /// Bytes: a power of two up to 128.
     pub size: u16,
-    /// It is a write.
+    /// Whether it is a write.
     pub is_write: bool,
     /// The address.
     pub address: u64,
@@ -173,7 +173,7 @@ fn decode_access(word: u64, high: u16) -> Access {
     Access { index: index as u16, size: 1 << size, is_write: word >> 52 & 1 == 1, address }
 }
 
-/// What an access reads or writes, the lowest byte first: one word, or two if the count of the record is 2.
+/// Data that an access reads or writes, the lowest byte first: one word, or two if the count of the record is 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Data(pub [u64; 2]);
 
@@ -212,36 +212,36 @@ fn of_bits(number: u32, bits: Range<u32>) -> u32 {
 
 /// Words after the first of a record, whose fields are `number`.
 trait Payload: Sized {
-    fn put(self, number: u32, put: &mut impl FnMut(u64));
-    fn take(number: u32, words: &mut &[Word]) -> Option<Self>;
+    fn encode(self, number: u32, put: &mut impl FnMut(u64));
+    fn decode(number: u32, words: &mut &[Word]) -> Option<Self>;
 }
 
 impl Payload for u64 {
-    fn put(self, _: u32, put: &mut impl FnMut(u64)) {
+    fn encode(self, _: u32, put: &mut impl FnMut(u64)) {
         put(self);
     }
 
-    fn take(_: u32, words: &mut &[Word]) -> Option<Self> {
-        take_word(words)
+    fn decode(_: u32, words: &mut &[Word]) -> Option<Self> {
+        next_word(words)
     }
 }
 
 impl Payload for i64 {
-    fn put(self, _: u32, put: &mut impl FnMut(u64)) {
+    fn encode(self, _: u32, put: &mut impl FnMut(u64)) {
         put(self.cast_unsigned());
     }
 
-    fn take(_: u32, words: &mut &[Word]) -> Option<Self> {
-        take_word(words).map(u64::cast_signed)
+    fn decode(_: u32, words: &mut &[Word]) -> Option<Self> {
+        next_word(words).map(u64::cast_signed)
     }
 }
 
 impl<const N: usize> Payload for [u64; N] {
-    fn put(self, _: u32, put: &mut impl FnMut(u64)) {
+    fn encode(self, _: u32, put: &mut impl FnMut(u64)) {
         self.into_iter().for_each(put);
     }
 
-    fn take(_: u32, words: &mut &[Word]) -> Option<Self> {
+    fn decode(_: u32, words: &mut &[Word]) -> Option<Self> {
         let (first, rest) = words.split_first_chunk()?;
         *words = rest;
         Some(first.map(u64::from_le_bytes))
@@ -249,21 +249,21 @@ impl<const N: usize> Payload for [u64; N] {
 }
 
 impl Payload for Data {
-    fn put(self, count: u32, put: &mut impl FnMut(u64)) {
+    fn encode(self, count: u32, put: &mut impl FnMut(u64)) {
         put(self.0[0]);
         if count == 2 {
             put(self.0[1]);
         }
     }
 
-    fn take(count: u32, words: &mut &[Word]) -> Option<Self> {
-        let low = take_word(words)?;
-        Some(Self([low, if count == 2 { take_word(words)? } else { 0 }]))
+    fn decode(count: u32, words: &mut &[Word]) -> Option<Self> {
+        let low = next_word(words)?;
+        Some(Self([low, if count == 2 { next_word(words)? } else { 0 }]))
     }
 }
 
 #[inline]
-fn take_word(words: &mut &[Word]) -> Option<u64> {
+fn next_word(words: &mut &[Word]) -> Option<u64> {
     let (first, rest) = words.split_first()?;
     *words = rest;
     Some(u64::from_le_bytes(*first))
@@ -284,7 +284,7 @@ pub fn block_of(word: &Word) -> Option<usize> {
     (word >> 62 == 0).then_some(word as u32 as usize)
 }
 
-/// Takes a text of `length` bytes off the front; `None`: it is damaged.
+/// Decodes and removes a text of `length` bytes; `None`: it is damaged.
 pub fn decode_text<'a>(words: &mut &'a [Word], length: u32) -> Option<&'a str> {
     let length = usize::try_from(length).ok()?;
     let (text, rest) = words.split_at_checked(length.div_ceil(8))?;
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn each_record_is_these_words() {
+    fn words_of_each_record_are_stable() {
         let access = |index, size, is_write, address| Record::Access(Access { index, size, is_write, address });
         let rare = |code: u64, number: u64| 2 << 62 | code << 56 | number;
         let rows: &[(&str, &[u64], Record)] = &[
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_buffer_drops_nothing_it_had() {
+    fn a_full_buffer_keeps_its_records() {
         let mut words = [[0; 8]; 6];
         let mut buffer = RecordBuffer::new(&mut words);
         assert!(!buffer.is_full());

@@ -1,4 +1,4 @@
-//! What an instruction may do to the flow of control, as far as calls go.
+//! Control flow of the previous instruction, as far as calls need it.
 
 use unspool_isa::{Decoded, decode};
 

@@ -101,7 +101,7 @@ impl Follower {
             Some(ControlFlow::Direct | ControlFlow::Indirect) if decoded.is_some_and(|decoded| decoded.link) => {
                 self.call(from, from.next, now);
             }
-            Some(ControlFlow::Direct) => _ = self.call_by_hand(from, now),
+            Some(ControlFlow::Direct) => self.call_by_hand(from, now),
             Some(ControlFlow::Indirect) if from.has_exception_return() && self.is_in_handler() => {
                 return self.resume(exit, now, take);
             }
@@ -112,7 +112,7 @@ impl Follower {
                 self.unwind(exit, now, take);
                 match decoded {
                     Some(decoded) if decoded.ret => self.return_before_the_trace(exit, now, take),
-                    _ => _ = self.call_by_hand(from, now),
+                    _ => self.call_by_hand(from, now),
                 }
             }
             Some(_) => {
@@ -131,8 +131,8 @@ impl Follower {
 
     /// A call by a branch without link: a nearby address was written to the link register just before. It is not a call
     /// if that address is the return address of the current call (then it is a tail call), or the target.
-    fn call_by_hand(&mut self, from: &Before, now: &Instruction) -> bool {
-        let (Some(written), Some(lr)) = (self.lr_written, now.lr) else { return false };
+    fn call_by_hand(&mut self, from: &Before, now: &Instruction) {
+        let (Some(written), Some(lr)) = (self.lr_written, now.lr) else { return };
         let ret = if from.next & 1 == 0 { lr & !1 } else { lr };
         let is_own = self.frames.last().is_some_and(|frame| frame.ret == ret && frame.began == Began::Called);
         let is_call = now.site.number.saturating_sub(written) < FRESH
@@ -142,7 +142,6 @@ impl Follower {
         if is_call {
             self.call(from, ret, now);
         }
-        is_call
     }
 
     fn interrupt(&mut self, before: Before, now: &Instruction) {

@@ -11,7 +11,6 @@ pub(super) struct Frame {
     pub(super) began: Began,
     pub(super) site: Option<Site>,
     pub(super) entry: Site,
-    /// Its return address.
     pub(super) ret: u64,
     /// The stack pointer when it began, and which one.
     pub(super) sp: Option<u64>,

@@ -7,12 +7,13 @@
 
 use std::fmt;
 
-use unspool_isa::{Access, Operation, RiscvExtensions, access};
-use unspool_model::{Direction, Instruction, Isa, Step};
+use unspool_isa::{Access, Operation, access};
+use unspool_model::{Instruction, Isa};
 
-use super::core::Last;
+use super::control_flow::OTHER_MEANINGS;
+use super::last::{Last, Touched};
+use super::report::{Reporter, Source};
 use super::rules::RuleId;
-use super::{Reporter, Source};
 
 /// Allowed number of bytes in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +29,7 @@ impl Bytes {
     pub(super) const ANY: Self = Self { min: 0, max: u64::MAX, or_none: true };
     /// No bytes.
     pub(super) const NONE: Self = Self { min: 0, max: 0, or_none: true };
-    /// At min one.
+    /// At least one byte.
     const SOME: Self = Self { min: 1, max: u64::MAX, or_none: false };
 
     pub(super) const fn exactly(bytes: u64) -> Self {
@@ -78,34 +79,10 @@ impl Expected {
     }
 }
 
-/// Bytes that a source reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Touched {
-    reads: u64,
-    writes: u64,
-}
-
-impl Touched {
-    /// Total of the accesses of a step.
-    #[inline]
-    pub(super) fn of(step: &Step) -> Self {
-        let mut touched = Self::default();
-        for access in step.accesses() {
-            if matches!(access.direction, Direction::Read | Direction::Both) {
-                touched.reads = touched.reads.saturating_add(access.size);
-            }
-            if matches!(access.direction, Direction::Write | Direction::Both) {
-                touched.writes = touched.writes.saturating_add(access.size);
-            }
-        }
-        touched
-    }
-}
-
 /// One direction: expected bytes, reported bytes, and whether the source has ever reported an access in it.
 struct Side {
-    verb: &'static str,
-    past: &'static str,
+    /// The verb, and its past participle.
+    words: [&'static str; 2],
     bytes: Bytes,
     reported: u64,
     is_ever_reported: bool,
@@ -128,16 +105,9 @@ pub(super) fn check(last: &Last, is_whole: bool, source: &mut Source, out: &mut 
         return;
     }
     let sides = [
+        Side { words: ["reads", "read"], bytes: expected.reads, reported: reads, is_ever_reported: source.has_reads },
         Side {
-            verb: "reads",
-            past: "read",
-            bytes: expected.reads,
-            reported: reads,
-            is_ever_reported: source.has_reads,
-        },
-        Side {
-            verb: "writes",
-            past: "written",
+            words: ["writes", "written"],
             bytes: expected.writes,
             reported: writes,
             is_ever_reported: source.has_writes,
@@ -150,10 +120,10 @@ pub(super) fn check(last: &Last, is_whole: bool, source: &mut Source, out: &mut 
 fn compare(sides: &[Side; 2], last: &Last, is_whole: bool, source: &mut Source, out: &mut Reporter<'_>) {
     // An access in the wrong direction is one finding: the missing one in the right direction is not reported too.
     if let Some(side) = sides.iter().find(|side| side.bytes.max == 0 && side.reported > 0) {
-        let Side { verb, past, reported, .. } = side;
+        let Side { words: [verb, past], reported, .. } = side;
         return add(RuleId::AccessKind, last, format_args!("{verb} no memory, but {reported} bytes are {past}"), out);
     }
-    for &Side { verb, past, bytes, reported, is_ever_reported } in sides {
+    for &Side { words: [verb, past], bytes, reported, is_ever_reported } in sides {
         let is_open = !is_whole && reported < bytes.min || reported == 0 && !is_ever_reported;
         match () {
             () if is_open || bytes.allows(reported) => {}
@@ -220,9 +190,6 @@ fn a64(opcode: u32) -> Expected {
         _ => Expected::ANY,
     }
 }
-
-/// Extensions that redefine opcodes.
-const OTHER_MEANINGS: RiscvExtensions = RiscvExtensions { zcmp: true, zcmt: true };
 
 fn riscv(isa: Isa, opcode: u32) -> Expected {
     if OTHER_MEANINGS.claims(opcode) {

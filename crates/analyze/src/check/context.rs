@@ -4,15 +4,14 @@
 
 use unspool_model::{Context, Facet, Isa};
 
+use super::report::{Reporter, Source};
 use super::rules::RuleId;
-use super::{Reporter, Source};
 
 /// Events since the last instruction that may change the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Cause {
     /// An exception was taken.
     pub(super) raised: bool,
-    /// An exception returned.
     pub(super) returned: bool,
     /// Anything may have happened: a gap, a debugger, an exception of unknown kind.
     pub(super) free: bool,
@@ -25,7 +24,6 @@ impl Cause {
     }
 }
 
-/// A change of state.
 pub(super) struct Change<'c> {
     pub(super) before: &'c Context,
     pub(super) after: &'c Context,
@@ -53,17 +51,15 @@ impl Change<'_> {
             (true, true) => return,
             (true, false) if after < before => "by an exception",
             (false, true) if after > before => "by an exception return",
-            (false, false) if after > before || !self.may_step_down() => "without an exception or exception return",
+            // Privileged AArch32 code can lower the level by writing the mode.
+            (false, false) if after > before || self.is_aarch32() == Some(false) => {
+                "without an exception or exception return"
+            }
             _ => return,
         };
         let detail = format_args!("from level {before} to level {after} {how}");
         let levels = u64::from(before) << 8 | u64::from(after);
         out.add(RuleId::LevelChange, self.position, (self.address, levels), detail);
-    }
-
-    /// Whether the level may fall without an exception return: privileged AArch32 code can write the mode.
-    fn may_step_down(&self) -> bool {
-        self.is_aarch32() != Some(false)
     }
 
     fn check_security(&self, out: &mut Reporter<'_>) {

@@ -1,17 +1,17 @@
 //! The control flow of an instruction, as far as its opcode is understood, and the address that it leads to.
 //!
-//! instruction ─▶ **control flow**, and with its outcome ─▶ where the next one is
+//! instruction ─▶ **control flow**, and with its outcome ─▶ address of the next instruction
 
 use unspool_isa::{ControlFlow, Decoded, RiscvExtensions, decode, is_a64_branch_or_system};
 use unspool_model::{Instruction, Isa};
 
-/// What the opcode of an instruction encodes, and how certain that is.
+/// Control flow of an opcode, and its certainty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Known {
     pub(super) decoded: Decoded,
-    /// Nothing is known: there is no opcode, or it is of an instruction that may be new.
+    /// Whether nothing is known: there is no opcode, or the instruction may be new.
     pub(super) is_open: bool,
-    /// No extension makes a branch of it.
+    /// Whether no extension makes it a branch.
     pub(super) is_sure: bool,
 }
 
@@ -36,12 +36,12 @@ impl Known {
         }
     }
 
-    /// Execution continues after it, unless it raises an exception.
+    /// Whether execution continues after it, unless it raises an exception.
     pub(super) fn falls_through(&self) -> bool {
         !self.is_open && !self.decoded.flow.is_branch()
     }
 
-    /// It returns from an exception.
+    /// Whether it returns from an exception.
     pub(super) fn returns(&self) -> bool {
         self.decoded.flow == ControlFlow::ExceptionReturn
     }
@@ -53,13 +53,13 @@ const fn certainly(decoded: Decoded) -> Known {
 
 fn a64(address: u64, opcode: u32) -> Known {
     let decoded = decode(Isa::A64, address, opcode);
-    // Calls, and the system: none of them is a branch, though what is new may be anything.
+    // Calls and system instructions are not branches; new instructions may be.
     let is_system = matches!(opcode >> 24, 0xd4 | 0xd5);
     if decoded.flow == ControlFlow::FallThrough && !is_system { OPEN } else { certainly(decoded) }
 }
 
 /// Extensions that give other meanings to opcodes.
-const OTHER_MEANINGS: RiscvExtensions = RiscvExtensions { zcmp: true, zcmt: true };
+pub(super) const OTHER_MEANINGS: RiscvExtensions = RiscvExtensions { zcmp: true, zcmt: true };
 
 fn riscv(isa: Isa, address: u64, opcode: u32) -> Known {
     if OTHER_MEANINGS.claims(opcode) {
@@ -67,26 +67,26 @@ fn riscv(isa: Isa, address: u64, opcode: u32) -> Known {
     }
     let decoded = decode(isa, address, opcode);
     match decoded.flow {
-        // What a vendor added may branch.
+        // Instructions of a vendor may branch.
         ControlFlow::Unknown => OPEN,
         flow => Known { is_sure: flow == ControlFlow::FallThrough, ..certainly(decoded) },
     }
 }
 
-/// Where the next instruction is.
+/// Address of the next instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Next {
-    /// Anywhere, as far as is known.
+    /// Unknown.
     #[default]
     Any,
-    /// There.
+    /// At this address.
     At(u64),
-    /// At one of two places.
+    /// At one of two addresses.
     Either(u64, u64),
 }
 
 impl Next {
-    /// Where an instruction leads that raised no exception.
+    /// The address after an instruction that raised no exception.
     #[inline]
     pub(super) fn after(instruction: &Instruction, known: &Known) -> Self {
         let next = instruction.address.wrapping_add(u64::from(instruction.length));
@@ -97,15 +97,15 @@ impl Next {
             (None, Some(target)) => Self::At(target),
             (Some(branch), _) if !branch.taken => Self::At(next),
             (Some(branch), target) => match (branch.target, target) {
-                // If they differ, that was found.
-                (Some(told), Some(target)) => Self::Either(told, target),
+                // If they differ, that is another finding.
+                (Some(reported), Some(target)) => Self::Either(reported, target),
                 (Some(there), None) | (None, Some(there)) => Self::At(there),
                 (None, None) => Self::Any,
             },
         }
     }
 
-    /// May the next instruction be at `address`?
+    /// Whether the next instruction may be at `address`.
     #[inline]
     pub(super) fn allows(self, isa: Isa, address: u64) -> bool {
         match self {
@@ -116,13 +116,13 @@ impl Next {
     }
 }
 
-/// Are both the same address? Tags of A64 are none of its bits, and 32-bit addresses are extended in many ways.
+/// Whether both are the same address: without tags of A64, and however 32-bit addresses are extended.
 #[inline]
 pub(super) fn is_same(isa: Isa, a: u64, b: u64) -> bool {
     let mask = match isa {
         Isa::A64 => u64::MAX >> 8,
         Isa::Rv64 => u64::MAX,
-        // The lowest bit of a target may say that it is T32.
+        // The lowest bit of a target may encode T32.
         Isa::A32 | Isa::T32 => 0xffff_fffe,
         Isa::Rv32 => 0xffff_ffff,
     };

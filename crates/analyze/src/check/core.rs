@@ -4,20 +4,20 @@
 //!
 //! Whether an instruction was completed shows only in the steps after it, so its checks wait for them.
 
-use unspool_isa::{ControlFlow, Decoded, Target};
+use unspool_isa::{ControlFlow, Decoded};
 use unspool_model::{Branch, Context, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Step};
 
-use super::access::{self, Touched};
+use super::access;
 use super::context::{Cause, Change};
 use super::control_flow::{Known, Next, is_same};
 use super::exception_vectors::{Bases, Raised};
+use super::last::{Family, Last, Touched, family};
+use super::report::{Reporter, Source};
 use super::rules::RuleId;
-use super::{Reporter, Source};
 
 /// Maximum number of instructions of an IT block, assumed where the block is unknown.
 const MAX_IT_BLOCK: u8 = 4;
 
-/// State of a core.
 #[derive(Debug, Clone)]
 pub(super) struct Core {
     /// The last instruction, until its outcome is known.
@@ -63,15 +63,6 @@ impl Default for Core {
             bases: Bases::default(),
         }
     }
-}
-
-/// An instruction whose outcome is still to come.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Last {
-    pub(super) instruction: Instruction,
-    pub(super) position: u64,
-    pub(super) known: Known,
-    pub(super) touched: Touched,
 }
 
 impl Core {
@@ -239,13 +230,8 @@ impl Core {
         let from = if is_known { self.context } else { Context::default() };
         let isa = if self.cause.is_any() || self.returned() { None } else { self.isa };
         let target = exception.target.filter(|_| source.covers(Facet::Exceptions));
-        self.raised = target.filter(|_| !is_untraced_call).map(|target| Raised {
-            position,
-            exception: *exception,
-            target,
-            from,
-            isa,
-        });
+        let traced = target.filter(|_| !is_untraced_call);
+        self.raised = traced.map(|target| Raised { position, exception: *exception, target, from, isa });
         self.cause.returned |= self.returned();
         self.cause.raised = true;
         self.cause.free |= is_free;
@@ -344,53 +330,6 @@ impl Core {
     }
 }
 
-impl Last {
-    pub(super) fn is_riscv(&self) -> bool {
-        family(self.instruction.isa) == Family::RiscV
-    }
-
-    /// Compares its branch outcome and condition with its opcode.
-    fn check_outcome(&self, is_whole: bool, out: &mut Reporter<'_>) {
-        let Instruction { address, isa, branch, is_executed, .. } = self.instruction;
-        let Some(opcode) = self.instruction.opcode else { return };
-        let Known { decoded, is_open, is_sure } = self.known;
-        let conditional = decoded.conditional;
-        let mut add = |rule, detail: std::fmt::Arguments<'_>| {
-            let detail = format_args!("{opcode:#010x} at {address:#x} {detail}");
-            out.add(rule, self.position, (address, u64::from(opcode)), detail);
-        };
-        let is_taken = branch.map(|branch| branch.taken);
-        // Whether a T32 instruction is conditional depends on a preceding IT instruction.
-        let may_fail = conditional || is_open || isa == Isa::T32;
-        let is_a32_branch = isa == Isa::A32 && decoded.flow == ControlFlow::Direct;
-        match (is_executed, is_taken) {
-            (Some(false), _) if !may_fail => {
-                add(RuleId::Condition, format_args!("is unconditional, but its condition failed"));
-            }
-            (Some(false), Some(true)) => add(RuleId::Condition, format_args!("is taken, but its condition failed")),
-            (Some(true), Some(false)) if conditional && is_a32_branch => {
-                add(RuleId::Condition, format_args!("is not taken, but its condition held"));
-            }
-            (_, Some(_)) if is_sure => {
-                add(RuleId::BranchOpcode, format_args!("is not a branch, but has a branch outcome"));
-            }
-            (_, Some(false)) if !may_fail && is_whole && decoded.flow.is_branch() => {
-                add(RuleId::BranchTaken, format_args!("is unconditional, but is not taken"));
-            }
-            _ => {}
-        }
-        let next = address.wrapping_add(u64::from(self.instruction.length));
-        // Some sources report a branch that is not taken as taken to the next instruction.
-        let reported = branch.filter(|branch| branch.taken).and_then(|branch| branch.target);
-        let reported = reported.filter(|reported| !conditional || !is_same(isa, *reported, next));
-        if let (Some(reported), Some(Target { address: target, isa })) = (reported, decoded.target)
-            && !is_same(isa, reported, target)
-        {
-            add(RuleId::BranchTarget, format_args!("leads to {target:#x}, but went to {reported:#x}"));
-        }
-    }
-}
-
 /// Compares the length of an instruction with its opcode.
 #[inline]
 fn check_length(position: u64, instruction: &Instruction, out: &mut Reporter<'_>) {
@@ -406,23 +345,6 @@ fn check_length(position: u64, instruction: &Instruction, out: &mut Reporter<'_>
     if length != expected {
         let detail = format_args!("{} of {length} bytes at {address:#x}, but its opcode has {expected}", isa.name());
         out.add(RuleId::OpcodeLength, position, (address, u64::from(length)), detail);
-    }
-}
-
-/// Instruction sets that are not connected by branches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Family {
-    A64,
-    AArch32,
-    RiscV,
-}
-
-#[inline]
-fn family(isa: Isa) -> Family {
-    match isa {
-        Isa::A64 => Family::A64,
-        Isa::A32 | Isa::T32 => Family::AArch32,
-        Isa::Rv32 | Isa::Rv64 => Family::RiscV,
     }
 }
 

@@ -7,7 +7,7 @@
 
 use unspool_model::{Context, Exception, ExceptionKind, Isa, Step};
 
-use super::Reporter;
+use super::report::Reporter;
 use super::rules::RuleId;
 
 /// A taken exception whose first handler instruction is still to come.
@@ -61,13 +61,8 @@ impl Raised {
     }
 
     fn add(&self, rule: RuleId, detail: std::fmt::Arguments<'_>, out: &mut Reporter<'_>) {
-        let kind = self.exception.kind;
-        out.add(
-            rule,
-            self.position,
-            (self.target, kind as u64),
-            format_args!("{kind:?} to {:#x}: {detail}", self.target),
-        );
+        let (kind, target) = (self.exception.kind, self.target);
+        out.add(rule, self.position, (target, kind as u64), format_args!("{kind:?} to {target:#x}: {detail}"));
     }
 
     fn check_aarch64(&self, after: &Context, bases: &Bases, out: &mut Reporter<'_>) {

@@ -84,7 +84,6 @@ impl<'p> Search<'p> {
         Self { pattern, borders, matched: 0 }
     }
 
-    /// Length of the pattern.
     pub(super) fn length(&self) -> usize {
         self.pattern.len()
     }

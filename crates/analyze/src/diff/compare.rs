@@ -7,12 +7,13 @@
 
 use std::fmt::Write as _;
 
-use unspool_model::{Access, Context, Coverage, Direction, Exception, ExceptionKind, Facet, RegisterWrite, Step};
+use unspool_model::{
+    Access, Branch, Context, Coverage, Direction, Exception, ExceptionKind, Facet, RegisterWrite, Step,
+};
 
 use super::Tally;
 use super::side::Item;
 
-/// A difference as text.
 pub(super) struct Difference {
     pub(super) facet: Facet,
     pub(super) name: String,
@@ -66,6 +67,14 @@ impl Comparison<'_> {
         tally.different += u64::from(!is_equal);
     }
 
+    /// Counts a comparison, and adds a difference if the values are not equal.
+    fn compared(&mut self, facet: Facet, is_equal: bool, name: &str, values: impl FnOnce() -> [String; 2]) {
+        self.count(facet, is_equal);
+        if !is_equal {
+            self.differences.push(Difference { facet, name: name.to_string(), values: values() });
+        }
+    }
+
     fn only(&mut self, facet: Facet, has: [bool; 2]) {
         let tally = self.tally(facet);
         tally.only[0] += u64::from(has[0] && !has[1]);
@@ -80,12 +89,7 @@ impl Comparison<'_> {
         text: impl Fn(&T) -> String,
     ) {
         match values {
-            [Some(one), Some(other)] => {
-                self.count(facet, one == other);
-                if one != other {
-                    self.differences.push(Difference { facet, name: name.into(), values: [text(&one), text(&other)] });
-                }
-            }
+            [Some(one), Some(other)] => self.compared(facet, one == other, name, || [text(&one), text(&other)]),
             [one, other] => self.only(facet, [one.is_some(), other.is_some()]),
         }
     }
@@ -96,15 +100,12 @@ impl Comparison<'_> {
         };
         let is_elsewhere = one.target.zip(other.target).is_some_and(|(one, other)| one != other);
         let is_equal = one.taken == other.taken && !(one.taken && is_elsewhere);
-        self.count(Facet::Branches, is_equal);
-        if !is_equal {
-            let values = [one, other].map(|branch| match (branch.taken, branch.target) {
-                (false, _) => "not taken".to_string(),
-                (true, None) => "taken".to_string(),
-                (true, Some(target)) => format!("to {target:#x}"),
-            });
-            self.differences.push(Difference { facet: Facet::Branches, name: String::new(), values });
-        }
+        let text = |branch: Branch| match (branch.taken, branch.target) {
+            (false, _) => "not taken".to_string(),
+            (true, None) => "taken".to_string(),
+            (true, Some(target)) => format!("to {target:#x}"),
+        };
+        self.compared(Facet::Branches, is_equal, "", || [one, other].map(text));
     }
 
     fn accesses(&mut self, steps: [&Step; 2], is_attempted: bool) {
@@ -118,15 +119,8 @@ impl Comparison<'_> {
                 self.only(Facet::Accesses, [!one.is_empty(), !other.is_empty()]);
                 continue;
             }
-            self.count(Facet::Accesses, one == other);
-            if one != other {
-                let name = if direction == Direction::Read { "reads" } else { "writes" }.to_string();
-                self.differences.push(Difference {
-                    facet: Facet::Accesses,
-                    name,
-                    values: [one, other].map(|s| spans(&s)),
-                });
-            }
+            let name = if direction == Direction::Read { "reads" } else { "writes" };
+            self.compared(Facet::Accesses, one == other, name, || [spans(&one), spans(&other)]);
         }
     }
 
@@ -137,12 +131,8 @@ impl Comparison<'_> {
                 let Some((address, [x, y])) = overlap(&one, &other) else { continue };
                 is_compared = true;
                 if !agree(x, y) {
-                    let name = format!("at {address:#x}");
-                    self.differences.push(Difference {
-                        facet: Facet::Data,
-                        name,
-                        values: [hex(x, true), hex(y, true)],
-                    });
+                    let (name, values) = (format!("at {address:#x}"), [hex(x, true), hex(y, true)]);
+                    self.differences.push(Difference { facet: Facet::Data, name, values });
                 }
             }
         }
@@ -176,25 +166,17 @@ impl Comparison<'_> {
     }
 
     fn contents(&mut self, name: &str, x: &[(u8, u8)], y: &[(u8, u8)]) {
-        let is_equal = agree(x, y);
-        self.count(Facet::Registers, is_equal);
-        if !is_equal {
-            let values = [hex(x, false), hex(y, false)];
-            self.differences.push(Difference { facet: Facet::Registers, name: name.to_string(), values });
-        }
+        self.compared(Facet::Registers, agree(x, y), name, || [hex(x, false), hex(y, false)]);
     }
 
     fn exceptions(&mut self, lists: [&[Exception]; 2]) {
         let [one, other] = lists;
         let is_equal = one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other));
-        self.count(Facet::Exceptions, is_equal);
-        if !is_equal {
-            let values = lists.map(|list| match list {
-                [] => "none".to_string(),
-                list => list.iter().map(exception).collect::<Vec<_>>().join(", "),
-            });
-            self.differences.push(Difference { facet: Facet::Exceptions, name: "before it".to_string(), values });
-        }
+        let text = |list: &[Exception]| match list {
+            [] => "none".to_string(),
+            list => list.iter().map(exception).collect::<Vec<_>>().join(", "),
+        };
+        self.compared(Facet::Exceptions, is_equal, "before it", || lists.map(text));
     }
 
     fn context(&mut self, now: [&Context; 2], facets: Coverage) {
@@ -311,16 +293,8 @@ fn is_same(one: &Exception, other: &Exception) -> bool {
 
 fn exception(exception: &Exception) -> String {
     let kind = match exception.kind {
-        ExceptionKind::Unknown => "exception",
-        ExceptionKind::Reset => "reset",
-        ExceptionKind::Synchronous => "synchronous",
-        ExceptionKind::Irq => "irq",
-        ExceptionKind::Fiq => "fiq",
-        ExceptionKind::SError => "serror",
-        ExceptionKind::Debug => "debug",
+        ExceptionKind::Unknown => "exception".to_string(),
+        kind => format!("{kind:?}").to_lowercase(),
     };
-    match exception.return_address {
-        Some(address) => format!("{kind} (return to {address:#x})"),
-        None => kind.to_string(),
-    }
+    exception.return_address.map_or(kind.clone(), |address| format!("{kind} (return to {address:#x})"))
 }

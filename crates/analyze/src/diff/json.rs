@@ -4,13 +4,13 @@ use unspool_model::json::Object;
 
 use super::{Ending, Finding, Site, SkipReason, Summary};
 
-/// Writes a finding as a JSON line. Positions in the two traces are such units.
+/// Writes a finding as a JSON line; `units` are the keys of positions in the two traces.
 pub fn write_finding(finding: &Finding, units: [&str; 2], line: &mut String) {
     let mut object = Object::new(line);
     match finding {
-        Finding::Skipped { reason: why, skipped: passed, at } => {
-            object.string("kind", "passed").string("why", why_name(*why));
-            object.plain("a_instructions", passed[0]).plain("b_instructions", passed[1]);
+        Finding::Skipped { reason, skipped, at } => {
+            object.string("kind", "passed").string("why", reason_name(*reason));
+            object.plain("a_instructions", skipped[0]).plain("b_instructions", skipped[1]);
             put_sites(&mut object, units, [at[0].as_ref(), at[1].as_ref()]);
         }
         Finding::Diverged { around, apart } => {
@@ -19,8 +19,8 @@ pub fn write_finding(finding: &Finding, units: [&str; 2], line: &mut String) {
             object.optional("b_instructions", apart.map(|apart| apart[1]));
             put_sites(&mut object, units, [around.here[0].first(), around.here[1].first()]);
         }
-        Finding::Differs { facet, name: what, values, around } => {
-            object.string("kind", "differs").string("facet", facet.name()).string("what", what);
+        Finding::Differs { facet, name, values, around } => {
+            object.string("kind", "differs").string("facet", facet.name()).string("what", name);
             object.string("a_value", &values[0]).string("b_value", &values[1]);
             put_sites(&mut object, units, [around.here[0].first(), around.here[1].first()]);
         }
@@ -49,8 +49,8 @@ pub fn write_summary(summary: &Summary, names: [&str; 2], units: [&str; 2], line
     for (name, [a, b]) in counts {
         object.plain(&format!("a_{name}"), a).plain(&format!("b_{name}"), b);
     }
-    for (unit, (key, untold)) in units.iter().zip(["a_untold", "b_untold"].iter().zip(&summary.not_in_steps)) {
-        object.list(key, untold.iter(), |text, (loss, lost)| {
+    for (unit, (key, losses)) in units.iter().zip(["a_untold", "b_untold"].iter().zip(&summary.not_in_steps)) {
+        object.list(key, losses.iter(), |text, (loss, lost)| {
             let mut object = Object::within(text);
             object.string("what", loss.name()).plain("count", lost.count).plain(unit, lost.first);
             object.close();
@@ -71,7 +71,7 @@ pub fn write_summary(summary: &Summary, names: [&str; 2], units: [&str; 2], line
     object.end();
 }
 
-/// Adds where it is in both traces.
+/// Adds the positions in both traces.
 fn put_sites(object: &mut Object<'_>, units: [&str; 2], sites: [Option<&Site>; 2]) {
     for ((letter, unit), site) in ["a", "b"].iter().zip(units).zip(sites) {
         let Some(site) = site else { continue };
@@ -84,8 +84,8 @@ fn put_sites(object: &mut Object<'_>, units: [&str; 2], sites: [Option<&Site>; 2
     }
 }
 
-fn why_name(why: SkipReason) -> &'static str {
-    match why {
+fn reason_name(reason: SkipReason) -> &'static str {
+    match reason {
         SkipReason::Start => "start",
         SkipReason::End => "end",
         SkipReason::Gap(_) => "gap",

@@ -11,11 +11,22 @@ use std::collections::VecDeque;
 
 use unspool_model::{Context, Coverage, Exception, ExceptionKind, Facet, Pull};
 
-use self::search::{BETTER, CERTAIN, FarFit, REACH, REACH_OF_START};
 use super::align::{Fit, Joint};
 use super::compare::{Comparison, Difference};
 use super::side::{Item, Side};
 use super::{Around, Ending, Error, Finding, FindingSink, Options, Pair, PairSink, Site, SkipReason, Summary};
+
+/// Number of equal consecutive instructions that ends the search, if the match is open.
+const CERTAIN: usize = 64;
+
+/// Maximum length of a match that is evaluated after a gap.
+const REACH: usize = 1 << 10;
+
+/// The same at the start, where a frequently called function matches for long.
+const REACH_OF_START: usize = 1 << 14;
+
+/// Factor by which a more distant match must be longer, if it is not open.
+const BETTER: usize = 4;
 
 pub(super) struct Run<'r> {
     options: &'r Options,
@@ -38,6 +49,16 @@ struct RepeatingSide {
     side: usize,
     period: usize,
     reason: SkipReason,
+}
+
+/// Result of a search beyond the window.
+enum FarFit {
+    /// A fit in this side.
+    Found(usize, Fit),
+    /// No fit, or no search was possible.
+    Nowhere,
+    /// No fit, and the side was read to its end.
+    Gone,
 }
 
 impl<'r> Run<'r> {

@@ -46,7 +46,6 @@ pub struct DataFootprint {
 /// Bit set of the executed halfwords of a page.
 type Halfwords = [u64; 32];
 
-/// Pages of code.
 #[derive(Debug)]
 pub(super) struct CodePages {
     pages: Vec<Halfwords>,
@@ -64,7 +63,6 @@ impl Default for CodePages {
 }
 
 impl CodePages {
-    /// Adds an instruction.
     #[inline]
     pub(super) fn add(&mut self, address: u64, length: u8) {
         self.halfword(address);
@@ -130,7 +128,6 @@ impl Default for DataPages {
 }
 
 impl DataPages {
-    /// Adds an access.
     #[inline]
     pub(super) fn add(&mut self, address: u64, size: u64) {
         let in_page = address % PAGE_BYTES;

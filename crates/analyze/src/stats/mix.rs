@@ -15,19 +15,19 @@ use unspool_model::Isa;
 use super::branches::BranchKind;
 use super::footprint::Fibonacci;
 
-/// Evicted opcodes that are kept.
+/// Maximum number of evicted opcodes that are kept.
 const EVICTED: usize = 1 << 18;
 
-/// Mnemonics that are told apart: no instruction set has as many.
+/// Maximum number of mnemonics: no instruction set has as many.
 const NAMES: usize = 1 << 14;
 
-/// Gives the mnemonic of an opcode.
+/// Function that returns the mnemonic of an opcode.
 pub(super) type Namer<'n> = Box<dyn FnMut(Isa, u32) -> String + 'n>;
 
 /// The instruction mix.
 #[derive(Debug, Clone, Default)]
 pub struct Mix {
-    /// Instructions.
+    /// Number of instructions.
     pub total: u64,
     /// Instructions without an opcode.
     pub unknown: u64,
@@ -44,7 +44,7 @@ impl Mix {
         sorted(self.sets.iter().map(|(name, count)| (*name, *count)))
     }
 
-    /// Instructions of each class, the most frequent first. One may be in several, so this comes to more than all.
+    /// Instructions of each class, the most frequent first. An instruction may be in several, so the sum may exceed the total.
     pub fn by_class(&self) -> Vec<(&str, u64)> {
         sorted(self.classes.iter().map(|(name, count)| (*name, *count)))
     }
@@ -83,14 +83,13 @@ fn sorted<'m>(rows: impl Iterator<Item = (&'m str, u64)>) -> Vec<(&'m str, u64)>
 /// An opcode of an instruction set.
 type Code = (Isa, u32);
 
-/// What an opcode does to control flow, and how often it was executed.
+/// Kind of branch of an opcode, and the number of its executions.
 #[derive(Debug, Clone, Copy)]
 struct Counted {
     kind: BranchKind,
     count: u64,
 }
 
-/// Counts opcodes.
 pub(super) struct Opcodes<'n> {
     cache: OpcodeCache<Code, Counted>,
     evicted: HashMap<Code, u64, BuildHasherDefault<Fibonacci>>,
@@ -103,7 +102,7 @@ impl<'n> Opcodes<'n> {
         Self { cache: OpcodeCache::new(14), evicted: HashMap::default(), mix: Mix::default(), name }
     }
 
-    /// The next instruction; what it does to the flow of control.
+    /// Counts an instruction and returns its kind of branch.
     #[inline]
     pub(super) fn add(&mut self, isa: Isa, opcode: u32) -> BranchKind {
         if let Some(counted) = self.cache.get_mut((isa, opcode)) {
@@ -113,7 +112,7 @@ impl<'n> Opcodes<'n> {
         self.insert((isa, opcode))
     }
 
-    /// The next instruction, of which nobody knows the opcode.
+    /// Counts an instruction without an opcode.
     pub(super) fn add_unknown(&mut self) -> BranchKind {
         (self.mix.total, self.mix.unknown) = (self.mix.total + 1, self.mix.unknown + 1);
         BranchKind::default()
@@ -131,7 +130,7 @@ impl<'n> Opcodes<'n> {
         kind
     }
 
-    /// All instructions were counted.
+    /// The mix of all instructions.
     pub(super) fn finish(mut self) -> Mix {
         for (code, Counted { count, .. }) in self.cache.drain() {
             *self.evicted.entry(code).or_default() += count;
@@ -147,7 +146,7 @@ impl<'n> Opcodes<'n> {
     }
 }
 
-/// How the mnemonics of AArch32 start that compute with general registers.
+/// Starts of AArch32 mnemonics that compute with general registers.
 const INTEGER: [&str; 65] = [
     "adc", "add", "adr", "and", "asr", "bfc", "bfi", "bic", "clz", "cmn", "cmp", "crc32", "eor", "lsl", "lsr", "mla",
     "mls", "mov", "mul", "mvn", "neg", "orn", "orr", "pkh", "qadd", "qasx", "qdadd", "qdsub", "qsax", "qsub", "rbit",
@@ -156,7 +155,7 @@ const INTEGER: [&str; 65] = [
     "usub", "uxt",
 ];
 
-/// The classes of an AArch32 instruction by its mnemonic: what is done with memory, and what is computed.
+/// The classes of an AArch32 instruction by its mnemonic.
 fn aarch32_classes(name: &str) -> Classes {
     let starts = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
     let is_swap = name.starts_with("swp");

@@ -13,7 +13,7 @@ pub struct Group {
     pub security: Option<Security>,
     /// The process, if reported.
     pub process: Option<u64>,
-    /// Whether the group stands for all processes beyond the limit.
+    /// Whether the group is of all processes beyond the limit.
     pub is_rest: bool,
 }
 

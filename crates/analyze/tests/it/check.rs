@@ -132,10 +132,6 @@ fn the_document_lists_the_rules() {
     unspool_testing::assert_document("docs/step-rules.md", &document(), how);
 }
 
-fn any_isa() -> impl Strategy<Value = Isa> {
-    prop::sample::select(vec![Isa::A64, Isa::A32, Isa::T32, Isa::Rv32, Isa::Rv64])
-}
-
 fn any_address() -> impl Strategy<Value = u64> {
     prop_oneof![any::<u64>(), 0_u64..64, Just(u64::MAX - 3)]
 }
@@ -143,7 +139,8 @@ fn any_address() -> impl Strategy<Value = u64> {
 fn any_instruction() -> impl Strategy<Value = Event> {
     let branch = prop::option::of((any::<bool>(), prop::option::of(any_address())));
     let opcode = prop::option::of(prop_oneof![any::<u32>(), 0_u32..0x1_0000]);
-    (any_address(), opcode, any::<u8>(), any_isa(), prop::option::of(any::<bool>()), branch).prop_map(
+    let isa = prop::sample::select(vec![Isa::A64, Isa::A32, Isa::T32, Isa::Rv32, Isa::Rv64]);
+    (any_address(), opcode, any::<u8>(), isa, prop::option::of(any::<bool>()), branch).prop_map(
         |(address, opcode, length, isa, is_executed, branch)| {
             let branch = branch.map(|(taken, target)| Branch { taken, target });
             let length = if length < 200 { 2 + (length & 2) } else { length };

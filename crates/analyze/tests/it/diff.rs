@@ -9,29 +9,10 @@ use proptest::prelude::*;
 use unspool_analyze::diff::{Differ, Ending, Finding, Options, SkipReason, Summary, comparable};
 use unspool_model::{
     Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Pull, SourceError,
-    Step, StepSource,
+    Step,
 };
 
-struct Source {
-    coverage: Coverage,
-    steps: Vec<Step>,
-    failure: Option<SourceError>,
-}
-
-impl StepSource for Source {
-    fn coverage(&self) -> Coverage {
-        self.coverage
-    }
-
-    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        for step in &self.steps {
-            if take(step).is_break() {
-                return Ok(());
-            }
-        }
-        self.failure.take().map_or(Ok(()), Err)
-    }
-}
+use super::{Source, event};
 
 fn source(steps: &[Step]) -> Source {
     Source { coverage: comparable(), steps: steps.to_vec(), failure: None }
@@ -55,12 +36,6 @@ fn diff(a: &[Step], b: &[Step]) -> (Vec<Finding>, Summary) {
 
 fn diff_all(a: &[Step], b: &[Step]) -> (Vec<Finding>, Summary) {
     diff_sources(Options { all: true, ..Options::default() }, [source(a), source(b)])
-}
-
-fn event(event: Event) -> Step {
-    let mut step = Step::default();
-    step.event = event;
-    step
 }
 
 fn instruction(address: u64) -> Step {
@@ -410,105 +385,73 @@ fn facets_are_compared() {
         }
     };
     use Direction::{Both, Neither, Read, Write};
-    type Edit = Box<dyn Fn(&mut Step)>;
-    type Row = (&'static str, Edit, Edit, &'static [(&'static str, &'static str, [&'static str; 2])]);
-    let nothing = |_: &mut Step| {};
-    let rows: Vec<Row> = vec![
-        (
-            "taken or not",
-            Box::new(branch(true, Some(8))),
-            Box::new(branch(false, None)),
-            &[("branches", "", ["to 0x8", "not taken"])],
-        ),
-        (
-            "to another target",
-            Box::new(branch(true, Some(8))),
-            Box::new(branch(true, Some(12))),
-            &[("branches", "", ["to 0x8", "to 0xc"])],
-        ),
-        ("one target unknown", Box::new(branch(true, Some(8))), Box::new(branch(true, None)), &[]),
-        ("one not reported", Box::new(branch(true, Some(8))), Box::new(nothing), &[]),
-        ("conditions", Box::new(held(true)), Box::new(held(false)), &[("conditions", "", ["held", "failed"])]),
-        ("split", Box::new(touch(Read, &[(0x10, 8), (0x18, 8)])), Box::new(touch(Read, &[(0x10, 16)])), &[]),
-        (
-            "split, the high one first",
-            Box::new(touch(Write, &[(0x18, 8), (0x10, 8)])),
-            Box::new(touch(Write, &[(0x10, 16)])),
-            &[],
-        ),
-        (
-            "another size",
-            Box::new(touch(Read, &[(0x10, 8)])),
-            Box::new(touch(Read, &[(0x10, 4)])),
-            &[("accesses", "reads", ["0x10+8", "0x10+4"])],
-        ),
-        (
-            "another address",
-            Box::new(touch(Write, &[(0x10, 4)])),
-            Box::new(touch(Write, &[(0x20, 4)])),
-            &[("accesses", "writes", ["0x10+4", "0x20+4"])],
-        ),
-        (
-            "no access",
-            Box::new(touch(Write, &[(0x10, 4)])),
-            Box::new(nothing),
-            &[("accesses", "writes", ["0x10+4", "nothing"])],
-        ),
-        ("a prefetch is not compared", Box::new(touch(Neither, &[(0x10, 4)])), Box::new(nothing), &[]),
-        (
-            "read and write in one",
-            Box::new(touch(Both, &[(0x10, 4)])),
-            Box::new(both(|s| s.access(Read, 0x10, 4), |s| s.access(Write, 0x10, 4))),
-            &[],
-        ),
-        (
-            "data",
-            Box::new(memory(Read, 0x10, &[1, 2])),
-            Box::new(memory(Read, 0x10, &[1, 3])),
-            &[("data", "at 0x10", ["0102", "0103"])],
-        ),
-        (
-            "data, split",
-            Box::new(both(
-                |s| s.access_known(Read, 0x10, 1, [(1, 0xff)]),
-                |s| s.access_known(Read, 0x11, 1, [(2, 0xff)]),
-            )),
-            Box::new(memory(Read, 0x10, &[1, 2])),
-            &[],
-        ),
-        ("data, one not reported", Box::new(memory(Read, 0x10, &[1, 2])), Box::new(touch(Read, &[(0x10, 2)])), &[]),
-        (
-            "register",
-            Box::new(register("x0", 0, &[(1, 0xff)])),
-            Box::new(register("x0", 0, &[(2, 0xff)])),
-            &[("registers", "x0", ["0x01", "0x02"])],
-        ),
-        (
-            "unknown bits",
-            Box::new(register("x0", 0, &[(0x71, 0x0f)])),
-            Box::new(register("x0", 0, &[(0x21, 0xff)])),
-            &[],
-        ),
-        (
-            "a part of a register",
-            Box::new(register("x0", 4, &[(1, 0x0f)])),
-            Box::new(register("x0", 0, &[(0x13, 0xff)])),
-            &[],
-        ),
-        (
-            "a different part of a register",
-            Box::new(register("x0", 4, &[(1, 0x0f)])),
-            Box::new(register("x0", 0, &[(0x23, 0xff)])),
-            &[("registers", "x0", ["0x--1-", "0x23"])],
-        ),
-        ("another name", Box::new(register("x0", 0, &[(1, 0xff)])), Box::new(register("w0", 0, &[(2, 0xff)])), &[]),
-    ];
-    for (name, one, other, expected) in rows {
+    let compare = |name, one: &dyn Fn(&mut Step), other: &dyn Fn(&mut Step), expected: &[(&str, &str, [&str; 2])]| {
         let [mut a, mut b] = [line(40), line(40)];
         one(&mut a[20]);
         other(&mut b[20]);
         assert_eq!(facets(&diff(&a, &b).0), expected, "{name}");
-    }
+    };
+    let nothing = |_: &mut Step| {};
+    compare("taken or not", &branch(true, Some(8)), &branch(false, None), &[("branches", "", ["to 0x8", "not taken"])]);
+    compare(
+        "to another target",
+        &branch(true, Some(8)),
+        &branch(true, Some(12)),
+        &[("branches", "", ["to 0x8", "to 0xc"])],
+    );
+    compare("one target unknown", &branch(true, Some(8)), &branch(true, None), &[]);
+    compare("one not reported", &branch(true, Some(8)), &nothing, &[]);
+    compare("conditions", &held(true), &held(false), &[("conditions", "", ["held", "failed"])]);
+    compare("split", &touch(Read, &[(0x10, 8), (0x18, 8)]), &touch(Read, &[(0x10, 16)]), &[]);
+    compare("split, the high one first", &touch(Write, &[(0x18, 8), (0x10, 8)]), &touch(Write, &[(0x10, 16)]), &[]);
+    compare(
+        "another size",
+        &touch(Read, &[(0x10, 8)]),
+        &touch(Read, &[(0x10, 4)]),
+        &[("accesses", "reads", ["0x10+8", "0x10+4"])],
+    );
+    compare(
+        "another address",
+        &touch(Write, &[(0x10, 4)]),
+        &touch(Write, &[(0x20, 4)]),
+        &[("accesses", "writes", ["0x10+4", "0x20+4"])],
+    );
+    compare("no access", &touch(Write, &[(0x10, 4)]), &nothing, &[("accesses", "writes", ["0x10+4", "nothing"])]);
+    compare("a prefetch is not compared", &touch(Neither, &[(0x10, 4)]), &nothing, &[]);
+    compare(
+        "read and write in one",
+        &touch(Both, &[(0x10, 4)]),
+        &both(|s| s.access(Read, 0x10, 4), |s| s.access(Write, 0x10, 4)),
+        &[],
+    );
+    compare(
+        "data",
+        &memory(Read, 0x10, &[1, 2]),
+        &memory(Read, 0x10, &[1, 3]),
+        &[("data", "at 0x10", ["0102", "0103"])],
+    );
+    compare(
+        "data, split",
+        &both(|s| s.access_known(Read, 0x10, 1, [(1, 0xff)]), |s| s.access_known(Read, 0x11, 1, [(2, 0xff)])),
+        &memory(Read, 0x10, &[1, 2]),
+        &[],
+    );
+    compare("data, one not reported", &memory(Read, 0x10, &[1, 2]), &touch(Read, &[(0x10, 2)]), &[]);
+    compare(
+        "register",
+        &register("x0", 0, &[(1, 0xff)]),
+        &register("x0", 0, &[(2, 0xff)]),
+        &[("registers", "x0", ["0x01", "0x02"])],
+    );
+    compare("unknown bits", &register("x0", 0, &[(0x71, 0x0f)]), &register("x0", 0, &[(0x21, 0xff)]), &[]);
+    compare("a part of a register", &register("x0", 4, &[(1, 0x0f)]), &register("x0", 0, &[(0x13, 0xff)]), &[]);
+    compare(
+        "a different part of a register",
+        &register("x0", 4, &[(1, 0x0f)]),
+        &register("x0", 0, &[(0x23, 0xff)]),
+        &[("registers", "x0", ["0x--1-", "0x23"])],
+    );
+    compare("another name", &register("x0", 0, &[(1, 0xff)]), &register("w0", 0, &[(2, 0xff)]), &[]);
 }
 
 #[test]

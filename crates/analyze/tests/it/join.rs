@@ -6,24 +6,10 @@ use std::ops::ControlFlow;
 use unspool_analyze::diff::Options;
 use unspool_analyze::join::Join;
 use unspool_model::{
-    Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, SourceError, Step,
-    StepSource,
+    Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Step, StepSource,
 };
 
-#[derive(Clone)]
-struct Source(Coverage, Vec<Step>);
-
-impl StepSource for Source {
-    fn coverage(&self) -> Coverage {
-        self.0
-    }
-
-    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        // A break needs no handling: it is the last thing that happens.
-        let _ = self.1.iter().try_for_each(take);
-        Ok(())
-    }
-}
+use super::{Source, event};
 
 /// Consecutive instructions, of which every fourth reads.
 fn run(count: u64, with_accesses: bool) -> Vec<Step> {
@@ -42,12 +28,6 @@ fn instruction(address: u64, opcode: u32) -> Step {
     event(Event::Instruction(Instruction { address, opcode: Some(opcode), length: 4, ..Instruction::default() }))
 }
 
-fn event(event: Event) -> Step {
-    let mut step = Step::default();
-    step.event = event;
-    step
-}
-
 fn few_facets() -> Coverage {
     Coverage::of(&[Facet::Instructions, Facet::Opcodes, Facet::Levels, Facet::Exceptions])
 }
@@ -56,9 +36,10 @@ fn more_facets() -> Coverage {
     [Facet::Accesses, Facet::Data].into_iter().fold(few_facets(), Coverage::with)
 }
 
-fn joined(first: Vec<Step>, second: Vec<Step>) -> Vec<Step> {
-    let [a, b] = [Source(few_facets(), first), Source(more_facets(), second)];
-    let mut join = Join::new([Box::new(a.clone()), Box::new(a)], Box::new(b), Options::default());
+fn joined(first: &[Step], second: &[Step]) -> Vec<Step> {
+    let source = |coverage, steps: &[Step]| Box::new(Source { coverage, steps: steps.to_vec(), failure: None });
+    let a = || source(few_facets(), first);
+    let mut join = Join::new([a(), a()], source(more_facets(), second), Options::default());
     assert_eq!(join.coverage(), more_facets());
     let mut steps = Vec::new();
     join.each(&mut |step| {
@@ -71,16 +52,16 @@ fn joined(first: Vec<Step>, second: Vec<Step>) -> Vec<Step> {
 
 #[test]
 fn accesses_come_from_the_partner() {
-    assert_eq!(joined(run(100, false), run(100, true)), run(100, true));
+    assert_eq!(joined(&run(100, false), &run(100, true)), run(100, true));
 }
 
 #[test]
 fn instructions_without_a_partner_are_unchanged() {
     let whole = run(100, true);
-    assert_eq!(joined(run(100, false)[20..80].to_vec(), whole.clone()), whole[20..80]);
+    assert_eq!(joined(&run(100, false)[20..80], &whole), whole[20..80]);
     let mut expected = run(100, false);
     expected[20..80].clone_from_slice(&whole[20..80]);
-    assert_eq!(joined(run(100, false), whole[20..80].to_vec()), expected);
+    assert_eq!(joined(&run(100, false), &whole[20..80]), expected);
 }
 
 #[test]
@@ -88,7 +69,7 @@ fn partners_are_found_after_a_gap() {
     let (plain, whole) = (run(200, false), run(200, true));
     let gap = [event(Event::Gap(Gap::Overflow))];
     let first = [&plain[..50], &gap, &plain[120..]].concat();
-    assert_eq!(joined(first, whole.clone()), [&whole[..50], &gap, &whole[120..]].concat());
+    assert_eq!(joined(&first, &whole), [&whole[..50], &gap, &whole[120..]].concat());
 }
 
 #[test]
@@ -97,7 +78,7 @@ fn an_instruction_with_another_opcode_is_not_a_partner() {
     first[40] = instruction(0x1000 + 160, 0x1234_5678);
     let mut expected = run(100, true);
     expected[40] = first[40].clone();
-    assert_eq!(joined(first, run(100, true)), expected);
+    assert_eq!(joined(&first, &run(100, true)), expected);
 }
 
 #[test]
@@ -111,7 +92,7 @@ fn exceptions_and_contexts_are_completed() {
         [&start[..], &steps[..30], &[raised(class), context(Some(1), is_handler)], &steps[30..]].concat()
     };
     assert_eq!(
-        joined(around(None, None, false), around(Some(0x15), Some(true), true)),
+        joined(&around(None, None, false), &around(Some(0x15), Some(true), true)),
         around(Some(0x15), Some(true), true)
     );
 }

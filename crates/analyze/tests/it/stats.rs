@@ -1,16 +1,14 @@
 //! Statistics of lists of steps.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
+
 use unspool_analyze::stats::{Outcomes, Report, Stats, Tally};
 use unspool_model::{
     Branch, Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, Step,
 };
 
-fn event(event: Event) -> Step {
-    let mut step = Step::default();
-    step.event = event;
-    step
-}
+use super::event;
 
 fn nop(address: u64) -> Step {
     coded(address, Isa::A64, 0xd503_201f, None)
@@ -127,6 +125,10 @@ fn branches_are_counted_by_kind_and_outcome() {
     assert_eq!(count(&[nop(0)]).branches.all().total(), 0);
 }
 
+fn instructions<K>(groups: BTreeMap<K, Tally>) -> Vec<(K, u64)> {
+    groups.into_iter().map(|(key, tally)| (key, tally.instructions)).collect()
+}
+
 #[test]
 fn groups_follow_contexts() {
     let steps = [
@@ -146,16 +148,11 @@ fn groups_follow_contexts() {
         nop(0x1014),
     ];
     let report = count(&steps);
-    let instructions = |tally: &Tally| tally.instructions;
-    let levels: Vec<_> = report.by_level().iter().map(|(level, tally)| (*level, instructions(tally))).collect();
-    assert_eq!(levels, [(None, 3), (Some(0), 3), (Some(1), 1), (Some(2), 1)]);
-    let processes: Vec<_> =
-        report.by_process().iter().map(|(process, tally)| (*process, instructions(tally))).collect();
-    assert_eq!(processes, [((false, None), 3), ((false, Some(7)), 4), ((false, Some(8)), 1)]);
-    let cores: Vec<_> = report.by_core().iter().map(|(core, tally)| (*core, instructions(tally))).collect();
-    assert_eq!(cores, [(0, 6), (1, 2)]);
-    let security: Vec<_> = report.by_security().iter().map(|(name, tally)| (*name, instructions(tally))).collect();
-    assert_eq!(security, [(None, 3), (Some("non-secure"), 5)]);
+    assert_eq!(instructions(report.by_level()), [(None, 3), (Some(0), 3), (Some(1), 1), (Some(2), 1)]);
+    let processes = [((false, None), 3), ((false, Some(7)), 4), ((false, Some(8)), 1)];
+    assert_eq!(instructions(report.by_process()), processes);
+    assert_eq!(instructions(report.by_core()), [(0, 6), (1, 2)]);
+    assert_eq!(instructions(report.by_security()), [(None, 3), (Some("non-secure"), 5)]);
     assert_eq!((report.contexts, report.is_full), (4, false));
 }
 
@@ -165,12 +162,8 @@ fn the_number_of_processes_is_limited() {
     let report = count(&steps);
     assert!(report.is_full);
     assert_eq!(report.all().instructions, 20_000);
-    let rest = report
-        .by_process()
-        .iter()
-        .filter(|((is_rest, _), _)| *is_rest)
-        .map(|(_, tally)| tally.instructions)
-        .sum::<u64>();
+    let processes = instructions(report.by_process());
+    let rest = processes.iter().filter(|((is_rest, _), _)| *is_rest).map(|(_, count)| count).sum::<u64>();
     assert_eq!(rest, 20_000 - (1 << 14));
 }
 

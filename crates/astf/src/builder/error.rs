@@ -1,10 +1,10 @@
-//! What makes a wrong trace, and so is not written.
+//! Refusals of the builder: what would make a wrong trace is not written.
 
 use std::io;
 
 use super::super::check::Rule;
 
-/// Why something was not written.
+/// Reason why something was not written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -25,24 +25,24 @@ pub enum BuildError {
         /// The one before.
         last: u64,
     },
-    /// The largest number is no time.
+    /// The largest number is not a time.
     #[error("the largest timestamp is reserved: begin with a smaller one")]
     TimestampReserved,
-    /// More bytes than a string may have.
-    #[error("a string has at most 65535 bytes, and this one has {0}")]
+    /// The string is too long.
+    #[error("a string has at most 65535 bytes, but this one has {0}")]
     StringTooLong(usize),
-    /// No context yet.
-    #[error("a context comes before the first instruction, and behind what leads out of EL0")]
+    /// A context is missing.
+    #[error("a context is missing before the first instruction, or after an exception at EL0")]
     ContextMissing,
-    /// A field has too few bits for this.
+    /// The value does not fit.
     #[error("the {field} {value} does not fit into its field")]
     TooLarge {
-        /// Which.
+        /// The field.
         field: &'static str,
-        /// What it should be.
+        /// Its value.
         value: u64,
     },
-    /// Another Exception level in a trace of one.
+    /// A second Exception level in a Basic trace.
     #[error("a Basic trace has one Exception level: this is EL{found} after EL{first}")]
     OtherLevel {
         /// The level of the trace.
@@ -50,34 +50,34 @@ pub enum BuildError {
         /// The one that was refused.
         found: u8,
     },
-    /// An exception does not lead there.
+    /// An exception does not lead to this level.
     #[error("an exception at EL{from} does not lead to EL{to}")]
     Down {
-        /// Where it was.
+        /// Level before.
         from: u8,
-        /// Where it should lead.
+        /// Level after.
         to: u8,
     },
-    /// The return from an exception does not lead there.
+    /// The return from an exception does not lead to this level.
     #[error("the return from an exception at EL{from} does not lead to EL{to}")]
     Up {
-        /// Where it was.
+        /// Level before.
         from: u8,
-        /// Where it should lead.
+        /// Level after.
         to: u8,
     },
     /// Something that only a BasicPlus trace has.
-    #[error("{0} can only be told by a BasicPlus trace")]
+    #[error("only a BasicPlus trace can record {0}")]
     NotInBasic(&'static str),
     /// Something happened in a mode that the format does not support.
     #[error("the PE is in an unsupported mode: a context has to end it first")]
     Unsupported,
     /// The instruction does not follow the one before.
-    #[error("execution goes on at {expected:#x}, and not at {found:#x}")]
+    #[error("execution continues at {expected:#x}, not at {found:#x}")]
     Discontinuity {
-        /// Where it goes on.
+        /// Address where it continues.
         expected: u64,
-        /// Where the instruction is.
+        /// Address of the instruction.
         found: u64,
     },
     /// The opcode cannot have this effect.
@@ -85,23 +85,23 @@ pub enum BuildError {
     Effect {
         /// The opcode.
         opcode: u32,
-        /// Where it is.
+        /// Its address.
         pc: u64,
-        /// What is wrong.
+        /// The contradiction.
         what: &'static str,
     },
     /// A rule of the format would be broken.
     #[error("{}: {detail}", .rule.name)]
     Rule {
-        /// Which one.
+        /// The rule.
         rule: &'static Rule,
-        /// What was found.
+        /// Details of the finding.
         detail: String,
     },
-    /// The state cannot be told.
+    /// The state is incomplete.
     #[error("{0}")]
     State(&'static str),
-    /// The access cannot be.
+    /// The access is impossible.
     #[error("an access {0}")]
     Access(&'static str),
 }

@@ -1,16 +1,16 @@
-//! Who takes records.
+//! Consumer of records.
 
 use std::io::{self, Write};
 
 use super::super::layout::Bytes;
 use super::super::write::{Passes, Patterns, Writer};
 
-/// Takes records.
+/// Consumer of records.
 pub trait RecordSink {
-    /// Takes these records, in order.
+    /// Writes these records, in order.
     fn write_records(&mut self, records: &[Bytes]) -> io::Result<()>;
 
-    /// Takes the records of passes, one behind the other.
+    /// Writes the records of passes, in order.
     fn write_patterns(&mut self, patterns: &mut Patterns, passes: Passes<'_>) -> io::Result<()> {
         patterns.each(passes, |records| self.write_records(records))
     }

@@ -1,4 +1,4 @@
-//! The words that a trace is built from: state, instructions with their effects, and what redirects execution.
+//! Input of the builder: state, instructions with their effects, and redirections.
 
 use super::super::access::Access;
 
@@ -9,7 +9,7 @@ pub struct State {
     pub el: u8,
     /// Secure state.
     pub secure: bool,
-    /// The stack pointer is that of the Exception level.
+    /// The stack pointer of the Exception level is selected.
     pub handler: bool,
     /// The vector length field (ZCR_ELx.LEN or SMCR_ELx.LEN); zero without SVE and SME.
     pub evl: u8,
@@ -19,57 +19,58 @@ pub struct State {
     pub dit: bool,
     /// Speculative stores may be bypassed.
     pub ssbs: bool,
-    /// What a Tag Check Fault does, two bits.
+    /// Action on a Tag Check Fault, two bits.
     pub tag_check_fault: u8,
-    /// Which process is executed, if that is known.
+    /// The process, if it is known.
     pub process: Option<Process>,
     /// A mode that the format does not support, such as AArch32.
     pub unsupported: bool,
 }
 
-/// Which process is executed.
+/// A process, and its thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Process {
     /// The process.
     pub pid: u64,
-    /// The thread, if that is known.
+    /// The thread, if it is known.
     pub tid: Option<u64>,
 }
 
-/// An instruction that was executed, or was tried.
+/// An instruction that was executed or attempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step<'a> {
-    /// Where it is.
+    /// Its address.
     pub pc: u64,
     /// Its opcode.
     pub opcode: u32,
-    /// What it did.
+    /// Its effect.
     pub effect: Effect<'a>,
-    /// The index into ZA, of an instruction that computes one.
+    /// The index into ZA, if it computes one.
     pub sme_index: Option<u8>,
     /// The exception that it raised.
     pub exception: Option<Exception>,
 }
 
 impl Step<'_> {
-    /// An instruction that does nothing of what trace records.
+    /// An instruction without recorded effects.
     pub fn plain(pc: u64, opcode: u32) -> Self {
         Self { pc, opcode, effect: Effect::None, sme_index: None, exception: None }
     }
 }
 
-/// What an instruction did.
+/// Effect of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect<'a> {
-    /// Nothing of what trace records.
+    /// Nothing that a trace records.
     None,
-    /// It is a branch, and went to this address.
+    /// A branch, taken to this address.
     Taken(u64),
-    /// It is a branch, and went on behind itself, or raised an exception.
+    /// A branch, not taken, or raising an exception.
     NotTaken,
-    /// It returned from an exception, to this address.
+    /// A return from an exception, to this address.
     ExceptionReturn(u64),
-    /// It accessed memory, or tried. Accesses of any size; an operation on an address, such as a prefetch, has one byte.
+    /// Memory accesses, completed or attempted, of any size; an operation on an address, such as a prefetch, has one
+    /// byte.
     Accesses(&'a [Access]),
 }
 
@@ -78,22 +79,22 @@ pub enum Effect<'a> {
 pub struct Exception {
     /// The exception class, six bits.
     pub class: u8,
-    /// The call, of an instruction that makes one.
+    /// The call, if the instruction makes one.
     pub call: Option<Call>,
-    /// Where execution goes on. A Basic trace does not tell it.
+    /// Address where execution continues. A Basic trace does not record it.
     pub target: u64,
 }
 
 /// A call to a higher Exception level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
-    /// Which instruction made it.
+    /// The instruction that made it.
     pub kind: CallKind,
-    /// Which call.
+    /// Number of the call.
     pub index: u16,
 }
 
-/// An instruction that makes a call.
+/// Instruction that makes a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
     /// To the supervisor.
@@ -104,10 +105,10 @@ pub enum CallKind {
     Smc = 3,
 }
 
-/// What redirects execution without an instruction that is the cause.
+/// Redirection of execution, not by an instruction of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Redirection {
-    /// A synchronous exception of this class, such as an instruction that could not be fetched.
+    /// A synchronous exception of this class, such as an instruction abort.
     Synchronous(u8),
     /// A call by an instruction that the trace cannot have, such as one of AArch32.
     Call {

@@ -2,9 +2,10 @@
 
 use super::super::record::{Context, Level, trap_type};
 use super::opcode::Sets;
-use super::{Out, RuleId};
+use super::report::Report;
+use super::rules::RuleId;
 
-/// What is known of the state of the PE.
+/// Known state of the PE.
 #[derive(Debug, Clone)]
 pub(super) struct State {
     /// The last Context.
@@ -13,18 +14,18 @@ pub(super) struct State {
     lowest: u8,
     /// The highest.
     highest: u8,
-    /// A Trap came behind the last instruction and the last Context.
+    /// A Trap came after the last instruction and the last Context.
     is_redirected: bool,
-    /// It was an exception.
+    /// The Trap was an exception.
     is_exception: bool,
-    /// A Context came behind the last instruction.
+    /// A Context came after the last instruction.
     is_fresh: bool,
-    /// How many Timestamps came in an unsupported mode.
+    /// Number of Timestamps in an unsupported mode.
     timestamps: u8,
-    /// What the last instruction set.
+    /// Field that the last instruction set.
     sets: Option<Sets>,
-    /// Something has to be looked at when the next instruction comes.
-    is_watched: bool,
+    /// The next instruction has to be checked against the state.
+    pub(super) is_watched: bool,
 }
 
 impl Default for State {
@@ -48,22 +49,17 @@ impl State {
         self.context.is_some_and(|context| context.unsupported)
     }
 
-    /// The PE is in an unsupported mode, and no Trap says where it goes on.
+    /// The PE is in an unsupported mode, and no Trap says where execution resumes.
     pub(super) fn is_lost(&self) -> bool {
         self.is_unsupported() && !self.is_redirected
     }
 
-    /// The state that the last instruction is executed in, if Contexts and Traps agree about it.
-    pub(super) fn told(&self) -> Option<&Context> {
+    /// State that the last instruction is executed in, if Contexts and Traps agree about it.
+    pub(super) fn known(&self) -> Option<&Context> {
         self.context.as_ref().filter(|_| self.lowest == self.highest)
     }
 
-    /// Nothing has to be looked at when the next instruction comes.
-    pub(super) fn is_calm(&self) -> bool {
-        !self.is_watched
-    }
-
-    /// The instruction set a field that a Context has.
+    /// The instruction set a field that a Context records.
     #[inline]
     pub(super) fn expect(&mut self, sets: Option<Sets>) {
         if sets.is_some() {
@@ -72,11 +68,11 @@ impl State {
         }
     }
 
-    /// An Instruction comes.
+    /// Checks the state that an Instruction is executed in.
     #[inline]
-    pub(super) fn instruction(&mut self, level: Option<Level>, out: &mut Out<'_>) {
+    pub(super) fn instruction(&mut self, level: Option<Level>, out: &mut Report<'_>) {
         if self.is_watched {
-            self.look(level, out);
+            self.check(level, out);
             self.sets = None;
             self.is_watched = false;
             self.is_redirected = false;
@@ -85,51 +81,51 @@ impl State {
         }
     }
 
-    fn look(&mut self, level: Option<Level>, out: &mut Out<'_>) {
+    fn check(&mut self, level: Option<Level>, out: &mut Report<'_>) {
         let Some(context) = self.context else {
             out.add(RuleId::ContextBeforeInstruction, format_args!("an Instruction, and no Context before it"));
             return self.resume(Context::default());
         };
         if context.unsupported {
-            let (what, behind) = ("an Instruction", if self.is_redirected { " behind a Trap" } else { "" });
-            out.add(RuleId::RecordInUnsupported, format_args!("{what} in an unsupported mode{behind}"));
+            let after = if self.is_redirected { " after a Trap" } else { "" };
+            out.add(RuleId::RecordInUnsupported, format_args!("an Instruction in an unsupported mode{after}"));
             return self.resume(Context { unsupported: false, ..context });
         }
-        self.look_at_change(context, level, out);
-        let is_there = level != Some(Level::BasicPlus) || self.look_at_exception(context, out);
+        self.check_change(context, level, out);
+        let is_there = level != Some(Level::BasicPlus) || self.check_exception(context, out);
         (self.lowest, self.highest) = if is_there { (context.el, context.el) } else { (0, 3) };
     }
 
-    /// Nothing is known of the level, and there is nothing more to say about what came before.
+    /// Forgets the level, so that nothing more is reported about what came before.
     fn resume(&mut self, context: Context) {
         self.context = Some(context);
         (self.lowest, self.highest) = (0, 3);
     }
 
-    /// Can the instruction be where the Context says? No exception leads to EL0, nor does a reset.
-    fn look_at_exception(&self, context: Context, out: &mut Out<'_>) -> bool {
+    /// Whether the instruction can be where the Context says. No exception and no reset leads to EL0.
+    fn check_exception(&self, context: Context, out: &mut Report<'_>) -> bool {
         let is_there = (self.lowest..=self.highest).contains(&context.el);
         if !is_there {
-            out.add(RuleId::ContextBehindTrap, format_args!("a Trap leads out of EL{}, and no Context", context.el));
+            out.add(RuleId::ContextAfterTrap, format_args!("a Trap leads out of EL{} without a Context", context.el));
         } else if self.is_exception && !context.handler {
-            out.add(RuleId::TrapHandler, format_args!("an exception, and the stack pointer is SP_EL0"));
+            out.add(RuleId::TrapHandler, format_args!("the stack pointer after an exception is SP_EL0"));
         }
         is_there
     }
 
-    /// In a Basic trace a Context may tell of what was not traced.
-    fn look_at_change(&mut self, context: Context, level: Option<Level>, out: &mut Out<'_>) {
+    /// In a Basic trace a Context may reflect something that was not traced.
+    fn check_change(&mut self, context: Context, level: Option<Level>, out: &mut Report<'_>) {
         let is_excused = self.is_redirected || (self.is_fresh && level != Some(Level::BasicPlus));
         if let Some(sets) = self.sets.filter(|sets| !is_excused && !sets.holds(&context)) {
             let (field, value) = (sets.field(), u8::from(sets.value));
-            out.add(RuleId::ContextAfterChange, format_args!("{field} became {value}, and no Context says so"));
+            out.add(RuleId::ContextAfterChange, format_args!("{field} became {value}, but no Context has it"));
         }
     }
 
-    /// A Trap of this type comes.
-    pub(super) fn trap(&mut self, kind: u8, out: &mut Out<'_>) {
+    /// Records a Trap of this type.
+    pub(super) fn trap(&mut self, kind: u8, out: &mut Report<'_>) {
         if self.is_unsupported() && self.is_redirected {
-            out.add(RuleId::RecordInUnsupported, format_args!("a second Trap, and no Context that leaves the mode"));
+            out.add(RuleId::RecordInUnsupported, format_args!("a second Trap before the Context that leaves the mode"));
         }
         self.is_redirected = true;
         self.is_watched = true;
@@ -147,15 +143,15 @@ impl State {
         };
     }
 
-    /// A String comes.
-    pub(super) fn string(&self, out: &mut Out<'_>) {
+    /// Checks a String.
+    pub(super) fn string(&self, out: &mut Report<'_>) {
         if self.is_lost() {
             out.add(RuleId::RecordInUnsupported, format_args!("a String in an unsupported mode"));
         }
     }
 
-    /// A Timestamp comes.
-    pub(super) fn timestamp(&mut self, out: &mut Out<'_>) {
+    /// Checks a Timestamp.
+    pub(super) fn timestamp(&mut self, out: &mut Report<'_>) {
         if self.is_unsupported() && !self.is_redirected {
             self.timestamps = self.timestamps.saturating_add(1);
             if self.timestamps == 3 {
@@ -164,14 +160,14 @@ impl State {
         }
     }
 
-    /// A Context comes; if it is `early`, the Trap that belongs before it is still to come.
-    pub(super) fn context(&mut self, context: Context, level: Option<Level>, early: bool, out: &mut Out<'_>) {
+    /// Checks a Context; if it is `early`, the Trap that belongs before it is missing.
+    pub(super) fn context(&mut self, context: Context, level: Option<Level>, early: bool, out: &mut Report<'_>) {
         if context.unsupported {
             self.enter_unsupported(context, level, out);
         } else {
             check_fields(&context, out);
             self.check_level(context, level, early, out);
-            self.check_news(context, level, out);
+            self.check_unchanged(context, level, out);
             (self.lowest, self.highest) = if early { (0, 3) } else { (context.el, context.el) };
         }
         self.context = Some(context);
@@ -180,7 +176,7 @@ impl State {
         self.is_watched = true;
     }
 
-    fn enter_unsupported(&mut self, context: Context, level: Option<Level>, out: &mut Out<'_>) {
+    fn enter_unsupported(&mut self, context: Context, level: Option<Level>, out: &mut Report<'_>) {
         if level == Some(Level::Basic) {
             out.add(RuleId::UnsupportedInBasic, format_args!("a Context in an unsupported mode, EL{}", context.el));
         } else if self.is_unsupported() {
@@ -192,7 +188,7 @@ impl State {
         (self.lowest, self.highest) = (0, 3);
     }
 
-    fn check_level(&mut self, context: Context, level: Option<Level>, early: bool, out: &mut Out<'_>) {
+    fn check_level(&mut self, context: Context, level: Option<Level>, early: bool, out: &mut Report<'_>) {
         let Some(before) = self.context.filter(|before| !before.unsupported && !early) else { return };
         let (from, to) = (before.el, context.el);
         match level {
@@ -208,17 +204,17 @@ impl State {
         }
     }
 
-    fn check_news(&self, context: Context, level: Option<Level>, out: &mut Out<'_>) {
+    fn check_unchanged(&self, context: Context, level: Option<Level>, out: &mut Report<'_>) {
         let is_same = self.context == Some(context) && level == Some(Level::BasicPlus);
         if is_same && !self.is_redirected {
-            out.add(RuleId::ContextUnchanged, format_args!("the same as the Context before"));
+            out.add(RuleId::ContextUnchanged, format_args!("the same as the previous Context"));
         }
     }
 }
 
-fn check_fields(context: &Context, out: &mut Out<'_>) {
+fn check_fields(context: &Context, out: &mut Report<'_>) {
     if context.tid_valid && !context.pid_valid {
-        out.add(RuleId::TidNeedsPid, format_args!("thread {}, and no process", context.tid));
+        out.add(RuleId::TidNeedsPid, format_args!("thread {} without a process", context.tid));
     }
     if context.pstate_sm && !(u32::from(context.evl) + 1).is_power_of_two() {
         out.add(RuleId::EvlStreaming, format_args!("{} bits in Streaming SVE mode", context.vector_bits()));

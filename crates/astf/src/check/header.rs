@@ -1,21 +1,9 @@
-//! The Header: there is one, it is the first record, and its flags mean something.
+//! The Header: its magic number, version and flags.
 
-use super::super::record::{Header, HeaderView};
-use super::{Checker, Out, RuleId};
-
-impl Checker {
-    pub(super) fn header(&mut self, record: HeaderView<'_>, out: &mut Out<'_>) {
-        if self.records != 1 {
-            return out.add(RuleId::HeaderOnce, format_args!("a Header is no first record"));
-        }
-        let header = record.get();
-        self.level = Some(header.level());
-        self.time.announce(header.timestamps);
-        check(&header, out);
-    }
-}
-
-fn check(header: &Header, out: &mut Out<'_>) {
+use super::super::record::Header;
+use super::report::Report;
+use super::rules::RuleId;
+pub(super) fn check(header: &Header, out: &mut Report<'_>) {
     if header.magic != Header::MAGIC {
         let magic = header.magic.escape_ascii();
         return out.add(RuleId::HeaderMagic, format_args!("the first characters are A{magic}"));
@@ -25,7 +13,7 @@ fn check(header: &Header, out: &mut Out<'_>) {
         out.add(RuleId::Version, format_args!("the version is {major}.{minor}"));
     }
     if header.use_zlib && !header.compressed {
-        out.add(RuleId::StorageFlags, format_args!("use_zlib is set, and compressed is not"));
+        out.add(RuleId::StorageFlags, format_args!("use_zlib is set, but compressed is not"));
     }
     let future = [
         ("reginfo", header.reginfo),

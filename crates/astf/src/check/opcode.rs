@@ -1,41 +1,38 @@
-//! Opcodes: what the rules ask of them, in a cache.
+//! Facts about opcodes that the rules need, in a cache.
 //!
-//! Words that are unknown here are of no class, so that nothing is asked of instructions that are newer than this.
+//! Unknown words have no class, so that nothing is reported about newer instructions.
 
 use unspool_isa::{Access, ControlFlow, Decoded, Isa, OpcodeCache, Operation, access, decode, is_a64_branch_or_system};
 
 use super::super::record::{Context, Instruction, InstructionView};
-use super::flow::is_sanitized;
 
-/// What is known of an opcode.
+/// Facts about an opcode.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opcode {
-    /// What it does with memory.
     pub(super) access: Access,
-    /// What it does to control flow.
     pub(super) flow: ControlFlow,
     /// A branch that need not be taken.
     pub(super) conditional: bool,
-    /// It may do something else to control flow: nothing is claimed of it.
+    /// May affect control flow in another way: nothing is claimed of it.
     pub(super) is_open: bool,
-    /// From a direct branch to its target.
+    /// Offset from a direct branch to its target.
     offset: i32,
-    /// It is certain that it accesses no memory.
+    /// Certainly accesses no memory.
     pub(super) is_memoryless: bool,
-    /// What it sets in the state of the PE.
+    /// The field of PSTATE that it sets.
     pub(super) sets: Option<Sets>,
-    /// The flags and the size that it has nearly always.
+    /// Flags and size of its ordinary record.
     usual: Usual,
 }
 
-/// The first four bytes of an Instruction that has nothing special, without its type.
+/// The first four bytes of an ordinary Instruction, without its type.
 #[derive(Debug, Clone, Copy)]
 enum Usual {
-    /// Every one is special.
+    /// No record is ordinary.
     None,
-    /// It has no address.
+    /// Without an address.
     WithoutAddress(u32),
-    /// It has one, be it tagged or not.
+    /// With an address, tagged or not.
     WithAddress(u32),
 }
 
@@ -54,16 +51,18 @@ enum Field {
     Ssbs,
 }
 
-/// The opcodes seen lately.
+/// Cache of recent opcodes.
 #[derive(Debug, Clone)]
 pub(super) struct Opcodes(OpcodeCache<u32, Opcode>);
 
-impl Opcodes {
-    /// Enough for the loops of most programs, and small enough for the first level of a data cache.
-    pub(super) fn new() -> Self {
+impl Default for Opcodes {
+    /// Large enough for the loops of most programs, and small enough for a first-level data cache.
+    fn default() -> Self {
         Self(OpcodeCache::new(10))
     }
+}
 
+impl Opcodes {
     #[inline]
     pub(super) fn of(&mut self, word: u32) -> &Opcode {
         self.0.get_or_insert_with(word, || Opcode::new(word))
@@ -87,7 +86,7 @@ impl Opcode {
         }
     }
 
-    /// Did it do what it always does? Then there is nothing to find in its record.
+    /// Whether the record is ordinary, so that it breaks no rule.
     #[inline]
     pub(super) fn is_usual(&self, record: InstructionView<'_>) -> bool {
         const TYPE: u32 = 0xff;
@@ -102,7 +101,7 @@ impl Opcode {
         is_usual && record.xattr() == 0
     }
 
-    /// Is it a branch that was taken, and its record says nothing but that?
+    /// Whether the record is nothing but a taken branch.
     pub(super) fn is_taken(&self, record: InstructionView<'_>) -> bool {
         let taken = Instruction {
             is_branch: true,
@@ -116,40 +115,53 @@ impl Opcode {
         self.is_branch() && leads && record.get() == taken && is_sanitized(record.ea())
     }
 
-    /// It is known what it does with memory.
+    /// Whether its memory accesses are known.
     pub(super) fn is_known(&self) -> bool {
         self.is_memoryless || self.access.operation != Operation::None || self.flow.is_exception()
     }
 
-    /// It is a branch; exception returns are none.
+    /// Whether it is a branch; exception returns are not.
     #[inline]
     pub(super) fn is_branch(&self) -> bool {
         matches!(self.flow, ControlFlow::Direct | ControlFlow::Indirect)
     }
 
-    /// It raises an exception whatever happens.
+    /// Whether it always raises an exception.
     #[inline]
     pub(super) fn must_trap(&self) -> bool {
         self.flow.is_exception() && !self.is_open
     }
 
-    /// Where a direct branch at `pc` goes.
+    /// Target of a direct branch at `pc`.
     pub(super) fn target(&self, pc: u64) -> Option<u64> {
         (self.flow == ControlFlow::Direct).then(|| pc.wrapping_add_signed(i64::from(self.offset)))
     }
 
-    /// A range prefetch, which has a register for the size; the document does not mention it.
+    /// Whether it is a range prefetch, which has a register for the size; the specification does not mention it.
     pub(super) fn is_range_prefetch(word: u32) -> bool {
         word & 0xffe0_0c18 == 0xf8a0_0818
     }
 
-    /// A TLBI by intermediate physical address, which is no virtual one.
+    /// Whether it is a TLBI by intermediate physical address.
     pub(super) fn is_stage_2_invalidate(word: u32) -> bool {
         word >> 16 & 0b111 == 4 && matches!(word >> 8 & 0b1111, 0 | 4)
     }
+
+    /// Whether it is a load or store with a known number of bytes; those of vectors access memory by elements.
+    pub(super) fn is_plain_access(&self) -> bool {
+        matches!(self.access.operation, Operation::Load | Operation::Store) && !self.access.vector
+    }
 }
 
-/// Nothing is usual about vectors, tags, ranges and whatever is conditional.
+/// Whether an address has no tag, as far as it shows.
+///
+/// The number of address bits is not in the trace; 56 is the maximum of the architecture, in one range or in two.
+#[inline]
+pub(super) fn is_sanitized(address: u64) -> bool {
+    address >> 56 == 0 || address >> 55 == 0x1ff
+}
+
+/// No record of a vector, tag, range or conditional access is ordinary.
 fn usual(access: &Access, decoded: &Decoded, is_open: bool) -> Usual {
     let is_access = matches!(access.operation, Operation::Load | Operation::Store | Operation::LoadStore);
     let is_certain = is_access && !access.predicated && !access.vector && !access.may_not_write;
@@ -175,7 +187,7 @@ fn start(record: &Instruction) -> u32 {
     u32::from_le_bytes([0, bytes[1], bytes[2], bytes[3]])
 }
 
-/// The parts of the encoding for work on registers alone.
+/// Parts of the encoding that work on registers only.
 fn is_memoryless(word: u32) -> bool {
     match word >> 25 & 0b1111 {
         // Immediates, general registers, SIMD registers.
@@ -197,7 +209,7 @@ fn is_matrix_processing(word: u32) -> bool {
     }
 }
 
-/// Hints, barriers, MSR of an immediate, and registers of EL0. Under nested virtualisation others may be in memory.
+/// Hints, barriers, MSR of an immediate, and registers of EL0. With nested virtualization others may be in memory.
 fn is_system_processing(word: u32) -> bool {
     let (crm, op2) = (word >> 8 & 0b1111, word >> 5 & 0b111);
     match word & 0xffff_f01f {
@@ -207,8 +219,7 @@ fn is_system_processing(word: u32) -> bool {
     }
 }
 
-/// What is unallocated among branches and system instructions may be anything; how a debugger or a transaction goes on
-/// is not known.
+/// Unallocated branches and system instructions may be anything; how a debugger or a transaction continues is unknown.
 fn is_open(word: u32, flow: ControlFlow) -> bool {
     match flow {
         ControlFlow::Halt | ControlFlow::DebugCall | ControlFlow::TransactionStart => true,
@@ -231,7 +242,7 @@ fn sets(word: u32) -> Option<Sets> {
 }
 
 impl Sets {
-    /// Does the Context say so?
+    /// Whether the Context has this value.
     pub(super) fn holds(self, context: &Context) -> bool {
         let value = match self.field {
             Field::Sp => context.handler,
@@ -242,7 +253,7 @@ impl Sets {
         value == self.value
     }
 
-    /// What the field is called.
+    /// Name of the field.
     pub(super) fn field(self) -> &'static str {
         match self.field {
             Field::Sp => "PSTATE.SP",

@@ -2,12 +2,11 @@
 
 use unspool_isa::Operation;
 
-use super::RuleId;
-use super::chain::Sum;
-use super::memory::{One, Verdict, ensure};
 use super::opcode::Opcode;
+use super::rules::RuleId;
+use super::subject::{One, Sum, Verdict, ensure};
 
-/// May the instruction have a range? Of what is unknown nothing is said.
+/// Whether the instruction may have a range. Unknown ones may.
 pub(super) fn may_have(opcode: &Opcode, word: u32) -> bool {
     match opcode.access.operation {
         Operation::Set { .. } | Operation::Copy { .. } | Operation::TlbInvalidateRange => true,
@@ -17,16 +16,16 @@ pub(super) fn may_have(opcode: &Opcode, word: u32) -> bool {
     }
 }
 
-/// A range of so many bytes.
+/// Checks a range of `size` bytes.
 pub(super) fn judge(one: &One<'_>, size: u64) -> Verdict {
     let access = one.access;
     ensure(may_have(one.opcode, one.word), RuleId::RangeInstruction, "has a range")?;
     ensure(!(access.read && access.write), RuleId::RangeOneDirection, "has a range that is read and written")?;
     match one.opcode.access.operation {
-        Operation::TlbInvalidateRange => ensure(!access.tagged, RuleId::TlbRange, "checks no tags, and is tagged"),
+        Operation::TlbInvalidateRange => ensure(!access.tagged, RuleId::TlbRange, "checks no tags, but is tagged"),
         operation @ (Operation::Set { .. } | Operation::Copy { .. }) => {
             ensure(access.read || access.write, RuleId::RangeOneDirection, "has a range without direction")?;
-            ensure(access.write || operation.reads(), RuleId::MopsRange, "is a memory set, and reads")?;
+            ensure(access.write || operation.reads(), RuleId::MopsRange, "is a memory set, but reads")?;
             let is_excused = size != 0 || one.trap;
             ensure(!access.tagged || is_excused, RuleId::RangeZeroUntagged, "has an empty range that is tagged")
         }
@@ -34,13 +33,13 @@ pub(super) fn judge(one: &One<'_>, size: u64) -> Verdict {
     }
 }
 
-/// All ranges of a copy that did not trap.
+/// Checks all ranges of a copy that did not trap.
 pub(super) fn judge_copy(sum: &Sum) -> Verdict {
-    ensure(sum.has_read && sum.has_write, RuleId::MopsRange, "is a memory copy, and does not read and write")?;
+    ensure(sum.has_read && sum.has_write, RuleId::MopsRange, "is a memory copy, but does not read and write")?;
     judge_order(sum)
 }
 
-/// All ranges of an instruction, whether it trapped or not.
+/// Checks the order of the ranges of an instruction, whether it trapped or not.
 pub(super) fn judge_order(sum: &Sum) -> Verdict {
-    ensure(!sum.has_read_behind_write, RuleId::RangeReadFirst, "writes before it reads")
+    ensure(!sum.has_read_after_write, RuleId::RangeReadFirst, "writes before it reads")
 }

@@ -1,8 +1,9 @@
-//! Bits that mean nothing yet.
+//! Reserved bits.
 
 use super::super::layout::Bytes;
 use super::super::record::{ExtraEaView, InstructionView, View, xattr_mode};
-use super::{Out, RuleId};
+use super::report::{Report, record_name};
+use super::rules::RuleId;
 
 /// The reserved bits of a record, as four little-endian words.
 type Mask = [u64; 4];
@@ -15,9 +16,9 @@ const CONTEXT: Mask = [0x0cf8_fff0_ffff_f800, 0, 0, !0];
 const STRING: Mask = [0xff00, 0, 0, 0];
 const TIMESTAMP: Mask = [0xffff_ffff_ffff_0000, 0, !0, !0];
 
-/// Are they zero?
+/// Checks that they are zero.
 #[inline]
-pub(super) fn check(view: View<'_>, out: &mut Out<'_>) {
+pub(super) fn check(view: View<'_>, out: &mut Report<'_>) {
     let is_zero = match view {
         View::Instruction(record) => is_instruction_zero(record),
         View::Header(record) => is_zero(record.bytes(), &HEADER),
@@ -29,7 +30,7 @@ pub(super) fn check(view: View<'_>, out: &mut Out<'_>) {
         View::StringContinuation(_) | View::Unknown(_) => true,
     };
     if !is_zero {
-        out.add(RuleId::ReservedZero, format_args!("{} has reserved bits that are set", super::name(view)));
+        out.add(RuleId::ReservedZero, format_args!("{} has reserved bits set", record_name(view)));
     }
 }
 
@@ -39,14 +40,14 @@ fn is_zero(bytes: &Bytes, mask: &Mask) -> bool {
     words.iter().zip(mask).all(|(word, mask)| u64::from_le_bytes(*word) & mask == 0)
 }
 
-/// An index into ZA has eight bits; those above are reserved.
+/// Bits above the eight of an index into ZA are reserved.
 #[inline]
 fn is_instruction_zero(record: InstructionView<'_>) -> bool {
     let has_index = record.xattr_mode() == xattr_mode::SME;
     is_zero(record.bytes(), &INSTRUCTION) && (!has_index || record.xattr() >> 8 == 0)
 }
 
-/// Without a second access and without a range the second half is reserved.
+/// Without a second access and without a range, the second half is reserved.
 fn is_second_zero(record: ExtraEaView<'_>) -> bool {
     let is_used = record.mem1_valid() || record.mem1_addr_range();
     let has_flag = record.mem1_tagged() || record.mem1_is_read() || record.mem1_is_write();

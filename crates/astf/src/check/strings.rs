@@ -1,22 +1,23 @@
 //! Strings: a start, as many continuations as the size needs, and nothing between them.
 
 use super::super::record::{StringContinuationView, StringStartView, View};
-use super::{Out, RuleId};
+use super::report::{Report, record_name};
+use super::rules::RuleId;
 
-/// The string that is read.
+/// The current string.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Strings {
     /// The record that it starts with.
     start: u64,
-    /// How many bytes are still to come.
+    /// Bytes still missing.
     left: usize,
-    /// Another record came between; that was said.
+    /// Another record interrupted it, which was reported.
     is_interrupted: bool,
     /// A zero was seen.
     is_ended: bool,
-    /// It is not printable; that was said.
+    /// The string is not printable, which was reported.
     is_unprintable: bool,
-    /// A continuation without a string was seen; that was said.
+    /// A continuation without a string was reported.
     is_stray: bool,
 }
 
@@ -25,63 +26,61 @@ impl Strings {
         self.left > 0
     }
 
-    /// A record comes while a string is open.
-    pub(super) fn meet(&mut self, view: View<'_>, out: &mut Out<'_>) {
+    /// Checks a record inside an open string.
+    pub(super) fn interrupt(&mut self, view: View<'_>, out: &mut Report<'_>) {
         let rule = match view {
             View::StringContinuation(_) | View::StringStart(_) | View::Unknown(_) | View::Header(_) => return,
             View::Timestamp(_) => RuleId::TimestampInterleaves,
             _ => RuleId::StringInterleaves,
         };
         if !self.is_interrupted {
-            let (name, left) = (super::name(view), self.left);
-            out.add(rule, format_args!("{name} stands inside the string of record {}: {left} bytes left", self.start));
+            let (name, start, left) = (record_name(view), self.start, self.left);
+            out.add(rule, format_args!("{name} inside the string of record {start}: {left} bytes are missing"));
         }
         self.is_interrupted = true;
     }
 
-    pub(super) fn start(&mut self, record: StringStartView<'_>, out: &mut Out<'_>) {
+    pub(super) fn start(&mut self, record: StringStartView<'_>, out: &mut Report<'_>) {
         self.end(out);
         let left = usize::from(record.size());
         *self = Self { start: out.record, left, ..Self::default() };
-        self.take(&record.string(), out);
+        self.append(&record.string(), out);
     }
 
-    pub(super) fn go_on(&mut self, record: StringContinuationView<'_>, out: &mut Out<'_>) {
+    pub(super) fn resume(&mut self, record: StringContinuationView<'_>, out: &mut Report<'_>) {
         if self.is_open() {
-            return self.take(&record.string(), out);
+            return self.append(&record.string(), out);
         }
         if !self.is_stray {
-            out.add(RuleId::StringChain, format_args!("a continuation, and no string that needs it"));
+            out.add(RuleId::StringChain, format_args!("a continuation without a string that needs it"));
         }
         self.is_stray = true;
     }
 
-    /// Another string starts, or the trace ends.
-    pub(super) fn end(&mut self, out: &mut Out<'_>) {
+    /// Reports missing bytes: another string starts, or the trace ends.
+    pub(super) fn end(&mut self, out: &mut Report<'_>) {
         if self.is_open() && !self.is_interrupted {
-            out.add_at(self.start, RuleId::StringChain, format_args!("the last {} bytes do not come", self.left));
+            out.add_at(self.start, RuleId::StringChain, format_args!("the last {} bytes are missing", self.left));
         }
         self.left = 0;
     }
 
-    fn take(&mut self, bytes: &[u8], out: &mut Out<'_>) {
+    fn append(&mut self, bytes: &[u8], out: &mut Report<'_>) {
         let (text, padding) = bytes.split_at(self.left.min(bytes.len()));
         self.left -= text.len();
         self.check_text(text, out);
         if padding.iter().any(|byte| *byte != 0) {
-            out.add(
-                RuleId::StringPaddingZero,
-                format_args!("bytes behind the string are \"{}\"", padding.escape_ascii()),
-            );
+            let padding = padding.escape_ascii();
+            out.add(RuleId::StringPaddingZero, format_args!("the bytes after the string are \"{padding}\""));
         }
     }
 
-    /// Bytes that are not ASCII may be of some other text.
-    fn check_text(&mut self, text: &[u8], out: &mut Out<'_>) {
+    /// Bytes that are not ASCII may be of another encoding.
+    fn check_text(&mut self, text: &[u8], out: &mut Report<'_>) {
         for &byte in text {
             let is_control = byte.is_ascii_control() && !byte.is_ascii_whitespace() && byte != 0;
-            let is_behind_end = self.is_ended && byte != 0;
-            if (is_control || is_behind_end) && !self.is_unprintable {
+            let is_after_end = self.is_ended && byte != 0;
+            if (is_control || is_after_end) && !self.is_unprintable {
                 out.add(RuleId::StringPrintable, format_args!("the byte {byte:#04x} in \"{}\"", text.escape_ascii()));
                 self.is_unprintable = true;
             }

@@ -1,18 +1,18 @@
-//! Traps: what an instruction owes, and whether the Trap that comes is the one.
+//! Traps: what has to follow an instruction, and whether the Trap that follows is right.
 
 use unspool_isa::{ControlFlow, Operation};
 
 use super::super::access::{Access, Extent};
 use super::super::record::{InstructionView, Level, Trap, TrapView, trap_type};
 use super::chain::Chain;
-use super::flow::is_sanitized;
-use super::opcode::Opcode;
-use super::{Out, RuleId};
+use super::opcode::{Opcode, is_sanitized};
+use super::report::Report;
+use super::rules::RuleId;
 
-/// The instruction that came last.
+/// The last instruction.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Last {
-    /// The number of its record; 0 before the first.
+    /// Number of its record; 0 before the first.
     pub(super) record: u64,
     pub(super) word: u32,
     address: u64,
@@ -29,22 +29,23 @@ impl Last {
     }
 }
 
-/// What has to come before the next Instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owed {
+/// Record that has to come before the next Instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Due {
+    #[default]
     Nothing,
     /// The Trap of an instruction that raised an exception.
     Trap,
     /// The Trap of an exception return.
     Return,
-    /// The Context behind a system call that is not traced.
+    /// The Context after a system call that is not traced.
     Context,
 }
 
-impl Owed {
-    /// What the instruction owes.
+impl Due {
+    /// Record that has to follow the instruction.
     #[inline]
-    pub(super) fn by(level: Option<Level>, is_trapped: bool, opcode: &Opcode) -> Self {
+    pub(super) fn after(level: Option<Level>, is_trapped: bool, opcode: &Opcode) -> Self {
         let is_call = opcode.flow == ControlFlow::SupervisorCall;
         match level {
             Some(Level::BasicPlus) if is_trapped => Self::Trap,
@@ -58,23 +59,23 @@ impl Owed {
         matches!(self, Self::Trap | Self::Return)
     }
 
-    /// It did not come.
-    pub(super) fn settle(self, last: &Last, out: &mut Out<'_>) {
+    /// Reports that it is missing.
+    pub(super) fn report_missing(self, last: &Last, out: &mut Report<'_>) {
         let (record, word) = (last.record, last.word);
         match self {
             Self::Nothing => {}
             Self::Trap => out.add_at(record, RuleId::TrapFlagNeedsTrap, format_args!("{word:#010x} has no Trap")),
             Self::Return => out.add_at(record, RuleId::ExceptionReturn, format_args!("{word:#010x} has no Trap")),
             Self::Context => {
-                out.add(RuleId::BasicSvcContext, format_args!("no Context behind the SVC of record {record}"));
+                out.add(RuleId::BasicSvcContext, format_args!("no Context after the SVC of record {record}"));
             }
         }
     }
 }
 
-/// What comes before a Trap.
+/// Records before a Trap.
 pub(super) struct Before<'a> {
-    pub(super) owed: Owed,
+    pub(super) due: Due,
     pub(super) last: &'a Last,
     /// The opcode of the last instruction.
     pub(super) opcode: &'a Opcode,
@@ -83,9 +84,9 @@ pub(super) struct Before<'a> {
 }
 
 impl Before<'_> {
-    /// The control flow of the instruction that trapped, if one did.
+    /// Control flow of the instruction that trapped, if one did.
     fn flow(&self) -> Option<ControlFlow> {
-        (self.owed == Owed::Trap).then_some(self.opcode.flow)
+        (self.due == Due::Trap).then_some(self.opcode.flow)
     }
 }
 
@@ -108,8 +109,8 @@ mod class {
     pub(super) const BRK: u8 = 0x3c;
 }
 
-/// Is the Trap right in itself and behind the last instruction?
-pub(super) fn check(view: TrapView<'_>, before: &Before<'_>, out: &mut Out<'_>) {
+/// Checks a Trap by itself and against the last instruction.
+pub(super) fn check(view: TrapView<'_>, before: &Before<'_>, out: &mut Report<'_>) {
     let trap = view.get();
     check_fields(&trap, out);
     if !is_placed(&trap, before, out) {
@@ -128,37 +129,37 @@ pub(super) fn check(view: TrapView<'_>, before: &Before<'_>, out: &mut Out<'_>) 
     }
 }
 
-/// Is it a call of a hypervisor or of firmware that is no part of the trace? Then what follows is behind the call.
+/// Whether it is a call to a hypervisor or firmware that is not traced. The instruction after the call follows then.
 fn is_served(trap: &Trap, before: &Before<'_>) -> bool {
     let is_call = matches!(before.flow(), Some(ControlFlow::HypervisorCall | ControlFlow::SecureMonitorCall));
     is_call && trap.syscall_type != 0 && trap.target_pc == before.last.address.wrapping_add(4)
 }
 
-/// May a Trap of this type stand here?
-fn is_placed(trap: &Trap, before: &Before<'_>, out: &mut Out<'_>) -> bool {
+/// Whether a Trap of this type may be here.
+fn is_placed(trap: &Trap, before: &Before<'_>, out: &mut Report<'_>) -> bool {
     let last = before.last;
     let is_eret = before.opcode.flow == ControlFlow::ExceptionReturn;
     let is_elsewhere = !before.opcode.is_open && !is_eret && last.record != 0;
-    match (trap.trap_type, before.owed) {
+    match (trap.trap_type, before.due) {
         (6.., _) => out.add(RuleId::TrapType, format_args!("the type is {}", trap.trap_type)),
         (trap_type::RESET, _) => return true,
-        (1.., Owed::Trap) => {
+        (1.., Due::Trap) => {
             let (kind, record) = (trap.trap_type, last.record);
-            out.add(RuleId::TrapType, format_args!("the type is {kind} behind record {record}, which trapped"));
+            out.add(RuleId::TrapType, format_args!("the type is {kind} after record {record}, which trapped"));
         }
-        (0..=3, Owed::Return) => {
+        (0..=3, Due::Return) => {
             let kind = trap.trap_type;
-            out.add_at(last.record, RuleId::ExceptionReturn, format_args!("the Trap behind it is of type {kind}"));
+            out.add_at(last.record, RuleId::ExceptionReturn, format_args!("the Trap after it is of type {kind}"));
         }
-        (trap_type::EXCEPTION_RETURN, Owed::Nothing) if is_elsewhere && !before.is_leaving => {
-            out.add(RuleId::ExceptionReturn, format_args!("{:#010x} before it is no ERET", last.word));
+        (trap_type::EXCEPTION_RETURN, Due::Nothing) if is_elsewhere && !before.is_leaving => {
+            out.add(RuleId::ExceptionReturn, format_args!("{:#010x} before it is not an ERET", last.word));
         }
         _ => return true,
     }
     false
 }
 
-fn check_fields(trap: &Trap, out: &mut Out<'_>) {
+fn check_fields(trap: &Trap, out: &mut Report<'_>) {
     let has_call = trap.syscall_type != 0 || trap.syscall_index != 0;
     let is_wrong = match trap.trap_type {
         trap_type::EXCEPTION_RETURN | trap_type::RESET => trap.is_virtual || trap.ec != 0 || has_call,
@@ -166,12 +167,12 @@ fn check_fields(trap: &Trap, out: &mut Out<'_>) {
         _ => false,
     };
     if is_wrong {
-        out.add(RuleId::TrapFields, format_args!("a Trap of type {} has more than that type has", trap.trap_type));
+        out.add(RuleId::TrapFields, format_args!("a Trap of type {} has fields of other types set", trap.trap_type));
     }
 }
 
-/// Classes that belong to one instruction, and those that belong to none.
-fn check_class(trap: &Trap, flow: Option<ControlFlow>, out: &mut Out<'_>) {
+/// Checks classes that belong to one instruction, and those that belong to none.
+fn check_class(trap: &Trap, flow: Option<ControlFlow>, out: &mut Report<'_>) {
     let is_by = |expected| flow.is_none_or(|flow| flow == expected);
     let is_right = match trap.ec {
         class::SERROR => false,
@@ -187,8 +188,8 @@ fn check_class(trap: &Trap, flow: Option<ControlFlow>, out: &mut Out<'_>) {
     }
 }
 
-/// A call that is not in the trace as an instruction is told by its class.
-fn check_syscall(trap: &Trap, flow: Option<ControlFlow>, out: &mut Out<'_>) {
+/// The class identifies a call whose instruction is not in the trace.
+fn check_syscall(trap: &Trap, flow: Option<ControlFlow>, out: &mut Report<'_>) {
     let by_class = match trap.ec {
         class::SUPERVISOR_CALL..=class::SECURE_MONITOR_CALL => trap.ec - class::SUPERVISOR_CALL + 1,
         class::SUPERVISOR_CALL_32..=class::SECURE_MONITOR_CALL_32 if flow.is_none() => {
@@ -214,7 +215,7 @@ fn check_syscall(trap: &Trap, flow: Option<ControlFlow>, out: &mut Out<'_>) {
     }
 }
 
-fn check_asynchronous(trap: &Trap, out: &mut Out<'_>) {
+fn check_asynchronous(trap: &Trap, out: &mut Report<'_>) {
     let is_serror = trap.trap_type == trap_type::SERROR;
     if is_serror && trap.ec != class::SERROR {
         out.add(RuleId::TrapClass, format_args!("an SError of class {:#04x}", trap.ec));
@@ -229,25 +230,25 @@ fn check_asynchronous(trap: &Trap, out: &mut Out<'_>) {
 }
 
 /// A vector table has four groups of four entries, of 128 bytes each.
-fn check_vector(trap: &Trap, out: &mut Out<'_>) {
+fn check_vector(trap: &Trap, out: &mut Report<'_>) {
     let target = trap.target_pc;
     let entry = target >> 7 & 0b11;
     let is_right = match trap.trap_type {
-        // External aborts may go where SErrors go.
+        // External aborts may use the entry of SErrors.
         trap_type::SYNCHRONOUS => matches!(entry, 0 | 3),
         trap_type::SERROR => entry == 3,
         trap_type::IRQ => entry == 1,
         _ => entry == 2,
     };
     if is_sanitized(target) && (!is_right || target & 0x7f != 0) {
-        out.add(RuleId::TrapVector, format_args!("a Trap of type {} goes to {target:#x}", trap.trap_type));
+        out.add(RuleId::TrapVector, format_args!("a Trap of type {} leads to {target:#x}", trap.trap_type));
     }
 }
 
-/// Do the accesses of the instruction go with the exception that it took?
-pub(super) fn check_abort(view: TrapView<'_>, before: &Before<'_>, chain: &Chain, out: &mut Out<'_>) {
+/// Checks the accesses of the instruction against the exception that it took.
+pub(super) fn check_abort(view: TrapView<'_>, before: &Before<'_>, chain: &Chain, out: &mut Report<'_>) {
     let Some(flow) = before.flow() else { return };
-    if view.trap_type() != trap_type::SYNCHRONOUS || chain.is_wrong() {
+    if view.trap_type() != trap_type::SYNCHRONOUS || chain.sum.is_wrong {
         return;
     }
     let is_abort = matches!(view.ec(), class::DATA_ABORT_LOWER | class::DATA_ABORT);
@@ -258,7 +259,7 @@ pub(super) fn check_abort(view: TrapView<'_>, before: &Before<'_>, chain: &Chain
         Operation::None if flow.is_exception() => check_no_abort(view.ec(), before.last, out),
         Operation::None if is_abort && before.opcode.is_memoryless => {
             let word = before.last.word;
-            out.add(RuleId::TrapClass, format_args!("{word:#010x} accesses no memory, and took a Data Abort"));
+            out.add(RuleId::TrapClass, format_args!("{word:#010x} accesses no memory, but took a Data Abort"));
         }
         Operation::None => {}
         _ if is_abort => check_access_abort(operation, before, chain, out),
@@ -266,36 +267,36 @@ pub(super) fn check_abort(view: TrapView<'_>, before: &Before<'_>, chain: &Chain
     }
 }
 
-fn check_range_abort(is_abort: bool, last: &Last, chain: &Chain, out: &mut Out<'_>) {
-    let is_final = |access: &Access| matches!(access.extent, Extent::Bytes(_)) && !access.read && !access.write;
-    if is_abort && !chain.last_access().is_some_and(is_final) {
+fn check_range_abort(is_abort: bool, last: &Last, chain: &Chain, out: &mut Report<'_>) {
+    let is_final = |access: Access| matches!(access.extent, Extent::Bytes(_)) && !access.read && !access.write;
+    if is_abort && !chain.sum.last.is_some_and(is_final) {
         let word = last.word;
-        out.add_at(last.record, RuleId::MopsAbortAddress, format_args!("{word:#010x} has no address that faulted"));
+        out.add_at(last.record, RuleId::MopsAbortAddress, format_args!("{word:#010x} has no faulting address"));
     }
 }
 
-/// The access that faulted is there, and it was not completed. Where vectors are accessed, it is the last.
-fn check_access_abort(operation: Operation, before: &Before<'_>, chain: &Chain, out: &mut Out<'_>) {
+/// The faulting access is present and was not completed. With vectors, it is the last.
+fn check_access_abort(operation: Operation, before: &Before<'_>, chain: &Chain, out: &mut Report<'_>) {
     let &Last { record, word, has_address, .. } = before.last;
     let is_access = operation.is_memory_access();
     if !has_address && (is_access || operation == Operation::CacheMaintenance) {
         out.add_at(record, RuleId::DataAbortWithoutAddress, format_args!("{word:#010x} took a Data Abort"));
     }
-    let is_untouched = |access: &Access| !access.read && !access.write;
-    let is_last_untouched = chain.last_access().is_some_and(is_untouched);
-    let has_fault = if before.opcode.access.vector { is_last_untouched } else { chain.has_untouched() };
+    let is_untouched = |access: Access| !access.read && !access.write;
+    let is_last_untouched = chain.sum.last.is_some_and(is_untouched);
+    let has_fault = if before.opcode.access.vector { is_last_untouched } else { chain.sum.has_untouched };
     if has_address && is_access && !has_fault {
-        let detail = format_args!("{word:#010x} took a Data Abort, and has no access that faulted");
+        let detail = format_args!("{word:#010x} took a Data Abort, but has no faulting access");
         out.add_at(record, RuleId::AbortFinalAccess, detail);
     }
 }
 
-/// What debuggers and granule protection cause has an address too.
-fn check_no_abort(ec: u8, last: &Last, out: &mut Out<'_>) {
+/// Debug exceptions and granule protection faults have an address too.
+fn check_no_abort(ec: u8, last: &Last, out: &mut Report<'_>) {
     let is_alike = matches!(ec, class::GRANULE_PROTECTION | class::BREAKPOINT_LOWER..=class::BRK);
     if last.has_address && !is_alike {
         let word = last.word;
-        let detail = format_args!("{word:#010x} has an address, and took an exception of class {ec:#04x}");
+        let detail = format_args!("{word:#010x} has an address, but took an exception of class {ec:#04x}");
         out.add_at(last.record, RuleId::DataAbortAddress, detail);
     }
 }

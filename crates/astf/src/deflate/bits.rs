@@ -2,8 +2,8 @@
 //!
 //! literals, references ─▶ **codes** ─▶ bits ─▶ bytes
 //!
-//! All independent blocks of the stream use one table of codes, which is written at the start of each. Every literal has nine
-//! bits, so that several are written at once; references have the shorter codes.
+//! All independent blocks of the stream use one table of codes, which is written at the start of each. Every literal
+//! has nine bits, so that several are written at once; references have the shorter codes.
 //! Specification: RFC 1951 (dynamic Huffman codes).
 
 use std::io::{self, Write};
@@ -24,8 +24,8 @@ const AT_ONCE: usize = 8;
 /// Bits of a literal.
 pub(super) const LITERAL: u32 = 9;
 
-/// Lengths of the codes of literals, of the end of a block and of match lengths. Two have one bit less, so that the code is
-/// complete.
+/// Lengths of the codes of literals, of the end of a block and of match lengths. Two have one bit less, so that the
+/// code is complete.
 const SYMBOLS: [u8; 286] = {
     let mut lengths = [LITERAL as u8; 286];
     let mut symbol = END;
@@ -118,9 +118,9 @@ const fn has_room(length: usize, bytes: usize) -> bool {
 
 impl BitWriter<'_> {
     /// Number of bits that can be written at once.
-    pub(super) const MOST: u32 = 56;
+    pub(super) const MAX_BITS: u32 = 56;
 
-    /// Writes bits, at most [`MOST`](Self::MOST). There has to be [room](Self::has_room).
+    /// Writes bits, at most [`MAX_BITS`](Self::MAX_BITS). There has to be [room](Self::has_room).
     #[inline(always)]
     pub(super) fn put(&mut self, bits: u64, count: u32) {
         let Position { length, waiting, count: before } = self.position;
@@ -145,8 +145,8 @@ impl BitWriter<'_> {
         self.put(286 - 257, 5);
         self.put(30 - 1, 5);
         self.put(12 - 4, 4);
-        // Each of the lengths 4, 5, 6 and 9 has a code of two bits, and no other length is used. The order is 16, 17, 18,
-        // 0, 8, 7, 9, 6, 10, 5, 11, 4.
+        // Each of the lengths 4, 5, 6 and 9 has a code of two bits, and no other length is used. The order is 16, 17,
+        // 18, 0, 8, 7, 9, 6, 10, 5, 11, 4.
         [0, 0, 0, 0, 0, 0, 2, 2, 0, 2, 0, 2].into_iter().for_each(|length| self.put(length, 3));
         for length in SYMBOLS.into_iter().chain(DISTANCES) {
             let code = [4, 5, 6].iter().position(|one| *one == length).unwrap_or(3);
@@ -191,7 +191,8 @@ impl BitWriter<'_> {
         self.put(literals(address >> 24, rest) | u64::from(code.bits) << (LITERAL * rest), LITERAL * rest + code.count);
     }
 
-    /// Writes a reference of at most [`LONGEST`] bytes, and after it the lowest `count` bytes of a word, at most [`FEW`].
+    /// Writes a reference of at most [`LONGEST`] bytes, and after it the lowest `count` bytes of a word, at most
+    /// [`FEW`].
     #[inline(always)]
     pub(super) fn refer_and_literals(&mut self, length: usize, distance: Code, word: u64, count: u32) {
         let code = reference(length, distance);

@@ -2,8 +2,8 @@
 //!
 //! bytes ─▶ blocks ─▶ threads ─▶ compressed blocks, in the same order ─▶ output
 //!
-//! A block refers to nothing before it and ends on a byte boundary, so that compressed blocks can be concatenated, as with
-//! `pigz -i`. Specification: RFC 1950, RFC 1951.
+//! A block refers to nothing before it and ends on a byte boundary, so that compressed blocks can be concatenated, as
+//! with `pigz -i`. Specification: RFC 1950, RFC 1951.
 
 use std::io::{self, Write};
 
@@ -13,8 +13,8 @@ use zlib_rs::adler32::{adler32, adler32_combine};
 
 use super::{BLOCK, MARK, START};
 
-/// More threads than this are of no use, and would want more memory than they should.
-const MOST_THREADS: usize = 32;
+/// Maximum number of threads; more are of no use, and would need too much memory.
+const MAX_THREADS: usize = 32;
 
 /// The last DEFLATE block, which is empty.
 const LAST_BLOCK: [u8; 2] = [3, 0];
@@ -39,7 +39,7 @@ impl BlockDeflater {
             let mut compress = Compress::new(Compression::new(level), false);
             move |block: &mut Block| block.failed = block.compress(&mut compress).err()
         };
-        let workers = OrderedWorkers::new(threads.min(MOST_THREADS), "astf pack", new_work);
+        let workers = OrderedWorkers::new(threads.min(MAX_THREADS), "astf pack", new_work);
         Self { level, has_started: false, check: 1, block: Block::default(), spare: Vec::new(), workers }
     }
 
@@ -50,7 +50,7 @@ impl BlockDeflater {
             self.block.plain.extend_from_slice(now);
             bytes = later;
             if self.block.plain.len() == BLOCK {
-                self.give(output)?;
+                self.submit(output)?;
             }
         }
         Ok(())
@@ -58,9 +58,9 @@ impl BlockDeflater {
 
     pub(crate) fn finish(mut self, output: &mut impl Write) -> io::Result<()> {
         if !self.block.plain.is_empty() {
-            self.give(output)?;
+            self.submit(output)?;
         }
-        while let Some(block) = self.workers.take()? {
+        while let Some(block) = self.workers.pop()? {
             self.write_block(block, output)?;
         }
         self.start(output)?;
@@ -68,14 +68,14 @@ impl BlockDeflater {
         output.write_all(&self.check.to_be_bytes())
     }
 
-    fn give(&mut self, output: &mut impl Write) -> io::Result<()> {
+    fn submit(&mut self, output: &mut impl Write) -> io::Result<()> {
         if !self.workers.has_room()
-            && let Some(block) = self.workers.take()?
+            && let Some(block) = self.workers.pop()?
         {
             self.write_block(block, output)?;
         }
         let next = self.spare.pop().unwrap_or_default();
-        self.workers.give(std::mem::replace(&mut self.block, next));
+        self.workers.push(std::mem::replace(&mut self.block, next));
         Ok(())
     }
 
@@ -111,7 +111,7 @@ fn stream_header(level: u32) -> [u8; 2] {
     }
 }
 
-/// Some bytes, and what they are compressed to.
+/// Plain bytes and their compressed form.
 #[derive(Default)]
 struct Block {
     plain: Vec<u8>,

@@ -2,9 +2,9 @@
 //!
 //! input ─▶ split after each mark ─▶ threads ─▶ batches, in the same order ─▶ **fill**
 //!
-//! Where there is no sound block, an ordinary decoder takes over: for the end of the stream, or for damage, whose offset it
-//! finds. The decoder of blocks accepts a few codes that others refuse; if damage causes them, the check value at the end of
-//! the stream reveals it.
+//! An ordinary decoder takes over where no sound block follows: for the end of the stream, or for damage, whose offset
+//! it finds. The decoder of blocks accepts a few codes that others refuse; if damage causes them, the check value at
+//! the end of the stream reveals it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
@@ -16,11 +16,11 @@ use unspool_container::{Input, OrderedWorkers};
 use zlib_rs::adler32::{adler32, adler32_combine};
 
 use super::{LONGEST_BLOCK, MARK, START};
-use crate::read::Batch;
+use crate::read::batch::Batch;
 use crate::record::RECORD_BYTES;
 
-/// More threads than this are of no use, and would want more memory than they should.
-const MOST_THREADS: usize = 16;
+/// Maximum number of threads; more are of no use, and would need too much memory.
+const MAX_THREADS: usize = 16;
 
 /// Maximum bytes of a compressed block, however badly it compresses.
 const LONGEST_COMPRESSED: usize = 2 * LONGEST_BLOCK;
@@ -45,10 +45,10 @@ pub(crate) struct BlockInflater {
     spare: Vec<Block>,
     /// No independent block follows.
     is_over: bool,
-    resume: Resume,
+    pub(crate) resume: Resume,
 }
 
-/// What an ordinary decoder needs to take over.
+/// State that an ordinary decoder needs to take over.
 #[derive(Debug)]
 pub(crate) struct Resume {
     /// Adler-32 of everything so far.
@@ -81,7 +81,7 @@ impl BlockInflater {
             let mut decompressor = Decompressor::new();
             move |block: &mut Block| block.decompress(&mut decompressor, &sentinel)
         };
-        let workers = OrderedWorkers::new(threads.min(MOST_THREADS), "astf block", new_work);
+        let workers = OrderedWorkers::new(threads.min(MAX_THREADS), "astf block", new_work);
         input.consume(HEADER + START.len());
         let resume = Resume { check: 1, window: Vec::new() };
         Self { workers, mark: Finder::new(&MARK), spare: Vec::new(), is_over: false, resume }
@@ -90,8 +90,8 @@ impl BlockInflater {
     /// Fills the batch with the records of a block. False: the rest is for an ordinary decoder.
     pub(crate) fn fill<R: Read>(&mut self, input: &mut Input<R>, batch: &mut Batch) -> io::Result<bool> {
         loop {
-            self.give(input);
-            let Some(mut block) = self.workers.take()? else { return Ok(false) };
+            self.submit(input);
+            let Some(mut block) = self.workers.pop()? else { return Ok(false) };
             if !block.is_sound {
                 self.unread(input, block)?;
                 return Ok(false);
@@ -105,20 +105,15 @@ impl BlockInflater {
         }
     }
 
-    /// What an ordinary decoder needs to take over here.
-    pub(crate) fn resume(self) -> Resume {
-        self.resume
-    }
-
-    /// Gives out as many blocks as there is room for. While blocks are in flight, it does not wait for an input that has
+    /// Submits as many blocks as there is room for. While blocks are in flight, it does not wait for an input that has
     /// nothing ready.
-    fn give<R: Read>(&mut self, input: &mut Input<R>) {
+    fn submit<R: Read>(&mut self, input: &mut Input<R>) {
         while !self.is_over && self.workers.has_room() {
             let mut block = self.spare.pop().unwrap_or_else(Block::new);
             block.compressed.clear();
             let length = SHORTEST_COMPRESSED..LONGEST_COMPRESSED;
             match split(input, &self.mark, length, self.workers.is_idle(), &mut block.compressed) {
-                Split::AfterMark => self.workers.give(block),
+                Split::AfterMark => self.workers.push(block),
                 Split::NoMark => self.is_over = true,
                 Split::WouldWait => return,
             }
@@ -128,7 +123,7 @@ impl BlockInflater {
     /// Puts this block and all that follow back.
     fn unread<R: Read>(&mut self, input: &mut Input<R>, first: Block) -> io::Result<()> {
         let mut compressed = first.compressed;
-        while let Some(block) = self.workers.take()? {
+        while let Some(block) = self.workers.pop()? {
             compressed.extend_from_slice(&block.compressed);
         }
         input.unread(compressed);
@@ -146,8 +141,8 @@ enum Split {
     WouldWait,
 }
 
-/// Consumes everything up to the first mark from `length.start` on, including it, if it ends before `length.end`. Unless it may
-/// wait, only what is held is searched.
+/// Consumes everything up to the first mark from `length.start` on, including it, if it ends before `length.end`.
+/// Unless it may wait, only what is held is searched.
 fn split<R: Read>(
     input: &mut Input<R>,
     mark: &Finder<'_>,
@@ -209,8 +204,9 @@ impl Block {
     }
 }
 
-/// Random bytes in a last DEFLATE block that is appended to an independent block. If they come out at the end, all before them
-/// was whole DEFLATE blocks, none of which was the last: unless a last block that is not compressed includes them.
+/// Random bytes in a last DEFLATE block that is appended to an independent block. If they come out at the end, all
+/// before them was whole DEFLATE blocks, none of which was the last: unless a last block that is not compressed
+/// includes them.
 #[derive(Clone, Copy)]
 struct EndSentinel([u8; SENTINEL]);
 
@@ -270,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_written_is_sound_blocks() {
+    fn everything_written_is_sound_blocks() {
         let records: Vec<Bytes> = (0..200_000).map(record).collect();
         for (writers, in_patterns, is_passes) in
             [(1, false, false), (2, false, false), (1, true, false), (2, true, false), (1, true, true), (2, true, true)]
@@ -295,7 +291,7 @@ mod tests {
                 let left = expected.len() - found.len();
                 assert!(found == expected[..found.len()] && left <= LONGEST_BLOCK / RECORD_BYTES, "{name}: {left}");
                 assert!(count >= 3, "{name}: {count}");
-                let resume = blocks.resume();
+                let resume = blocks.resume;
                 let bytes = found.as_flattened();
                 assert_eq!(resume.check, adler32(1, bytes), "{name}");
                 assert!(resume.window == bytes[bytes.len() - WINDOW..], "{name}");
@@ -304,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_references_reach_is_known() {
+    fn the_window_is_kept_for_references() {
         let mut resume = Resume { check: 1, window: Vec::new() };
         let mut all: Vec<u8> = Vec::new();
         for (seed, length) in [0, 100, 7, 20_000, 20_000, 0, 32_767, 1, 32_768, 100_000, 3].into_iter().enumerate() {

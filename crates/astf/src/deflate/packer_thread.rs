@@ -23,14 +23,14 @@ const JOBS: usize = 32;
 
 /// Compresses in another thread.
 pub(crate) struct PackerThread {
-    /// A job that has too few records to be given.
+    /// A job that has too few records to be submitted.
     job: Job,
     /// Jobs to be used again, for their memory.
     spare: Vec<Job>,
     /// Number of patterns that the thread knows.
     known: usize,
-    give: SyncSender<Job>,
-    take: Receiver<Job>,
+    jobs: SyncSender<Job>,
+    results: Receiver<Job>,
     in_flight: usize,
     thread: JoinHandle<Packer>,
 }
@@ -59,10 +59,10 @@ enum Part {
 
 impl PackerThread {
     pub(crate) fn new() -> io::Result<Self> {
-        let (give, jobs) = sync_channel(JOBS);
-        let (done, take) = sync_channel(JOBS);
-        let thread = thread::Builder::new().name("pack".into()).spawn(move || Packer::new().work(&jobs, &done))?;
-        Ok(Self { job: Job::default(), spare: Vec::new(), known: 0, give, take, in_flight: 0, thread })
+        let (jobs, received) = sync_channel(JOBS);
+        let (done, results) = sync_channel(JOBS);
+        let thread = thread::Builder::new().name("pack".into()).spawn(move || Packer::new().work(&received, &done))?;
+        Ok(Self { job: Job::default(), spare: Vec::new(), known: 0, jobs, results, in_flight: 0, thread })
     }
 
     /// Writes records that are in no pattern.
@@ -130,24 +130,24 @@ impl PackerThread {
         }
     }
 
-    /// Counts records that were added, and gives the job to the thread if it has enough.
+    /// Counts records that were added, and submits the job if it has enough.
     fn add(&mut self, records: usize, output: &mut impl Write) -> io::Result<()> {
         self.job.count += records;
-        if self.job.count >= RECORDS { self.give(output) } else { Ok(()) }
+        if self.job.count >= RECORDS { self.submit(output) } else { Ok(()) }
     }
 
-    fn give(&mut self, output: &mut impl Write) -> io::Result<()> {
+    fn submit(&mut self, output: &mut impl Write) -> io::Result<()> {
         if self.in_flight == JOBS {
-            self.take(output)?;
+            self.collect(output)?;
         }
         let job = std::mem::replace(&mut self.job, self.spare.pop().unwrap_or_default());
         self.in_flight += 1;
-        self.give.send(job).map_err(|_| gone())
+        self.jobs.send(job).map_err(|_| gone())
     }
 
     /// Takes the oldest job back, and writes its result.
-    fn take(&mut self, output: &mut impl Write) -> io::Result<()> {
-        let mut job = self.take.recv().map_err(|_| gone())?;
+    fn collect(&mut self, output: &mut impl Write) -> io::Result<()> {
+        let mut job = self.results.recv().map_err(|_| gone())?;
         self.in_flight -= 1;
         if let Some(error) = job.failed.take() {
             return Err(error);
@@ -159,11 +159,11 @@ impl PackerThread {
     }
 
     pub(crate) fn finish(mut self, output: &mut impl Write) -> io::Result<()> {
-        self.give(output)?;
+        self.submit(output)?;
         while self.in_flight > 0 {
-            self.take(output)?;
+            self.collect(output)?;
         }
-        drop(self.give);
+        drop(self.jobs);
         self.thread.join().map_err(|_| gone())?.deflater.finish(output)
     }
 }
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_packs_the_same() {
+    fn the_thread_writes_the_same_bytes() {
         let record = |seed: u8| -> Bytes { std::array::from_fn(|at| if at < 5 { seed } else { 0 }) };
         let (mut patterns, mut own) = (Patterns::default(), Patterns::default());
         for (number, count) in [1, 40, 3000].into_iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Patterns: records that are written many times, with nothing new but addresses.
 //!
-//! Each knows where it was written last, and what it adds to an Adler-32, so that writing it again needs neither a search nor
-//! a pass over its bytes.
+//! Each knows where it was written last, and what it adds to an Adler-32, so that writing it again needs neither a
+//! search nor a pass over its bytes.
 
 use std::io;
 use std::ops::Range;
@@ -43,10 +43,10 @@ pub struct Passes<'p> {
 /// One pattern; one without bytes is absent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pattern {
-    /// Position where it was written last, as [`TemplateDeflater`](super::template_deflater::TemplateDeflater) counts, or
-    /// [`NOWHERE`].
+    /// Position where it was written last, as [`TemplateDeflater`](super::template_deflater::TemplateDeflater) counts,
+    /// or [`NOWHERE`].
     pub(super) at: u64,
-    /// What it adds to both halves of an Adler-32, with the addresses that were written last.
+    /// Its contribution to both halves of an Adler-32, with the addresses that were written last.
     pub(super) sum: u32,
     pub(super) weighted: u64,
     /// Bytes of its records.
@@ -197,11 +197,11 @@ impl Slot {
     /// Changes the address, in this pattern.
     #[inline(never)]
     pub(super) fn set(&mut self, address: u64, pattern: &mut Pattern) {
-        let ((sum, positions), (sum_before, places_before)) = (byte_sums(address), byte_sums(self.address));
+        let ((sum, positions), (sum_before, positions_before)) = (byte_sums(address), byte_sums(self.address));
         self.change(
             address,
             i64::from(sum) - i64::from(sum_before),
-            i64::from(positions) - i64::from(places_before),
+            i64::from(positions) - i64::from(positions_before),
             pattern,
         );
     }
@@ -214,7 +214,8 @@ impl Slot {
         self.change(address, more + more_1 + more_2, more_1 + 2 * more_2, pattern);
     }
 
-    /// Changes the address, whose bytes add up to `more` more, and to `positions` more if each is weighted by its place.
+    /// Changes the address, whose bytes add up to `more` more, and to `positions` more if each is weighted by its
+    /// position.
     #[inline(always)]
     fn change(&mut self, address: u64, more: i64, positions: i64, pattern: &mut Pattern) {
         let after = i64::from(pattern.length - self.at);
@@ -231,7 +232,7 @@ impl Slot {
     }
 }
 
-/// The sum of the bytes of a word, and the sum of each times its place.
+/// The sum of the bytes of a word, and the sum of each times its position.
 fn byte_sums(word: u64) -> (u16, u16) {
     const LOW: u64 = 0x00ff_00ff_00ff_00ff;
     const ONES: u64 = 0x0001_0001_0001_0001;
@@ -247,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_of_bytes() {
+    fn byte_sums_weight_positions() {
         for word in [0, 1, u64::MAX, 0x0123_4567_89ab_cdef, 0xff00_0000_0000_0000, 0x8000_0000] {
             let bytes = word.to_le_bytes();
             let sum = bytes.iter().map(|byte| u16::from(*byte)).sum();

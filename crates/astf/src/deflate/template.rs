@@ -2,7 +2,8 @@
 //!
 //! bytes of a pattern ─▶ **precoded template**; template, addresses ─▶ bits
 //!
-//! It is written where the pattern is not in the window; see [`TemplateDeflater`](super::template_deflater::TemplateDeflater).
+//! The template is written where the pattern is not in the window; see
+//! [`TemplateDeflater`](super::template_deflater::TemplateDeflater).
 
 use super::super::record::RECORD_BYTES;
 use super::bits::{BitWriter, Code, LITERAL, LONGEST, SHORTEST, distance_code, literal_code, records_code, reference};
@@ -79,7 +80,7 @@ fn encode(parts: &mut Vec<Part>, known: &[Option<u8>], mut at: usize) -> Part {
     let mut part = Part::default();
     while let Some(Some(byte)) = known.get(at) {
         let (code, length) = best(known, at).unwrap_or((literal_code(*byte), 1));
-        if u32::from(part.count) + code.count > BitWriter::MOST {
+        if u32::from(part.count) + code.count > BitWriter::MAX_BITS {
             parts.push(std::mem::take(&mut part));
         }
         part.bits |= u64::from(code.bits) << part.count;

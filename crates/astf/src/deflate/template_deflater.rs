@@ -2,7 +2,7 @@
 //!
 //! patterns, records ─▶ references and literals ─▶ zlib stream
 //!
-//! The caller knows what deflater, so nothing has to be searched for:
+//! The caller knows what repeats, so nothing has to be searched for:
 //!
 //! ```text
 //! pattern         r r A r r r A r       r: bytes of records, A: an address
@@ -11,8 +11,8 @@
 //! other records   the bytes that differ from the previous record
 //! ```
 //!
-//! The Adler-32 is not computed from the bytes: each pattern knows what it adds to it. The stream is in independent blocks, so
-//! that several threads can read it.
+//! The Adler-32 is not computed from the bytes: each pattern knows what it adds to it. The stream is in independent
+//! blocks, so that several threads can read it.
 //! Specification: RFC 1950, RFC 1951.
 
 use std::io::{self, Write};
@@ -31,8 +31,8 @@ use super::{BLOCK, LONGEST_BLOCK};
 /// Maximum distance of a reference.
 const WINDOW: u64 = 1 << 15;
 
-/// An independent block ends after the pattern with which it is long enough, and no pattern is longer than there may be room
-/// for.
+/// An independent block ends after the pattern with which it is long enough, and no pattern is longer than there may be
+/// room for.
 const _: () = assert!(!BitBuffer::may_have_room(LONGEST_BLOCK - BLOCK));
 
 /// More bytes than are written between independent blocks.
@@ -54,8 +54,8 @@ pub(crate) struct TemplateDeflater {
     templated: (u64, u64),
 }
 
-/// The Adler-32 and the position. They change with each pattern, and are a value of their own, so that a loop can keep all of it
-/// in registers.
+/// The Adler-32 and the position. They change with each pattern, and are a value of their own, so that a loop can keep
+/// all of it in registers.
 #[derive(Clone, Copy)]
 struct RunningAdler {
     /// Both halves of the Adler-32. They are reduced when they have to be.
@@ -269,16 +269,16 @@ impl RunningAdler {
         let length = u64::from(pattern.length);
         self.sums = (first + u64::from(pattern.sum), second + length * first + pattern.weighted);
         self.position += length;
-        // With each byte the second half grows by the first one, so that it has 60 bits long before that has 40. A pattern
-        // has fewer than 2^15 bytes.
+        // With each byte the second half grows by the first one, so that it has 60 bits long before that has 40. A
+        // pattern has fewer than 2^15 bytes.
         if self.sums.1 >> 60 != 0 {
             self.reduce();
         }
     }
 }
 
-/// A reference that may continue with the next pattern, if that followed this one the last time, too. It stays open whenever
-/// bytes are flushed, so that the output does not depend on how often they are.
+/// A reference that may continue with the next pattern, if that followed this one the last time, too. It stays open
+/// whenever bytes are flushed, so that the output does not depend on how often they are.
 #[derive(Clone, Copy, Default)]
 struct OpenReference {
     /// In bytes.
@@ -341,7 +341,7 @@ mod tests {
     use super::super::MARK;
     use super::*;
 
-    /// What another implementation decompresses.
+    /// Decompresses with another implementation.
     fn inflated(packed: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let read = io::Read::read_to_end(&mut flate2::read::ZlibDecoder::new(packed), &mut bytes);
@@ -364,6 +364,13 @@ mod tests {
         Passes { passes, addresses, records: 0 }
     }
 
+    fn packed(patterns: &mut Patterns, passes: &[BlockExecution], addresses: &[u64]) -> Vec<u8> {
+        let (mut deflater, mut packed) = (TemplateDeflater::new(), Vec::new());
+        let written = deflater.patterns(&mut packed, patterns, as_passes(passes, addresses));
+        assert!(written.and_then(|()| deflater.finish(&mut packed)).is_ok());
+        packed
+    }
+
     #[derive(Debug, Clone)]
     enum Item {
         Record(u64),
@@ -372,7 +379,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(items in prop::collection::vec(prop_oneof![
+        fn written_records_are_read_back(items in prop::collection::vec(prop_oneof![
             1 => any::<u64>().prop_map(Item::Record),
             // The last two are longer than the window, and than the buffer.
             9 => (0..5_usize, any::<u64>(), 0..64_u32).prop_map(|(which, a, s)| Item::Pattern(which, a >> s)),
@@ -427,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_an_error() {
+    fn missing_patterns_and_addresses_are_errors() {
         let mut patterns = Patterns::default();
         patterns.set(0, &[record(1)], &[0]);
         let mut write = |passes: &[BlockExecution], addresses: &[u64]| {
@@ -445,10 +452,8 @@ mod tests {
         let mut patterns = Patterns::default();
         let records: Vec<Bytes> = (0..8).map(record).collect();
         patterns.set(0, &records, &[2]);
-        let (mut deflater, mut packed) = (TemplateDeflater::new(), Vec::new());
         let addresses: Vec<u64> = (0..1000).map(|at| 0x7f00_0000 + 8 * at).collect();
-        let written = deflater.patterns(&mut packed, &mut patterns, as_passes(&[pass(0); 1000], &addresses));
-        assert!(written.and_then(|()| deflater.finish(&mut packed)).is_ok());
+        let packed = packed(&mut patterns, &[pass(0); 1000], &addresses);
         // Two references and a byte or two, for 256 bytes.
         assert!(packed.len() < 12_000, "{}", packed.len());
     }
@@ -458,9 +463,7 @@ mod tests {
         let mut patterns = Patterns::default();
         let records: Vec<Bytes> = (0..8).map(record).collect();
         patterns.set(0, &records, &[]);
-        let (mut deflater, mut packed) = (TemplateDeflater::new(), Vec::new());
-        let written = deflater.patterns(&mut packed, &mut patterns, as_passes(&[pass(0); 20_000], &[]));
-        assert!(written.and_then(|()| deflater.finish(&mut packed)).is_ok());
+        let packed = packed(&mut patterns, &[pass(0); 20_000], &[]);
         let bytes = inflated(&packed).len();
         let blocks = memchr::memmem::find_iter(&packed, &MARK).count();
         assert_eq!(bytes, 20_000 * 256);
@@ -474,9 +477,7 @@ mod tests {
             let mut patterns = Patterns::default();
             patterns.set(0, &[record(1); 100], &slots);
             let addresses: Vec<u64> = (0..100).map(|at| 0x7f00_0000_0000 + step * at).collect();
-            let (mut deflater, mut packed) = (TemplateDeflater::new(), Vec::new());
-            let written = deflater.patterns(&mut packed, &mut patterns, as_passes(&[pass(0)], &addresses));
-            assert!(written.and_then(|()| deflater.finish(&mut packed)).is_ok());
+            let packed = packed(&mut patterns, &[pass(0)], &addresses);
             assert_eq!(inflated(&packed), patterns.fill(0, &addresses).as_flattened());
             packed.len()
         };

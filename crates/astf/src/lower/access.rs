@@ -1,30 +1,30 @@
-//! Accesses as the format has them, from pieces as sources tell them.
-//!
-//! A log may show a pair in two lines, a block in many, the higher address first, and what is modified as a read and a
-//! write. The format has one access where pieces lie side by side in one page, and one that reads and writes.
+//! Accesses as the format has them, from those that sources report.
+
+//! A log may show a pair in two lines, a block in many, the higher address first, and a modification as a read and a
+//! write. The format has one access for adjacent parts within a page, and one that reads and writes.
 
 use unspool_isa::Operation;
 use unspool_model::{self as model, Direction};
 
 use super::super::access::{Access, Extent};
-use super::word::{Word, is_range_prefetch};
+use super::opcode_info::{OpcodeInfo, is_range_prefetch};
 
-/// Accesses do not go on from one of the smallest pages to the next.
-pub(super) const PAGE: u64 = 1 << 12;
+/// An access does not cross the boundary of the smallest page.
+const PAGE: u64 = 1 << 12;
 
-/// The most that an access of a record has.
-const MOST_BYTES: u64 = 256;
+/// Maximum bytes of an access in a record.
+const MAX_BYTES: u64 = 256;
 
-/// A piece, as it is told.
+/// The access that a step reports.
 #[inline]
-pub(super) fn piece(access: &model::Access<'_>, address: u64, opcode: u32, word: &Word) -> Access {
+pub(super) fn from_step(access: &model::Access<'_>, address: u64, opcode: u32, info: &OpcodeInfo) -> Access {
     let (read, write) = match access.direction {
         Direction::Read => (true, false),
         Direction::Write => (false, true),
         Direction::Both => (true, true),
         Direction::Neither => (false, false),
     };
-    let is_range = match word.access.operation {
+    let is_range = match info.access.operation {
         Operation::Set { .. } | Operation::Copy { .. } => read || write,
         Operation::TlbInvalidateRange => true,
         Operation::Prefetch => is_range_prefetch(opcode) && access.size != 1,
@@ -37,48 +37,48 @@ pub(super) fn piece(access: &model::Access<'_>, address: u64, opcode: u32, word:
     Access { address, extent, read, write, tagged: access.is_tagged }
 }
 
-/// Puts together what is one access.
+/// Merges the parts of one access.
 #[inline]
-pub(super) fn shape(pieces: &mut Vec<Access>, word: &Word) {
-    if pieces.len() < 2 || word.access.vector {
+pub(super) fn merge(parts: &mut Vec<Access>, info: &OpcodeInfo) {
+    if parts.len() < 2 || info.access.vector {
         return;
     }
-    match word.access.operation {
+    match info.access.operation {
         Operation::LoadStore => {
-            join(pieces, joined);
-            pair(pieces);
+            join(parts, joined);
+            pair(parts);
         }
         Operation::Set { .. } | Operation::Copy { .. } => {
-            join(pieces, joined_range);
-            pieces.sort_by_key(|piece| piece.write);
+            join(parts, joined_range);
+            parts.sort_by_key(|part| part.write);
         }
         operation if operation.is_memory_access() => {
-            join(pieces, joined);
-            if is_descending(pieces) {
-                pieces.sort_by_key(|piece| piece.address);
+            join(parts, joined);
+            if is_descending(parts) {
+                parts.sort_by_key(|part| part.address);
             }
         }
         _ => {}
     }
 }
 
-/// Joins each piece with one before it, if there is one that it belongs to.
-fn join(pieces: &mut Vec<Access>, joined: fn(&Access, &Access) -> Option<Access>) {
+/// Joins each part with an earlier one, if they are parts of one access.
+fn join(parts: &mut Vec<Access>, joined: fn(&Access, &Access) -> Option<Access>) {
     let mut kept = 0;
-    for at in 0..pieces.len() {
-        let piece = pieces[at];
-        let whole = pieces[..kept].iter().enumerate().find_map(|(index, one)| Some((index, joined(one, &piece)?)));
+    for at in 0..parts.len() {
+        let part = parts[at];
+        let whole = parts[..kept].iter().enumerate().find_map(|(index, one)| Some((index, joined(one, &part)?)));
         if let Some((index, whole)) = whole {
-            pieces[index] = whole;
+            parts[index] = whole;
         } else {
-            pieces[kept] = piece;
+            parts[kept] = part;
             kept += 1;
         }
     }
-    pieces.truncate(kept);
+    parts.truncate(kept);
 }
 
-/// The lower one of two that are side by side, and the bytes of both.
+/// The lower address of two adjacent accesses, and the bytes of both.
 fn side_by_side(one: &Access, other: &Access) -> Option<(u64, u64)> {
     let flags = |access: &Access| (access.read, access.write, access.tagged);
     let end = |access: &Access| access.address.wrapping_add(access.extent.bytes());
@@ -95,7 +95,7 @@ fn side_by_side(one: &Access, other: &Access) -> Option<(u64, u64)> {
 fn joined(one: &Access, other: &Access) -> Option<Access> {
     let (Extent::Bytes(_), Extent::Bytes(_)) = (one.extent, other.extent) else { return None };
     let (address, bytes) = side_by_side(one, other)?;
-    let is_one = bytes <= MOST_BYTES && address / PAGE == address.wrapping_add(bytes - 1) / PAGE;
+    let is_one = bytes <= MAX_BYTES && address / PAGE == address.wrapping_add(bytes - 1) / PAGE;
     let extent = Extent::Bytes(u16::try_from(bytes).ok()?);
     is_one.then_some(Access { address, extent, ..*one })
 }
@@ -107,27 +107,27 @@ fn joined_range(one: &Access, other: &Access) -> Option<Access> {
     Some(Access { address, extent: Extent::Range(bytes), ..*one })
 }
 
-/// What is read and then written is modified.
-fn pair(pieces: &mut Vec<Access>) {
+/// A read and a write of the same bytes become one modification.
+fn pair(parts: &mut Vec<Access>) {
     let mut at = 0;
-    while let Some(read) = pieces.get(at).copied() {
+    while let Some(read) = parts.get(at).copied() {
         let is_written = |other: &Access| *other == Access { read: false, write: true, ..read };
-        let write = pieces.iter().position(is_written).filter(|_| read.read && !read.write);
+        let write = parts.iter().position(is_written).filter(|_| read.read && !read.write);
         if let Some(write) = write {
-            pieces[at].write = true;
-            pieces.remove(write);
+            parts[at].write = true;
+            parts.remove(write);
             at -= usize::from(write < at);
         }
         at += 1;
     }
 }
 
-/// Does one end where the one before it starts?
-fn is_descending(pieces: &[Access]) -> bool {
-    pieces.windows(2).any(|two| two[1].address.wrapping_add(two[1].extent.bytes()) == two[0].address)
+/// Whether an access ends where the previous one starts.
+fn is_descending(parts: &[Access]) -> bool {
+    parts.windows(2).any(|two| two[1].address.wrapping_add(two[1].extent.bytes()) == two[0].address)
 }
 
-/// The address without the tag in its highest byte, as far as that can be told: there are upper addresses at EL0 and EL1.
+/// The address without the tag in its top byte, where it is known to be a tag: EL0 and EL1 have an upper address range.
 #[inline]
 pub(super) fn sanitized(address: u64, level: Option<u8>) -> u64 {
     const TOP: u64 = 0xff << 56;
@@ -143,7 +143,7 @@ pub(super) fn sanitized(address: u64, level: Option<u8>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::word::Words;
+    use super::super::opcode_info::OpcodeInfos;
     use super::*;
 
     /// `r8@1000`: reads 8 bytes there; `w`, `b`, `n` write, do both, do neither; capitals are ranges.
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_become_accesses() {
+    fn parts_become_accesses() {
         const LDP: u32 = 0xa941_53f3;
         const STP: u32 = 0xa900_a3e0;
         const LDADD: u32 = 0xf820_0041;
@@ -183,16 +183,16 @@ mod tests {
             ("across a page", LDP, "r8@ff8 r8@1000", "r8@ff8 r8@1000"),
             ("not side by side", LDP, "r8@100 r8@200", "r8@100 r8@200"),
             ("modified", LDADD, "r8@100 w8@100", "b8@100"),
-            ("modified in pieces", LDADD, "r4@100 r4@104 w4@100 w4@104", "b8@100"),
+            ("modified in parts", LDADD, "r4@100 r4@104 w4@100 w4@104", "b8@100"),
             ("compared, and not swapped", CAS, "r8@100", "r8@100"),
             ("a block", ZVA, "w16@100 w16@110 w16@120 w16@130", "w64@100"),
             ("a copy", CPYM, "W8@200 R8@100 R8@108 W8@208", "R16@100 W16@200"),
             ("elements of vectors", LD1, "r1@100 r1@101", "r1@100 r1@101"),
         ];
-        for (name, opcode, told, expected) in rows {
-            let mut pieces = accesses(told);
-            shape(&mut pieces, Words::new().of(opcode));
-            assert_eq!(pieces, accesses(expected), "{name}");
+        for (name, opcode, reported, expected) in rows {
+            let mut parts = accesses(reported);
+            merge(&mut parts, OpcodeInfos::new().of(opcode));
+            assert_eq!(parts, accesses(expected), "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Exceptions and their returns: which instruction raised one, and what the builder has to be told of it.
+//! Exceptions and their returns: which instruction raised one, and what the builder needs to know of it.
 
 use unspool_isa::ControlFlow;
 use unspool_model::{Branch, Exception, ExceptionKind, Facet, Isa, Loss, SinkError, Step};
@@ -7,10 +7,14 @@ use super::super::access::{Access, Extent};
 use super::super::builder::{self, BuildError, RecordSink, Redirection};
 use super::Lowerer;
 use super::access::sanitized;
+use super::open::Open;
 use super::raised::{Syndrome, call, is_data_abort, is_fetch};
+use super::refusal::{refusal, refuse};
 use super::registers::Next;
 use super::state::Due;
-use super::tell::{Open, refusal, refuse};
+
+/// The format has a field for the target.
+const UNKNOWN_TARGET: &str = "the target of this exception is unknown, and ASTF needs it";
 
 /// The exception class of a system error.
 const SERROR: u8 = 0x2f;
@@ -50,16 +54,16 @@ impl<S: RecordSink> Lowerer<S> {
             ExceptionKind::SError => Redirection::SError { class: class.unwrap_or(SERROR), is_virtual },
             ExceptionKind::Debug => return self.halt(step),
             ExceptionKind::Unknown | ExceptionKind::Synchronous => {
-                return refuse(step.position, "nobody says what kind of exception this is, and ASTF has to tell");
+                return refuse(step.position, "the kind of this exception is unknown, and ASTF needs it");
             }
         };
         self.redirect(step, by, exception.target)
     }
 
-    /// Registers stay as they are, if it is known where execution goes on.
+    /// Registers keep their values if the next address is known.
     fn change_next(&mut self, exception: &Exception) {
         self.registers.change_stack();
-        self.registers.go_on(exception.target.map_or(Next::Nowhere, Next::At));
+        self.registers.set_next(exception.target.map_or(Next::Nowhere, Next::At));
         if exception.kind == ExceptionKind::Reset {
             self.registers.forget();
         }
@@ -73,13 +77,13 @@ impl<S: RecordSink> Lowerer<S> {
         if self.is_unsupported { Ok(()) } else { self.enter_unsupported(step.position) }
     }
 
-    /// Execution is redirected, and no instruction that is told is the cause.
+    /// Execution is redirected, and no instruction of the trace is the cause.
     fn redirect(&mut self, step: &Step, by: Redirection, target: Option<u64>) -> Result<(), SinkError> {
         let target = match target {
             // Before the first instruction, it counts only if it leads there.
             target if !self.has_instruction && !self.is_unsupported && !self.is_next(target) => None,
             None if !self.is_ending => {
-                return refuse(step.position, "nobody says where this exception leads, and ASTF has to");
+                return refuse(step.position, UNKNOWN_TARGET);
             }
             target => target,
         };
@@ -97,29 +101,29 @@ impl<S: RecordSink> Lowerer<S> {
         Ok(())
     }
 
-    /// Behind an exception another level holds.
+    /// After an exception the Exception level differs.
     fn needs_levels(&self, position: u64) -> Result<(), SinkError> {
         if self.coverage.has(Facet::Levels) {
             return Ok(());
         }
         refuse(
             position,
-            "an exception leads to another Exception level, and the source does not tell them: \
+            "an exception leads to another Exception level, and the source does not report levels: \
              write a Basic trace",
         )
     }
 
-    /// Does the instruction that follows stand there?
+    /// Whether the next instruction is at the target.
     fn is_next(&self, target: Option<u64>) -> bool {
-        self.coming.is_some_and(|coming| Some(coming.address) == target)
+        self.next_instruction.is_some_and(|next_instruction| Some(next_instruction.address) == target)
     }
 
-    /// Does it lead out of a mode that the format does not support?
+    /// Whether it leaves a mode that the format does not support.
     fn is_leaving(&self, target: Option<u64>) -> bool {
-        self.is_next(target) && self.coming.is_some_and(|coming| coming.isa == Isa::A64)
+        self.is_next(target) && self.next_instruction.is_some_and(|next_instruction| next_instruction.isa == Isa::A64)
     }
 
-    /// An exception that an instruction caused, or that of one that is not told.
+    /// An exception caused by an instruction, which may not be in the trace.
     fn synchronous(
         &mut self,
         step: &Step,
@@ -127,14 +131,14 @@ impl<S: RecordSink> Lowerer<S> {
         class: Option<u8>,
         syndrome: &Syndrome,
     ) -> Result<(), SinkError> {
-        let is_fetched = self.blank.take().is_none();
+        let is_fetched = self.unknown_opcode.take().is_none();
         let open = self.open.filter(|open| is_fetched && open.branch.is_none() && !is_fetch(class));
-        let class = class.or(open.and_then(|open| open.word.class()));
+        let class = class.or(open.and_then(|open| open.info.class()));
         if self.is_basic {
             return self.synchronous_in_basic(step, exception, open.as_ref());
         }
         let Some(class) = class else {
-            return refuse(step.position, "nobody says the class of this exception, and ASTF has to");
+            return refuse(step.position, "the class of this exception is unknown, and ASTF needs it");
         };
         let Some(open) = open else {
             return self.without_instruction(step, exception, class);
@@ -143,19 +147,17 @@ impl<S: RecordSink> Lowerer<S> {
             return self.without_target(step, &open);
         };
         self.needs_levels(step.position)?;
-        let call = call(exception, class, Some((open.opcode, &open.word)));
-        let told = self.accesses.len();
-        if let Some(address) = syndrome.far.filter(|_| told == 0 && is_data_abort(class)) {
-            let address = sanitized(address, self.known.level());
-            let extent = Extent::Bytes(open.word.access.bytes.unwrap_or(1));
-            self.accesses.push(Access { address, extent, read: false, write: false, tagged: false });
+        let call = call(exception, class, Some((open.opcode, &open.info)));
+        let recorded = self.accesses.len();
+        if recorded == 0 && is_data_abort(class) {
+            self.add_faulting_access(&open, syndrome);
         }
         self.open = None;
         match self.write_raised(&open, builder::Exception { class, call, target }) {
             Ok(()) => {}
-            // Then it was not this instruction, but one behind it that is not told.
-            Err(BuildError::Rule { .. }) if open.word.class().is_none() => {
-                self.accesses.truncate(told);
+            // Not this instruction caused it, but a later one that is not in the trace.
+            Err(BuildError::Rule { .. }) if open.info.class().is_none() => {
+                self.accesses.truncate(recorded);
                 self.open = Some(open);
                 return self.without_instruction(step, exception, class);
             }
@@ -168,6 +170,14 @@ impl<S: RecordSink> Lowerer<S> {
         Ok(())
     }
 
+    /// Adds the access at the address that FAR_ELx reports.
+    fn add_faulting_access(&mut self, open: &Open, syndrome: &Syndrome) {
+        let Some(address) = syndrome.far else { return };
+        let address = sanitized(address, self.known.level());
+        let extent = Extent::Bytes(open.info.access.bytes.unwrap_or(1));
+        self.accesses.push(Access { address, extent, read: false, write: false, tagged: false });
+    }
+
     fn without_instruction(&mut self, step: &Step, exception: &Exception, class: u8) -> Result<(), SinkError> {
         self.close()?;
         let by = match call(exception, class, None) {
@@ -177,10 +187,10 @@ impl<S: RecordSink> Lowerer<S> {
         self.redirect(step, by, exception.target)
     }
 
-    /// Where the trace ends it may not be known where an exception leads; then it is as if it had ended before.
+    /// At the end of the trace, the target of an exception may be unknown; the trace then ends before the instruction.
     fn without_target(&mut self, step: &Step, open: &Open) -> Result<(), SinkError> {
         if !self.is_ending {
-            return refuse(step.position, "nobody says where this exception leads, and ASTF has to");
+            return refuse(step.position, UNKNOWN_TARGET);
         }
         self.open = None;
         self.losses.add(Loss::Instructions, open.position);
@@ -188,7 +198,7 @@ impl<S: RecordSink> Lowerer<S> {
         Ok(())
     }
 
-    /// A Basic trace has calls without what they lead to, and nothing of the others.
+    /// A Basic trace has calls without their target, and no other exceptions.
     fn synchronous_in_basic(
         &mut self,
         step: &Step,
@@ -203,7 +213,7 @@ impl<S: RecordSink> Lowerer<S> {
             return Ok(());
         };
         self.open = None;
-        let call = open.word.class().and_then(|class| call(exception, class, Some((open.opcode, &open.word))));
+        let call = open.info.class().and_then(|class| call(exception, class, Some((open.opcode, &open.info))));
         if call.is_none() {
             self.losses.add(Loss::Instructions, open.position);
             self.losses.add(Loss::Exceptions, step.position);
@@ -222,9 +232,9 @@ impl<S: RecordSink> Lowerer<S> {
         self.registers.change_stack();
         self.count_effects(step);
         if let Some(target) = target {
-            self.registers.go_on(Next::At(target));
+            self.registers.set_next(Next::At(target));
         }
-        if let Some(open) = self.open.as_mut().filter(|open| open.word.flow == ControlFlow::ExceptionReturn) {
+        if let Some(open) = self.open.as_mut().filter(|open| open.info.flow == ControlFlow::ExceptionReturn) {
             let target = target.or(open.branch.and_then(|branch| branch.target));
             open.branch = Some(Branch { taken: true, target });
             if self.is_basic {

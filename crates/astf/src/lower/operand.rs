@@ -1,36 +1,21 @@
-//! Addresses that no source shows, since nothing is accessed there: an opcode and registers ─▶ **accesses**.
-//!
-//! Prefetches, maintenance of caches and translations, translations themselves, and fills and copies of nothing have
-//! addresses in ASTF. Not known here: invalidations of what is no virtual address, which need none, and those with a
-//! pair of registers; and DC ZVA and its kin, which write, so that the source shows where.
+//! Addresses that no source reports, since nothing is accessed there: an opcode and registers ─▶ **accesses**.
+
+//! In ASTF, prefetches, cache and TLB maintenance, address translations, and empty fills and copies have addresses. Not
+//! handled: invalidations by something other than a virtual address, which need none; those with a pair of registers;
+//! and DC ZVA and its variants, whose writes the source reports.
 //! Specification: Arm DDI 0487, "A64 System instructions for TLB maintenance" and "Memory Copy and Memory Set
 //! instructions".
 
 use unspool_isa::{Operation, Stage};
 
 use super::super::access::{Access, Extent};
+use super::opcode_info::is_range_prefetch;
 use super::registers::{Missing, Registers};
-use super::word::is_range_prefetch;
 
-/// Does such an operation have an address that follows from registers?
-pub(super) fn has_address(operation: Operation) -> bool {
-    matches!(
-        operation,
-        Operation::Prefetch
-            | Operation::CacheMaintenance
-            | Operation::AddressTranslation
-            | Operation::TlbInvalidate
-            | Operation::TlbInvalidateRange
-            | Operation::Set { .. }
-            | Operation::Copy { .. }
-    )
-}
-
-/// An instruction, and what its operands are.
+/// An instruction and its operands.
 #[derive(Debug)]
 pub(super) struct Operands<'a> {
     pub(super) opcode: u32,
-    /// Where it is.
     pub(super) pc: u64,
     pub(super) registers: &'a Registers,
     /// The Exception level, and the one whose stack pointer is in use.
@@ -39,18 +24,20 @@ pub(super) struct Operands<'a> {
 }
 
 impl Operands<'_> {
-    /// The accesses that it has where it touches nothing, or what has to be known for them.
+    /// The accesses of an instruction that touches no memory, or what is missing to derive them.
     pub(super) fn accesses(&self, operation: Operation, found: &mut Vec<Access>) -> Result<(), Missing> {
         match operation {
             Operation::Prefetch if !is_range_prefetch(self.opcode) => found.push(at(self.prefetched()?)),
             Operation::CacheMaintenance | Operation::AddressTranslation => found.push(at(self.x(RD)?)),
             Operation::TlbInvalidate if self.is_virtual() => found.push(at(self.page()?)),
             Operation::TlbInvalidateRange if self.is_virtual() => found.push(self.pages()?),
-            Operation::Set { stage, .. } => found.push(nothing(self.x(RD)?.wrapping_add(self.done(stage)?), true)),
+            Operation::Set { stage, .. } => {
+                found.push(empty_range(self.x(RD)?.wrapping_add(self.offset_of_rest(stage)?), true));
+            }
             Operation::Copy { stage } => {
-                let done = self.done(stage)?;
-                found.push(nothing(self.x(RM)?.wrapping_add(done), false));
-                found.push(nothing(self.x(RD)?.wrapping_add(done), true));
+                let offset_of_rest = self.offset_of_rest(stage)?;
+                found.push(empty_range(self.x(RM)?.wrapping_add(offset_of_rest), false));
+                found.push(empty_range(self.x(RD)?.wrapping_add(offset_of_rest), true));
             }
             _ => {}
         }
@@ -66,12 +53,12 @@ impl Operands<'_> {
         i64::from((self.opcode << (u32::BITS - low - width)).cast_signed() >> (u32::BITS - width))
     }
 
-    /// The register that has its number there, or zero.
+    /// The register whose number is in this field, or zero.
     fn x(&self, low: u32) -> Result<u64, Missing> {
         self.registers.x(self.field(low, 5))
     }
 
-    /// What PRFM and PRFUM announce.
+    /// The address that PRFM and PRFUM prefetch.
     fn prefetched(&self) -> Result<u64, Missing> {
         if self.opcode >> 24 == LITERAL {
             return Ok(self.pc.wrapping_add_signed(self.signed(5, 19) * 4));
@@ -84,7 +71,7 @@ impl Operands<'_> {
         })
     }
 
-    /// The index of a prefetch by two registers: UXTW, LSL, SXTW or SXTX.
+    /// Index of a prefetch by two registers: UXTW, LSL, SXTW or SXTX.
     fn index(&self) -> Result<u64, Missing> {
         let (number, is_signed, is_whole) = (self.field(RM, 5), self.field(15, 1) != 0, self.field(13, 1) != 0);
         let index = match is_signed {
@@ -95,7 +82,7 @@ impl Operands<'_> {
         Ok(index << (self.field(12, 1) * 3))
     }
 
-    /// Is it a TLBI of virtual addresses, with one register?
+    /// Whether a TLBI is by virtual address, with one register.
     fn is_virtual(&self) -> bool {
         const BY_PAIR: u32 = 1 << 22;
         !matches!(self.field(8, 4), 0 | 4) && self.opcode & BY_PAIR == 0
@@ -122,7 +109,7 @@ impl Operands<'_> {
         Ok(Access { extent: Extent::Range(pages << granule), ..at(address) })
     }
 
-    /// TCR_ELx.DS: bases of ranges are then counted in 64KB whatever the granule is.
+    /// TCR_ELx.DS: the base of a range is then in units of 64 KB for any granule.
     fn has_wide_addresses(&self) -> Result<bool, Missing> {
         match (self.field(OP1, 3), self.level) {
             (0, Some(1)) => Ok(self.registers.tcr_el1()? >> 59 & 1 != 0),
@@ -130,16 +117,16 @@ impl Operands<'_> {
         }
     }
 
-    /// An address of so many bits: there are upper ones, but not at EL3.
+    /// An address of this many bits. There is an upper range, but not at EL3.
     fn upper(&self, address: u64, bits: u32) -> u64 {
         if self.field(OP1, 3) == 6 { address } else { sign_extended(address, bits) }
     }
 
-    /// From where the registers of a fill or a copy point to where it is.
+    /// Offset from the registers of a fill or a copy to its address.
     ///
-    /// Behind the prologue, the length is negative and counts up where the registers point behind what is to be done.
-    /// Otherwise they point to the rest of it, or, of a copy that goes down, behind it. The epilogue leaves nothing.
-    fn done(&self, stage: Stage) -> Result<u64, Missing> {
+    /// After the prologue, a negative length counts up, and the registers point after the remaining bytes. Otherwise
+    /// they point to the remaining bytes or, for a copy downwards, after them. The epilogue leaves nothing.
+    fn offset_of_rest(&self, stage: Stage) -> Result<u64, Missing> {
         const IS_CPY: u32 = 1 << 26;
         let is_copy_down = || self.field(22, 2) != 0b11 && self.opcode & IS_CPY != 0;
         match stage {
@@ -155,28 +142,28 @@ impl Operands<'_> {
     }
 }
 
-/// Where opcodes have the numbers of registers; Rt of system instructions is where Rd is.
+/// Offsets of register numbers in opcodes; Rt of system instructions is where Rd is.
 const RD: u32 = 0;
 const RN: u32 = 5;
 const RM: u32 = 16;
-/// Where system instructions have op1.
+/// Offset of op1 in system instructions.
 const OP1: u32 = 16;
 
-/// PRFM of a label, and that of a base and an offset of twelve bits.
+/// PRFM of a label, and of a base with a 12-bit offset.
 const LITERAL: u32 = 0xd8;
 const SCALED: u32 = 0xf9;
 
-/// Neither a read nor a write, and no size.
+/// An access without direction and size.
 fn at(address: u64) -> Access {
     Access { address, extent: Extent::Bytes(1), read: false, write: false, tagged: false }
 }
 
-/// A range without a byte.
-fn nothing(address: u64, write: bool) -> Access {
+/// A range of no bytes.
+fn empty_range(address: u64, write: bool) -> Access {
     Access { address, extent: Extent::Range(0), read: !write, write, tagged: false }
 }
 
-/// The highest of so many bits is the sign.
+/// Extends the highest of these bits as a sign.
 fn sign_extended(value: u64, bits: u32) -> u64 {
     ((value << (u64::BITS - bits)).cast_signed() >> (u64::BITS - bits)).cast_unsigned()
 }
@@ -186,18 +173,19 @@ mod tests {
     use unspool_isa::{Isa, access};
     use unspool_model::Step;
 
-    use super::super::registers::Told;
+    use super::super::opcode_info::has_address;
+    use super::super::registers::Reported;
     use super::*;
 
     fn registers(writes: &[(&str, u64)]) -> Registers {
         let mut step = Step::default();
         writes.iter().for_each(|(name, value)| step.write_register(name, 0, &value.to_le_bytes()));
-        let mut registers = Registers::new(Told::All);
+        let mut registers = Registers::new(Reported::All);
         step.registers().for_each(|write| registers.learn(&write));
         registers
     }
 
-    /// `40`: there; `40+8`: a range; `r`, `w`: it is read, written. Or what is missing.
+    /// `40`: an address; `40+8`: a range; `r`, `w`: a read, a write. Otherwise what is missing.
     fn found(opcode: u32, writes: &[(&str, u64)], level: u8) -> String {
         let (registers, level) = (registers(writes), Some(level));
         let operands = Operands { opcode, pc: 0x4000, registers: &registers, level, stack: level };
@@ -222,7 +210,7 @@ mod tests {
     type Row<'a> = (&'static str, u32, &'a [(&'static str, u64)], u8, &'static str);
 
     #[test]
-    fn prefetches() {
+    fn prefetch_addresses() {
         let minus_16 = 16_u64.wrapping_neg();
         let rows: &[Row<'_>] = &[
             ("[x1]", 0xf980_0020, &[("x1", 0x1000)], 0, "1000"),
@@ -239,19 +227,19 @@ mod tests {
             ("[x1, w2, sxtw #3]", 0xf8a2_d820, &[("x1", 0x1000), ("x2", 0xffff_fff0)], 0, "f80"),
             ("[x1, x2, sxtx]", 0xf8a2_e820, &[("x1", 0x1000), ("x2", minus_16)], 0, "ff0"),
             ("[x1, xzr]", 0xf8bf_6820, &[("x1", 0x1000)], 0, "1000"),
-            ("around the end", 0xf980_2020, &[("x1", minus_16)], 0, "30"),
+            ("wrapping around", 0xf980_2020, &[("x1", minus_16)], 0, "30"),
             (".+8", 0xd800_0040, &[], 0, "4008"),
             (".-4", 0xd8ff_ffe0, &[], 0, "3ffc"),
-            ("the base is not told", 0xf8a2_6820, &[("x2", 0x10)], 0, "without x1"),
-            ("the index is not told", 0xf8a2_4820, &[("x1", 0x1000)], 0, "without x2"),
-            ("the stack is not told", 0xf980_03e0, &[("sp_el0", 0)], 1, "without sp_el1"),
+            ("unknown base", 0xf8a2_6820, &[("x2", 0x10)], 0, "without x1"),
+            ("unknown index", 0xf8a2_4820, &[("x1", 0x1000)], 0, "without x2"),
+            ("unknown stack pointer", 0xf980_03e0, &[("sp_el0", 0)], 1, "without sp_el1"),
             ("a range, which needs no address", 0xf8a2_4838, &[], 0, ""),
         ];
         check(rows);
     }
 
     #[test]
-    fn maintenance_and_translation() {
+    fn maintenance_addresses() {
         let upper = 0x0007_4ff8_0001_2345;
         let rows: &[Row<'_>] = &[
             ("dc cvac, x0", 0xd50b_7a20, &[("x0", 0x1238)], 0, "1238"),
@@ -260,7 +248,7 @@ mod tests {
             ("dc cvau, x1", 0xd50b_7b21, &[("x1", 0x1238)], 0, "1238"),
             ("dc cvap, x1", 0xd50b_7c21, &[("x1", 0x1238)], 0, "1238"),
             ("dc cvac, xzr", 0xd50b_7a3f, &[], 0, "0"),
-            ("dc cvac, x30, not told", 0xd50b_7a3e, &[], 0, "without x30"),
+            ("dc cvac, unknown x30", 0xd50b_7a3e, &[], 0, "without x30"),
             ("ic ivau, x4", 0xd50b_7524, &[("x4", 0x1238)], 0, "1238"),
             ("at s1e1r, x2", 0xd508_7802, &[("x2", 0xffff_8000_0000_1234)], 1, "ffff800000001234"),
             ("at s12e1w, x2", 0xd50c_78a2, &[("x2", 0x1234)], 2, "1234"),
@@ -269,14 +257,14 @@ mod tests {
             ("tlbi vaale1, the same", 0xd508_87e0, &[("x0", upper)], 1, "ffff800012345000"),
             ("tlbi vae1isnxs, the same", 0xd508_9320, &[("x0", upper)], 1, "ffff800012345000"),
             ("tlbi vale3, which has no upper ones", 0xd50e_87a0, &[("x0", upper)], 3, "ff800012345000"),
-            ("tlbi vae1is, x0, not told", 0xd508_8320, &[], 1, "without x0"),
+            ("tlbi vae1is, unknown x0", 0xd508_8320, &[], 1, "without x0"),
             ("tlbi ipas2e1, no virtual address", 0xd50c_8420, &[("x0", 5)], 2, ""),
         ];
         check(rows);
     }
 
     #[test]
-    fn ranges_of_pages() {
+    fn tlb_range_addresses() {
         const SMALL: u64 = 1 << 46;
         const MIDDLE: u64 = 2 << 46;
         const LARGE: u64 = 3 << 46;
@@ -287,12 +275,12 @@ mod tests {
         let rows: &[Row<'_>] = &[
             ("64KB, 3 times 64 pages", rvae1is, &[("x0", many)], 1, "1230000+c00000"),
             ("4KB", rvae1is, &[("x0", SMALL | 0x12345), narrow], 1, "12345000+2000"),
-            ("4KB, the address space does not count", rvae1is, &[("x0", 9 << 48 | SMALL | 1), narrow], 1, "1000+2000"),
+            ("4KB, ASID ignored", rvae1is, &[("x0", 9 << 48 | SMALL | 1), narrow], 1, "1000+2000"),
             ("4KB, an upper address", rvae1is, &[("x0", SMALL | 0x1f_ffff_0000), narrow], 1, "fffffffff0000000+2000"),
             ("16KB", rvae1is, &[("x0", MIDDLE | 3 << 44 | 31 << 39 | 1), narrow], 1, "4000+800000000"),
             ("4KB of 52 bits", rvae1is, &[("x0", SMALL | 0x12345), wide], 1, "123450000+2000"),
-            ("nobody says how many bits", rvae1is, &[("x0", SMALL | 1)], 1, "without tcr_el1"),
-            ("nor at EL2", rvae1is, &[("x0", SMALL | 1), narrow], 2, "without TCR_ELx.DS"),
+            ("unknown address size", rvae1is, &[("x0", SMALL | 1)], 1, "without tcr_el1"),
+            ("unknown at EL2", rvae1is, &[("x0", SMALL | 1), narrow], 2, "without TCR_ELx.DS"),
             ("reserved", rvae1is, &[("x0", 1), narrow], 1, "without a granule"),
             ("tlbi ripas2e1, no virtual address", 0xd50c_8440, &[("x0", many)], 2, ""),
         ];
@@ -300,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_and_copies_of_nothing() {
+    fn empty_fills_and_copies() {
         let minus_16 = 16_u64.wrapping_neg();
         let (to, from) = (("x0", 0x2000), ("x1", 0x3000));
         let rows: &[Row<'_>] = &[
@@ -310,7 +298,7 @@ mod tests {
             ("setm, 16 left, counted down", 0x19c2_4420, &[to, ("x1", 16)], 0, "w2000+0"),
             ("sete, nothing left", 0x19c2_8420, &[to, ("x1", 0)], 0, "w2000+0"),
             ("sete, 16 left", 0x19c2_8420, &[to, ("x1", 16)], 0, "without accesses to the rest"),
-            ("setm, nobody says how many are left", 0x19c2_4420, &[to], 0, "without x1"),
+            ("setm, unknown length", 0x19c2_4420, &[to], 0, "without x1"),
             ("cpyfp", 0x1901_0440, &[to, from], 0, "r3000+0 w2000+0"),
             ("cpyp", 0x1d01_0440, &[to, from], 0, "r3000+0 w2000+0"),
             ("cpyfm, counted up", 0x1941_0440, &[to, from, ("x2", minus_16)], 0, "r2ff0+0 w1ff0+0"),
@@ -318,7 +306,7 @@ mod tests {
             ("cpye, nothing left", 0x1d81_0440, &[to, from, ("x2", 0)], 0, "r3000+0 w2000+0"),
             ("cpym, counted up", 0x1d41_0440, &[to, from, ("x2", minus_16)], 0, "r2ff0+0 w1ff0+0"),
             ("cpym, up or down", 0x1d41_0440, &[to, from, ("x2", 16)], 0, "without the direction of the copy"),
-            ("cpyp, the source is not told", 0x1d01_0440, &[to], 0, "without x1"),
+            ("cpyp, unknown source", 0x1d01_0440, &[to], 0, "without x1"),
         ];
         check(rows);
     }

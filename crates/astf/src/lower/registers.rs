@@ -1,18 +1,17 @@
-//! The registers that addresses are made of, before an instruction changes them.
-//!
-//! what steps write, where execution goes on ─▶ **registers** ─▶ addresses that no source shows
-//!
-//! Known is what was told, bit by bit, and nothing else: what an instruction writes in part is unknown in the other part,
-//! and where steps are missing, or may be, all is forgotten. Of a source that tells no registers nothing is ever known.
+//! Registers that addresses are computed from, as they are before an instruction changes them.
+
+//! register writes, next addresses ─▶ **registers** ─▶ addresses that no source reports
+
+//! Only reported bits are known: a partial write leaves the other bits unknown, and where steps are or may be missing,
+//! everything is forgotten. A source that reports no registers leaves all unknown.
 
 use unspool_model::RegisterWrite;
 
-/// Where the general registers end and the rest starts: the stack pointer in use, those of EL0 to EL3, and TCR_EL1.
+/// Indexes after the general registers: the stack pointer in use, those of EL0 to EL3, and TCR_EL1.
 const SP: usize = 31;
 const SP_EL0: usize = 32;
 const TCR_EL1: usize = 36;
 
-/// What they are called.
 const NAMES: [&str; 37] = [
     "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17",
     "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp", "sp_el0",
@@ -22,36 +21,36 @@ const NAMES: [&str; 37] = [
 /// The number of XZR and of the stack pointer in an opcode.
 const ZERO_OR_SP: u32 = 31;
 
-/// What has to be known, and is not.
+/// Name of a value that is needed, but unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Missing(pub(super) &'static str);
 
-/// Where the next instruction is expected.
+/// Address where the next instruction is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Nothing was executed yet.
     Anywhere,
-    /// There; if it is elsewhere, steps are missing.
+    /// If it is elsewhere, steps are missing.
     At(u64),
-    /// Not known without a further step: if an instruction comes, steps are missing.
+    /// Unknown without a further step: if an instruction follows, steps are missing.
     Nowhere,
 }
 
-/// What a source tells of registers.
+/// Registers that a source reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Reported {
     Nothing,
-    /// Before an instruction what it needs, and nothing of what becomes of it.
+    /// Before an instruction those that it needs, and no results.
     Operands,
-    /// What they are given.
+    /// Every write.
     All,
 }
 
-/// What is known of registers.
+/// Register values, as far as they are known.
 #[derive(Debug)]
 pub(super) struct Registers {
-    told: Told,
-    /// Something may be known.
+    reported: Reported,
+    /// Some register may be known.
     is_used: bool,
     slots: [Slot; NAMES.len()],
     next: Next,
@@ -65,28 +64,27 @@ struct Slot {
 }
 
 impl Registers {
-    pub(super) fn new(told: Told) -> Self {
-        Self { told, is_used: false, slots: [Slot::default(); NAMES.len()], next: Next::Anywhere }
+    pub(super) fn new(reported: Reported) -> Self {
+        Self { reported, is_used: false, slots: [Slot::default(); NAMES.len()], next: Next::Anywhere }
     }
 
-    /// Does every instruction matter?
+    /// Whether every instruction has to be tracked.
     #[inline]
-    pub(super) fn follow(&self) -> bool {
-        self.told == Told::All || self.is_used
+    pub(super) fn is_tracking(&self) -> bool {
+        self.reported == Reported::All || self.is_used
     }
 
-    /// What is told holds for one instruction.
+    /// Reported values are valid for one instruction.
     pub(super) fn are_operands(&self) -> bool {
-        self.told == Told::Operands
+        self.reported == Reported::Operands
     }
 
-    /// A register is written.
     #[inline]
     pub(super) fn learn(&mut self, write: &RegisterWrite<'_>) {
-        let Some(number) = number(write.name).filter(|_| self.told != Told::Nothing) else { return };
+        let Some(number) = number(write.name).filter(|_| self.reported != Reported::Nothing) else { return };
         self.is_used = true;
         match number {
-            // One of the others, and nobody says which; and the other way round.
+            // `sp` is one of the banked ones, but it is unknown which.
             SP => self.slots[SP_EL0..TCR_EL1].fill(Slot::default()),
             SP_EL0..TCR_EL1 => self.slots[SP] = Slot::default(),
             _ => {}
@@ -94,11 +92,11 @@ impl Registers {
         self.slots[number] = slot(write);
     }
 
-    /// An instruction stands here: if execution did not go on here, anything may have changed.
+    /// An instruction is executed here. If it was not expected here, anything may have changed.
     pub(super) fn arrive(&mut self, address: u64) {
         let is_here = match self.next {
             Next::Anywhere => true,
-            // They were told for it.
+            // They were reported for it.
             _ if self.are_operands() => true,
             Next::At(expected) => expected == address,
             Next::Nowhere => false,
@@ -108,15 +106,15 @@ impl Registers {
         }
     }
 
-    /// Execution goes on there.
-    pub(super) fn go_on(&mut self, next: Next) {
+    /// Sets where the next instruction is expected.
+    pub(super) fn set_next(&mut self, next: Next) {
         self.next = next;
     }
 
     /// Anything may have changed.
     pub(super) fn forget(&mut self) {
         if self.is_used {
-            *self = Self::new(self.told);
+            *self = Self::new(self.reported);
         }
     }
 
@@ -130,7 +128,7 @@ impl Registers {
         if number == ZERO_OR_SP { Ok(0) } else { self.bits(number as usize, u64::MAX) }
     }
 
-    /// The lower half of one.
+    /// The lower half of a general register, or zero.
     pub(super) fn w(&self, number: u32) -> Result<u32, Missing> {
         if number == ZERO_OR_SP {
             return Ok(0);
@@ -138,7 +136,7 @@ impl Registers {
         self.bits(number as usize, u64::from(u32::MAX)).map(|half| half as u32)
     }
 
-    /// A general register, or the stack pointer; in use is that of Exception level `stack`.
+    /// A general register, or the stack pointer; `stack` is the Exception level whose stack pointer is in use.
     pub(super) fn base(&self, number: u32, stack: Option<u8>) -> Result<u64, Missing> {
         if number != ZERO_OR_SP {
             return self.x(number);
@@ -148,7 +146,6 @@ impl Registers {
         self.bits(SP, u64::MAX).or_else(|_| stack.filter(|level| *level <= 3).map_or(unknown, of_level))
     }
 
-    /// TCR_EL1.
     pub(super) fn tcr_el1(&self) -> Result<u64, Missing> {
         self.bits(TCR_EL1, u64::MAX)
     }
@@ -160,7 +157,7 @@ impl Registers {
     }
 }
 
-/// Which register has this name.
+/// Index of the register with this name.
 fn number(name: &str) -> Option<usize> {
     let digit = |digit: &u8| usize::from(digit - b'0');
     match name.as_bytes() {
@@ -175,7 +172,7 @@ fn number(name: &str) -> Option<usize> {
     }
 }
 
-/// What is known behind a write.
+/// Value after a write.
 fn slot(write: &RegisterWrite<'_>) -> Slot {
     let mut slot = Slot::default();
     let mut position = u32::from(write.low);
@@ -196,8 +193,8 @@ mod tests {
 
     use super::*;
 
-    fn told(writes: &[(&str, u16, &[u8])]) -> Registers {
-        let mut registers = Registers::new(Told::All);
+    fn written(writes: &[(&str, u16, &[u8])]) -> Registers {
+        let mut registers = Registers::new(Reported::All);
         for (name, low, bytes) in writes {
             let mut step = Step::default();
             step.write_register(name, *low, bytes);
@@ -207,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn known_is_what_was_told() {
+    fn only_reported_bits_are_known() {
         let whole = &[8, 7, 6, 5, 4, 3, 2, 1];
         let value = 0x0102_0304_0506_0708;
         type Row<'a> = (&'static str, &'a [(&'static str, u16, &'a [u8])], Result<u64, Missing>);
@@ -222,20 +219,20 @@ mod tests {
             ("high above it", &[("x9", 0, whole), ("x9", 64, whole)], Err(Missing("x9"))),
         ];
         for (name, writes, expected) in rows {
-            assert_eq!(told(writes).x(9), expected, "{name}");
+            assert_eq!(written(writes).x(9), expected, "{name}");
         }
-        assert_eq!(told(&[("x9", 0, &[1; 4])]).w(9), Ok(0x0101_0101));
-        assert_eq!(told(&[("x9", 8, &[1; 8])]).w(9), Err(Missing("x9")));
-        assert_eq!((told(&[]).x(31), told(&[]).w(31)), (Ok(0), Ok(0)));
+        assert_eq!(written(&[("x9", 0, &[1; 4])]).w(9), Ok(0x0101_0101));
+        assert_eq!(written(&[("x9", 8, &[1; 8])]).w(9), Err(Missing("x9")));
+        assert_eq!((written(&[]).x(31), written(&[]).w(31)), (Ok(0), Ok(0)));
         let mut step = Step::default();
         step.write_register_known("x9", 0, [(1, 0xff), (1, 0x0f), (1, 0xff), (1, 0xff)]);
-        let mut registers = told(&[]);
+        let mut registers = written(&[]);
         step.registers().for_each(|write| registers.learn(&write));
         assert_eq!(registers.w(9), Err(Missing("x9")));
     }
 
     #[test]
-    fn stack_pointers_are_told_apart() {
+    fn stack_pointers_are_distinguished() {
         let (one, two) = (&[1; 8][..], &[2; 8][..]);
         let value = |byte: u8| Ok(u64::from_le_bytes([byte; 8]));
         type Row<'a> = (&'static str, &'a [(&'static str, u16, &'a [u8])], Option<u8>, Result<u64, Missing>);
@@ -243,29 +240,29 @@ mod tests {
             ("the one in use", &[("sp", 0, one)], None, value(1)),
             ("that of EL0", &[("sp_el0", 0, one), ("sp_el1", 0, two)], Some(0), value(1)),
             ("that of EL1", &[("sp_el0", 0, one), ("sp_el1", 0, two)], Some(1), value(2)),
-            ("nobody says which", &[("sp_el0", 0, one)], None, Err(Missing("the stack pointer"))),
-            ("not told", &[("sp_el0", 0, one)], Some(2), Err(Missing("sp_el2"))),
+            ("unknown which", &[("sp_el0", 0, one)], None, Err(Missing("the stack pointer"))),
+            ("not reported", &[("sp_el0", 0, one)], Some(2), Err(Missing("sp_el2"))),
             ("the one in use, changed", &[("sp_el0", 0, one), ("sp", 0, two)], Some(0), value(2)),
             ("may be the one in use", &[("sp", 0, one), ("sp_el1", 0, two)], Some(0), Err(Missing("sp_el0"))),
         ];
         for (name, writes, stack, expected) in rows {
-            assert_eq!(told(writes).base(31, stack), expected, "{name}");
+            assert_eq!(written(writes).base(31, stack), expected, "{name}");
         }
-        let mut changed = told(&[("sp", 0, one)]);
+        let mut changed = written(&[("sp", 0, one)]);
         changed.change_stack();
         assert_eq!(changed.base(31, Some(1)), Err(Missing("sp_el1")));
     }
 
     #[test]
-    fn what_is_missing_is_forgotten() {
+    fn missing_steps_forget_registers() {
         let rows = [(Next::Anywhere, true), (Next::At(0x100), true), (Next::At(0x104), false), (Next::Nowhere, false)];
         for (next, is_known) in rows {
-            let mut registers = told(&[("x0", 0, &[1; 8])]);
-            registers.go_on(next);
+            let mut registers = written(&[("x0", 0, &[1; 8])]);
+            registers.set_next(next);
             registers.arrive(0x100);
             assert_eq!(registers.x(0).is_ok(), is_known, "{next:?}");
         }
-        let mut silent = Registers::new(Told::Nothing);
+        let mut silent = Registers::new(Reported::Nothing);
         let mut step = Step::default();
         step.write_register("x0", 0, &[1; 8]);
         step.registers().for_each(|write| silent.learn(&write));

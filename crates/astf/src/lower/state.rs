@@ -1,149 +1,136 @@
-//! The state of the PE: what the source tells of it, what follows from instructions, and what the user vouches for.
+//! State of the PE: what the source reports, what follows from instructions, and what the user assumes.
 
 use unspool_model::{Context, Modes, Security};
 
 use super::super::builder::{Process, State};
-use super::word;
+use super::opcode_info;
 
-/// Has a context to be written before the next instruction?
+/// Whether a context has to be written before the next instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum Due {
     #[default]
     No,
-    /// If it says something new.
+    /// If it differs from the last one.
     IfNew,
     Yes,
 }
 
-/// What is known of the state.
-#[derive(Debug)]
+/// Known state of the PE.
+#[derive(Debug, Default)]
 pub(super) struct Known {
-    /// What the source said last.
-    told: Context,
+    /// Last report of the source.
+    reported: Context,
     assumed: Context,
-    /// Which stack pointer is used, told or derived.
+    /// Which stack pointer is used, reported or derived.
     handler: Option<bool>,
-    /// Told, derived or assumed.
+    /// Reported, derived or assumed.
     modes: Modes,
-    /// The source tells of stack pointers and of modes, so nothing is derived.
-    tells_handler: bool,
-    tells_modes: bool,
+    /// The source reports stack pointers and modes, so nothing is derived.
+    reports_handler: bool,
+    reports_modes: bool,
     /// A context is to be written.
     pub(super) due: Due,
-    /// Execution was redirected behind the last context and the last instruction.
+    /// Execution was redirected after the last context and the last instruction.
     pub(super) is_redirected: bool,
-    /// The context that is to be written said all that one has to say.
+    /// The pending context is complete.
     is_whole: bool,
-    /// It did not say whether it is one of AArch64.
+    /// The pending context does not state whether it is AArch64.
     is_vague: bool,
 }
 
 impl Known {
     pub(super) fn new(assumed: Context) -> Self {
-        Self {
-            told: Context::default(),
-            assumed,
-            handler: None,
-            modes: assumed.modes.unwrap_or_default(),
-            tells_handler: false,
-            tells_modes: false,
-            due: Due::Yes,
-            is_redirected: false,
-            is_whole: false,
-            is_vague: false,
-        }
+        Self { assumed, modes: assumed.modes.unwrap_or_default(), due: Due::Yes, ..Self::default() }
     }
 
-    /// The source tells a context.
-    pub(super) fn tell(&mut self, context: &Context, is_basic: bool) {
-        let before = self.told;
-        self.told = context.over(&before);
+    /// The source reports a context.
+    pub(super) fn learn(&mut self, context: &Context, is_basic: bool) {
+        let before = self.reported;
+        self.reported = context.over(&before);
         let is_whole = is_whole(context);
         if is_whole {
-            // What says all the rest has no process if it names none.
-            (self.told.process, self.told.thread) = (context.process, context.thread);
+            // A context that is otherwise complete has no process if it names none.
+            (self.reported.process, self.reported.thread) = (context.process, context.thread);
         }
         (self.is_whole, self.is_vague) = (is_whole, is_whole && context.is_aarch64.is_none());
-        let is_derived = self.is_redirected && !self.tells_handler;
+        let is_derived = self.is_redirected && !self.reports_handler;
         if let Some(handler) = context.is_handler {
-            (self.handler, self.tells_handler) = (Some(handler), true);
-        } else if (self.told.level != before.level || self.is_redirected) && !is_derived
+            (self.handler, self.reports_handler) = (Some(handler), true);
+        } else if (self.reported.level != before.level || self.is_redirected) && !is_derived
             || context.is_aarch64 == Some(false)
         {
-            // AArch32 has no such choice, and who else tells of it is silent here.
+            // AArch32 has no such choice; a source that reports it elsewhere is silent here.
             self.handler = None;
         }
         if let Some(modes) = context.modes {
-            (self.modes, self.tells_modes) = (modes, true);
+            (self.modes, self.reports_modes) = (modes, true);
         }
         let must = is_basic || self.is_redirected;
         self.due = self.due.max(if must { Due::Yes } else { Due::IfNew });
     }
 
-    /// A context waits that said everything: what follows may be written behind it.
+    /// A complete context is pending: it can be written before what follows.
     pub(super) fn waits(&self) -> bool {
         self.due != Due::No && self.is_whole
     }
 
-    /// The context that waits did not say whether it is one of AArch64.
+    /// The pending context does not state whether it is AArch64.
     pub(super) fn is_vague(&self) -> bool {
         self.waits() && self.is_vague
     }
 
-    /// An instruction of AArch64 comes, or one of AArch32.
+    /// An instruction of AArch64 or AArch32 is executed.
     #[inline]
     pub(super) fn execute(&mut self, is_aarch64: bool) {
-        let before = self.told.is_aarch64.replace(is_aarch64);
+        let before = self.reported.is_aarch64.replace(is_aarch64);
         if before == Some(!is_aarch64) {
             self.due = Due::Yes;
         }
     }
 
-    /// It was said to be AArch64.
     pub(super) fn is_aarch64(&self) -> bool {
-        self.told.is_aarch64 == Some(true)
+        self.reported.is_aarch64 == Some(true)
     }
 
-    /// It was said to be AArch32.
     pub(super) fn is_aarch32(&self) -> bool {
-        self.told.is_aarch64 == Some(false)
+        self.reported.is_aarch64 == Some(false)
     }
 
     /// An exception was taken, which selects the stack pointer of the Exception level; or it returned.
     pub(super) fn redirect(&mut self, is_exception: bool) {
         self.is_redirected = true;
-        if !self.tells_handler {
+        if !self.reports_handler {
             self.handler = is_exception.then_some(true);
         }
     }
 
-    /// An instruction may have set something that the source does not tell of.
+    /// An instruction may have set something that the source does not report.
     pub(super) fn set(&mut self, opcode: u32) {
         let (mut handler, mut modes) = (self.handler, self.modes);
-        word::set(opcode, &mut handler, &mut modes);
-        if !self.tells_handler && handler != self.handler {
+        opcode_info::set(opcode, &mut handler, &mut modes);
+        if !self.reports_handler && handler != self.handler {
             (self.handler, self.due) = (handler, self.due.max(Due::IfNew));
         }
-        if !self.tells_modes && modes != self.modes {
+        if !self.reports_modes && modes != self.modes {
             (self.modes, self.due) = (modes, self.due.max(Due::IfNew));
         }
     }
 
-    /// Somebody says how long vectors are.
+    /// The vector length is known.
     pub(super) fn has_modes(&self) -> bool {
-        self.tells_modes || self.assumed.modes.is_some()
+        self.reports_modes || self.assumed.modes.is_some()
     }
 
     /// A thread is known, and its process is not.
     pub(super) fn is_thread_alone(&self) -> bool {
-        self.told.thread.is_some() && self.told.process.or(self.assumed.process).is_none()
+        self.reported.thread.is_some() && self.reported.process.or(self.assumed.process).is_none()
     }
 
     pub(super) fn level(&self) -> Option<u8> {
-        self.told.level.or(self.assumed.level)
+        self.reported.level.or(self.assumed.level)
     }
 
-    /// The stack pointer is that of Exception level `el`, at which this is.
+    /// Whether the stack pointer is that of the current Exception level `el`.
     fn handler(&self, el: u8) -> Option<bool> {
         self.handler.or((el == 0).then_some(false)).or(self.assumed.is_handler)
     }
@@ -154,37 +141,32 @@ impl Known {
         self.handler(el).map(|handler| if handler { el } else { 0 })
     }
 
-    /// The state as the format has it, or why it cannot be told.
+    /// The state as the format has it, or why it is incomplete.
     pub(super) fn state(&self) -> Result<State, &'static str> {
-        let el = self.level().ok_or("nobody says at which Exception level this is: assume one (--assume el=0..3)")?;
-        let secure = match self.told.security.or(self.assumed.security) {
+        let el = self.level().ok_or("the Exception level is unknown: assume one (--assume el=0..3)")?;
+        let secure = match self.reported.security.or(self.assumed.security) {
             Some(Security::Secure) => true,
             Some(Security::NonSecure) => false,
             Some(Security::Root | Security::Realm) => {
                 return Err("ASTF has no Root and no Realm state: leave such instructions out");
             }
-            None => {
-                return Err(
-                    "nobody says in which Security state this is: assume one (--assume security=secure|nonsecure)",
-                );
-            }
+            None => return Err("the Security state is unknown: assume one (--assume security=secure|nonsecure)"),
         };
-        let handler =
-            self.handler(el).ok_or("nobody says which stack pointer is used: assume one (--assume sp=0|x)")?;
+        let handler = self.handler(el).ok_or("the stack pointer in use is unknown: assume one (--assume sp=0|x)")?;
         Ok(State { el, secure, handler, ..self.rest() })
     }
 
-    /// The same of a mode that the format does not support: what is known of it.
+    /// The known state in a mode that the format does not support.
     pub(super) fn unsupported(&self) -> State {
-        let secure = self.told.security.or(self.assumed.security) == Some(Security::Secure);
+        let secure = self.reported.security.or(self.assumed.security) == Some(Security::Secure);
         let (el, handler) = (self.level().unwrap_or(0), self.handler.unwrap_or(false));
         State { el, secure, handler, unsupported: true, ..self.rest() }
     }
 
     fn rest(&self) -> State {
         let Modes { streaming, dit, ssbs, vector_length, tag_check_fault } = self.modes;
-        let process = self.told.process.or(self.assumed.process);
-        let tid = self.told.thread.or(self.assumed.thread);
+        let process = self.reported.process.or(self.assumed.process);
+        let tid = self.reported.thread.or(self.assumed.thread);
         let process = process.map(|pid| Process { pid, tid });
         State { evl: vector_length, streaming, dit, ssbs, tag_check_fault, process, ..State::default() }
     }
@@ -195,7 +177,7 @@ impl Known {
     }
 }
 
-/// Does it say all that the format has to say?
+/// Whether a context has all that the format needs.
 pub(super) fn is_whole(context: &Context) -> bool {
     context.level.is_some() && context.security.is_some()
 }

@@ -1,9 +1,9 @@
 //! Executions of templates: the records of each are made once, and only addresses are filled in.
 //!
-//! template trace ─▶ the **form** of each execution, made when it first comes ─▶ addresses filled in ─▶ records
+//! template trace ─▶ the **form** of each execution, made on first use ─▶ addresses filled in ─▶ records
 //!
 //! The records are those that the same steps give. Where that is not certain (an instruction may raise an exception, or
-//! needs the rules that steps go through) the sink stops, and the execution comes as steps.
+//! needs the rules that steps are checked by) the sink stops, and the execution has to be pushed as steps.
 
 use unspool_isa::ControlFlow;
 use unspool_model::{
@@ -15,16 +15,16 @@ use super::super::layout::Bytes;
 use super::super::record;
 use super::super::write::{Passes, Patterns};
 use super::Lowerer;
+use super::opcode_info::{OpcodeInfo, OpcodeInfos};
 use super::state::Due;
-use super::word::{Word, Words};
 
 /// Templates with a higher number have no form.
-const MOST: usize = 1 << 24;
+const MAX_TEMPLATES: usize = 1 << 24;
 
-/// The forms of executions: each is the pattern with the index of the execution.
+/// Forms of executions: each is the pattern with the index of the execution.
 #[derive(Debug, Default)]
 pub(super) struct Forms {
-    /// By the index of the execution.
+    /// Indexed by execution.
     forms: Vec<Form>,
     patterns: Patterns,
 }
@@ -34,17 +34,16 @@ pub(super) struct Forms {
 enum Form {
     #[default]
     Unknown,
-    /// It has a pattern.
     Known,
-    /// It always comes as steps.
+    /// Always pushed as steps.
     Never,
 }
 
 impl<S: RecordSink> Lowerer<S> {
-    /// Takes executions of templates, of the core that steps were taken of; or stops where steps have to come.
-    pub fn take_templates(&mut self, trace: &TemplateTrace<'_>) -> Result<Option<StoppedAt>, SinkError> {
+    /// Writes executions of templates, of the same core as steps; or stops where steps are needed.
+    pub fn push_templates(&mut self, trace: &TemplateTrace<'_>) -> Result<Option<StoppedAt>, SinkError> {
         let stopped = match self.may_take(trace)? {
-            true => self.forms.check(&mut self.builder, &mut self.words, trace),
+            true => self.forms.check(&mut self.builder, &mut self.infos, trace),
             false => Some(StoppedAt { executions: 0, addresses: 0, is_final: false }),
         };
         let (executions, addresses, records) = match stopped {
@@ -58,38 +57,38 @@ impl<S: RecordSink> Lowerer<S> {
         self.builder.patterns(&mut self.forms.patterns, Passes { passes: executions, addresses, records })?;
         if let Some((last, next)) = self.forms.end(trace.templates, executions, addresses) {
             self.builder.passed(records, last, next);
-            self.go_on();
+            self.after_instruction();
         }
         Ok(stopped)
     }
 
-    /// Whether templates can be taken now, and these start where execution continues.
+    /// Whether templates can be written now, and these start where execution continues.
     fn may_take(&mut self, trace: &TemplateTrace<'_>) -> Result<bool, SinkError> {
-        let is_plain = self.hold.is_empty() && self.is_basic && !self.has_times && !self.registers.follow();
+        let is_plain = self.hold.is_empty() && self.is_basic && !self.has_times && !self.registers.is_tracking();
         if !is_plain {
             return Ok(false);
         }
         self.close()?;
-        let is_calm = self.known.due == Due::No && self.known.is_aarch64() && !self.is_unsupported;
+        let is_settled = self.known.due == Due::No && self.known.is_aarch64() && !self.is_unsupported;
         let odd = trace.addresses.iter().fold(0, |odd, address| odd | odd_bits(*address));
         let first = trace.executions.first().and_then(|execution| trace.templates.get(execution.number()));
         let start = first.and_then(|template| template.instructions.first()).map(|first| first.address);
-        let is_here = start.is_some() && self.builder.goes_on() == start;
-        Ok(is_calm && is_here && !self.syndrome.is_told() && odd == 0)
+        let is_here = start.is_some() && self.builder.pattern_start() == start;
+        Ok(is_settled && is_here && !self.syndrome.is_known() && odd == 0)
     }
 }
 
 impl Forms {
-    /// The first execution that has no form and never will; `None`: all have one.
+    /// The first execution that never has a form; `None`: all have one.
     fn check<S: RecordSink>(
         &mut self,
         builder: &mut Builder<S>,
-        words: &mut Words,
+        infos: &mut OpcodeInfos,
         trace: &TemplateTrace<'_>,
     ) -> Option<StoppedAt> {
         let is_known = |forms: &[Form], one: &BlockExecution| forms.get(one.index()) == Some(&Form::Known);
         for (executions, one) in trace.executions.iter().enumerate() {
-            if !is_known(&self.forms, one) && self.learn(builder, words, trace.templates, *one) == Form::Never {
+            if !is_known(&self.forms, one) && self.learn(builder, infos, trace.templates, *one) == Form::Never {
                 let before = trace.executions.get(..executions).unwrap_or_default();
                 let addresses = before.iter().map(|one| self.patterns.slots(one.index())).sum();
                 return Some(StoppedAt { executions, addresses, is_final: true });
@@ -122,18 +121,18 @@ impl Forms {
     fn learn<S: RecordSink>(
         &mut self,
         builder: &mut Builder<S>,
-        words: &mut Words,
+        infos: &mut OpcodeInfos,
         templates: &[Template],
         execution: BlockExecution,
     ) -> Form {
         let (index, number) = (execution.index(), execution.number());
-        let Some(template) = templates.get(number).filter(|_| number < MOST) else { return Form::Never };
+        let Some(template) = templates.get(number).filter(|_| number < MAX_TEMPLATES) else { return Form::Never };
         if self.forms.len() <= index {
             self.forms.resize(index + 1, Form::Unknown);
         }
         let Some(form) = self.forms.get_mut(index) else { return Form::Never };
         if *form == Form::Unknown {
-            *form = match pattern(builder, words, template, execution.is_taken()) {
+            *form = match pattern(builder, infos, template, execution.is_taken()) {
                 Some((records, slots)) => {
                     self.patterns.set(index, &records, &slots);
                     Form::Known
@@ -145,15 +144,15 @@ impl Forms {
     }
 }
 
-/// The records of an execution, and which of them have an address; `None`: they may break a rule for some addresses.
+/// Records of an execution, and the indexes of those with an address; `None`: they may break a rule for some addresses.
 fn pattern<S: RecordSink>(
     builder: &mut Builder<S>,
-    words: &mut Words,
+    infos: &mut OpcodeInfos,
     template: &Template,
     is_taken: bool,
 ) -> Option<(Vec<Bytes>, Vec<usize>)> {
-    let target = target(words, template, is_taken)?;
-    let (mut records, mut slots) = plain_records(words, template)?;
+    let target = target(infos, template, is_taken)?;
+    let (mut records, mut slots) = plain_records(infos, template)?;
     if template.end.flow.is_branch() {
         let branch = records.last_mut().filter(|record| !record.ea_valid)?;
         (branch.is_branch, branch.ea_valid, branch.ea) = (true, is_taken, target.unwrap_or(0));
@@ -165,14 +164,14 @@ fn pattern<S: RecordSink>(
     records.iter().all(|record| builder.is_certain(record)).then_some((records, slots))
 }
 
-/// The target of the branch at the end, if it is taken and the opcode has it. `None`: the opcode contradicts the template.
-fn target(words: &mut Words, template: &Template, is_taken: bool) -> Option<Option<u64>> {
+/// Target of the branch at the end, if it is taken and direct. `None`: the opcode contradicts the template.
+fn target(infos: &mut OpcodeInfos, template: &Template, is_taken: bool) -> Option<Option<u64>> {
     let last = template.instructions.last()?;
-    let word = words.of(last.opcode?);
-    let target = word.target(last.address);
+    let info = infos.of(last.opcode?);
+    let target = info.target(last.address);
     let end = &template.end;
-    let is_same = (end.flow, end.conditional) == (word.flow, word.conditional);
-    match word.flow {
+    let is_same = (end.flow, end.conditional) == (info.flow, info.conditional);
+    match info.flow {
         ControlFlow::Direct if is_same && is_taken => {
             let is_ambiguous = end.conditional && target == Some(last.address.wrapping_add(4));
             (target == end.target_address() && !is_ambiguous).then_some(target)
@@ -183,15 +182,15 @@ fn target(words: &mut Words, template: &Template, is_taken: bool) -> Option<Opti
     }
 }
 
-/// The records of a template, and which of them have an address.
-fn plain_records(words: &mut Words, template: &Template) -> Option<(Vec<record::Instruction>, Vec<usize>)> {
+/// Records of a template, and the indexes of those with an address.
+fn plain_records(infos: &mut OpcodeInfos, template: &Template) -> Option<(Vec<record::Instruction>, Vec<usize>)> {
     let (mut records, mut slots) = (Vec::new(), Vec::new());
     let mut accesses = template.accesses.iter().peekable();
     let mut address = template.instructions.first()?.address;
     for (index, instruction) in template.instructions.iter().enumerate() {
         let access = accesses.next_if(|access| usize::from(access.index) == index);
         slots.extend(access.map(|_| index));
-        records.push(plain_record(instruction, words.of(instruction.opcode?), access)?);
+        records.push(plain_record(instruction, infos.of(instruction.opcode?), access)?);
         if instruction.address != address || address % 4 != 0 {
             return None;
         }
@@ -203,18 +202,18 @@ fn plain_records(words: &mut Words, template: &Template) -> Option<(Vec<record::
 /// The record of an instruction that does nothing but this access, without its address.
 fn plain_record(
     instruction: &Instruction,
-    word: &Word,
+    info: &OpcodeInfo,
     access: Option<&TemplateAccess>,
 ) -> Option<record::Instruction> {
     let is_plain = instruction.isa == Isa::A64
         && instruction.za_index.is_none()
         && instruction.is_executed != Some(false)
-        && !word.access.vector
+        && !info.access.vector
         && is_address(instruction.address);
     let record = record::Instruction { iword: instruction.opcode?, pc: instruction.address, ..Default::default() };
     match access {
         _ if !is_plain => None,
-        None => (!word.has_address).then_some(record),
+        None => (!info.has_address).then_some(record),
         Some(access) => Some(record::Instruction {
             ea_valid: true,
             is_read: access.direction == Direction::Read,

@@ -1,18 +1,17 @@
-//! Times of steps as timestamps: microseconds that never go back.
+//! Times of steps as timestamps: microseconds that never decrease.
 
 use unspool_model::{Loss, SinkError, Step, TimeUnit};
 
 use super::super::builder::{BuildError, RecordSink};
 use super::Lowerer;
-use super::tell::refusal;
+use super::refusal::refusal;
 
 impl<S: RecordSink> Lowerer<S> {
-    /// The time of a step.
+    /// Advances to the time of a step.
     pub(super) fn advance(&mut self, step: &Step) -> Result<(), SinkError> {
         self.advance_to(step.time, step.position).map_err(|error| refusal(error, Some(step.position)))
     }
 
-    /// It is this time.
     #[inline]
     pub(super) fn advance_to(&mut self, time: Option<u64>, position: u64) -> Result<(), BuildError> {
         if time.is_none() || time == self.time { Ok(()) } else { self.change_time(time.unwrap_or(0), position) }
@@ -31,7 +30,7 @@ impl<S: RecordSink> Lowerer<S> {
         if self.timestamp == Some(stamp) {
             return Ok(());
         }
-        // The first one stands before all contexts.
+        // The first one precedes all contexts.
         if self.known.waits() && !self.is_unsupported && self.timestamp.is_some() {
             self.put_context()?;
         }
@@ -39,7 +38,7 @@ impl<S: RecordSink> Lowerer<S> {
         self.builder.timestamp(stamp)
     }
 
-    /// Are these different microseconds?
+    /// Whether these are different microseconds.
     pub(super) fn is_other_time(&self, one: Option<u64>, other: Option<u64>) -> bool {
         let stamp = |time: Option<u64>| time.and_then(|time| self.unit.convert(time, TimeUnit::MICROSECONDS));
         self.has_times && stamp(one) != stamp(other)

@@ -1,4 +1,4 @@
-//! What the bytes after a header look like, independent of the header.
+//! Detection of the content after a header, independent of the header.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use unspool_container::Container;
 
 use crate::record::{Context, ExtraEa, Instruction, StringContinuation, StringStart, Timestamp, Trap};
 
-/// What the bytes after a header look like.
+/// Content after a header, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Content {
     /// A record of a known type.
@@ -22,8 +22,8 @@ impl Content {
     /// Number of bytes that [`Content::of`] needs.
     pub(super) const PEEK: usize = 32;
 
-    /// The content that starts with these bytes. A record is more likely than a container without a magic number: a Context of
-    /// a small process may well look like the header of an .lzma file.
+    /// The content that starts with these bytes. A record is more likely than a container without a magic number: a
+    /// Context of a small process may well look like the header of an .lzma file.
     pub(super) fn of(bytes: &[u8]) -> Self {
         if let Some(container @ (Container::Xz | Container::Gzip)) = Container::of(bytes) {
             return Self::Compressed(container);
@@ -50,7 +50,8 @@ impl fmt::Display for Content {
     }
 }
 
-/// First byte of nearly all .lzma files, which have no magic number: the properties that all tools have as their default.
+/// First byte of nearly all .lzma files, which have no magic number: the properties that all tools have as their
+/// default.
 const LZMA_PROPERTIES: u8 = 0x5d;
 
 /// Types of records that may follow the header.

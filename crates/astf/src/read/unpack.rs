@@ -2,16 +2,17 @@
 //!
 //! input ─▶ **decompressor** ─▶ a batch
 //!
-//! A zlib stream of independent blocks is decompressed by several threads, before the decompressor continues with the rest of
-//! it. An end within a record, within the compressed data or before that of the file is a fault, which comes after all records
-//! before it.
+//! A zlib stream of independent blocks is decompressed by several threads, before the decompressor continues with the
+//! rest of it. An end within a record, within the compressed data or before that of the file is a fault, which comes
+//! after all records before it.
 
 use std::io::Read;
 
 use unspool_container::{Container, Damage, Decompressor, Fault, Input};
 
+use super::batch::{Batch, End};
 use super::content::Content;
-use super::{Batch, End, LocatedKind, ReadErrorKind};
+use super::error::{LocatedKind, ReadErrorKind};
 use crate::deflate::block_inflater::BlockInflater;
 use crate::record::{RECORD_BYTES, Storage};
 
@@ -53,8 +54,7 @@ impl<R: Read> Unpacker<R> {
                     return;
                 }
                 Ok(false) => {
-                    let resume = blocks.resume();
-                    self.bytes.resume_zlib(&resume.window, resume.check);
+                    self.bytes.resume_zlib(&blocks.resume.window, blocks.resume.check);
                 }
                 Err(error) => {
                     batch.whole = 0;
@@ -98,7 +98,8 @@ impl<R: Read> Unpacker<R> {
 /// The container that these bytes start, which has to be one that the header of the file allows.
 fn container(bytes: &[u8], storage: Storage) -> Result<Container, ReadErrorKind> {
     let found = Content::of(bytes);
-    // Without a magic number, the header of the file decides, if nothing contradicts it: the decoder will report damage.
+    // Without a magic number, the header of the file decides, if nothing contradicts it: the decoder will report
+    // damage.
     let (compressed, unmarked, needed) = match storage {
         Storage::Raw => ([Container::Plain; 2], Container::Plain, 0),
         Storage::Lzma => ([Container::Xz, Container::Lzma], Container::Lzma, Container::Lzma.header_bytes()),

@@ -2,7 +2,7 @@
 //!
 //! Specification: Arm DDI 0487, "ESR_ELx, Exception Syndrome Register".
 
-/// What an Exception class is called here: short, and "lower" or "same" for the Exception level that it came from.
+/// Name of an Exception class: short, with "lower" or "same" for the Exception level that it came from.
 pub(super) fn class_name(class: u8) -> &'static str {
     match class {
         0x00 => "Unknown reason",

@@ -1,12 +1,12 @@
-//! The style of the figure: mnemonics in upper case in a column of their own, operands without blanks behind commas,
-//! registers in lower case and all other words in upper case.
+//! Disassembly in the style of the specification's figure: mnemonics in upper case in a column of their own, operands
+//! without blanks after commas, registers in lower case and all other words in upper case.
 //!
 //! `ldr za[w12, #0x4], [x0, #0x4, mul vl]` ─▶ `LDR      ZA[w12,4],[x0,#4,MUL VL]`
 
-/// How wide the column of the mnemonic is.
+/// Width of the mnemonic column.
 const COLUMN: usize = 8;
 
-/// The text of a disassembler in the style of the figure. What ends with a blank or a comma still ends with one.
+/// The text of a disassembler in the style of the figure. Text that ends with a blank or a comma still does.
 pub(super) fn styled(text: &str) -> String {
     let (mnemonic, operands) = text.split_once(' ').unwrap_or((text, ""));
     // `.inst` is no mnemonic.
@@ -39,15 +39,15 @@ fn next(text: &str) -> Option<&str> {
     Some(&text[..length])
 }
 
-/// Is the number between these two a small count, which reads better in decimal: a shift, a multiple of the vector length,
-/// an index into ZA?
+/// Whether the number between these two is a small count, which reads better in decimal: a shift, a multiple of the
+/// vector length, an index into ZA.
 fn counts(before: &str, after: &str) -> bool {
     // The mnemonic is followed by a blank too, but in its column.
     let is_shift = before.ends_with(' ') && before.trim_end().len() > COLUMN;
     is_index(before) || is_shift || after.starts_with(", mul vl")
 }
 
-/// Is the last bracket that is open that of ZA?
+/// Whether the last open bracket is that of ZA.
 fn is_index(before: &str) -> bool {
     let Some((head, inside)) = before.rsplit_once('[') else { return false };
     let word = head.rsplit([',', '{', ' ']).next().unwrap_or(head);
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn styles() {
+    fn disassembly_is_restyled() {
         let rows = [
             ("nop", "NOP"),
             ("cmp w3, w0", "CMP      w3,w0"),
@@ -106,7 +106,7 @@ mod tests {
             ("ld1 {v0.16b, v1.16b}, [x0]", "LD1      {v0.16b,v1.16b},[x0]"),
             ("prfm pldl1keep, [x0]", "PRFM     PLDL1KEEP,[x0]"),
             (".inst 0x00000001", ".inst    0x00000001"),
-            // What an address follows.
+            // An address follows these.
             ("b.ne ", "B.NE     "),
             ("cbz x0, ", "CBZ      x0,"),
         ];

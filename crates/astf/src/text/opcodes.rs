@@ -1,6 +1,6 @@
 //! Disassembled opcodes in a cache: programs run in loops, and disassembly is slow.
 //!
-//! (address, opcode) ─▶ **words**, in two styles
+//! (address, opcode) ─▶ **text**, in two styles
 
 use unspool_isa::{Disassembler, Isa, OpcodeCache, Operation, RelativeTarget, RelativeText, access};
 
@@ -10,26 +10,26 @@ use unspool_model::digits::push_short_hex;
 #[derive(Debug)]
 pub(super) struct Opcodes {
     disassembler: Disassembler,
-    cache: OpcodeCache<u32, Box<Words>>,
+    cache: OpcodeCache<u32, Box<OpcodeText>>,
 }
 
-/// How an opcode reads.
+/// Text of an opcode.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(super) struct OpcodeText {
     /// As the disassembler has it.
     pub(super) plain: String,
     /// In the style of the figure.
     pub(super) figure: String,
-    /// What accesses do that need no further word.
+    /// Direction of accesses that is not shown.
     pub(super) direction: Direction,
-    /// An address is the last operand.
+    /// The last operand is an address.
     target: Option<RelativeTarget>,
 }
 
-/// What the accesses of an instruction do.
+/// Direction of the accesses of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// Each reads, and each writes, if this says so.
+    /// All have this direction.
     Each {
         /// They read.
         read: bool,
@@ -53,7 +53,7 @@ impl Direction {
         }
     }
 
-    /// Is this what the opcode says?
+    /// Whether the opcode implies this direction.
     #[inline]
     pub(super) fn is(self, read: bool, write: bool) -> bool {
         match self {
@@ -63,7 +63,7 @@ impl Direction {
     }
 }
 
-impl Words {
+impl OpcodeText {
     /// Adds the operand that depends on the address, if there is one.
     #[inline]
     pub(super) fn push_target(&self, pc: u64, out: &mut String) {
@@ -80,21 +80,21 @@ impl Opcodes {
 
     /// The text of the opcode.
     #[inline]
-    pub(super) fn words(&mut self, pc: u64, opcode: u32) -> &Words {
+    pub(super) fn text(&mut self, pc: u64, opcode: u32) -> &OpcodeText {
         let Self { disassembler, cache } = self;
         cache.get_or_insert_with(opcode, || Box::new(find(disassembler, pc, opcode)))
     }
 }
 
-fn find(disassembler: &mut Disassembler, pc: u64, opcode: u32) -> Words {
+fn find(disassembler: &mut Disassembler, pc: u64, opcode: u32) -> OpcodeText {
     let found = disassembler.relative_text(Isa::A64, pc, opcode);
     let RelativeText { text: plain, target } =
         found.unwrap_or_else(|| RelativeText { text: disassembler.text(Isa::A64, pc, opcode), target: None });
     let offset = target.map_or(String::new(), |target| from_pc(target.offset));
-    Words { figure: styled(&plain) + &offset, plain, direction: Direction::of(opcode), target }
+    OpcodeText { figure: styled(&plain) + &offset, plain, direction: Direction::of(opcode), target }
 }
 
-/// `{pc}-0x44; `, which the address itself follows.
+/// `{pc}-0x44; `, which precedes the address.
 fn from_pc(offset: u64) -> String {
     let offset = offset as i64;
     let sign = if offset < 0 { '-' } else { '+' };
@@ -108,10 +108,10 @@ mod tests {
     use super::*;
 
     fn reads(opcodes: &mut Opcodes, pc: u64, opcode: u32) -> (String, String) {
-        let words = opcodes.words(pc, opcode);
-        let [mut plain, mut figure] = [words.plain.clone(), words.figure.clone()];
-        words.push_target(pc, &mut plain);
-        words.push_target(pc, &mut figure);
+        let text = opcodes.text(pc, opcode);
+        let [mut plain, mut figure] = [text.plain.clone(), text.figure.clone()];
+        text.push_target(pc, &mut plain);
+        text.push_target(pc, &mut figure);
         (plain, figure)
     }
 
@@ -131,7 +131,7 @@ mod tests {
         for (opcode, plain, figure) in rows {
             assert_eq!(reads(&mut opcodes, 0x836_e12c, *opcode), (plain.to_string(), figure.to_string()));
         }
-        // The same opcode in another place.
+        // The same opcode at another address.
         let (plain, figure) = reads(&mut opcodes, 0xffff_8000_0000_0044, 0x54ff_fde1);
         assert_eq!(plain, "b.ne 0xffff800000000000");
         assert_eq!(figure, "B.NE     {pc}-0x44; 0xffff800000000000");
@@ -140,9 +140,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-        /// Words that were found in one place are right in any other, whatever the opcode is.
+        /// Text that was made at one address is right at any other, for any opcode.
         #[test]
-        fn the_opcode_is_enough(opcode: u32, branch: bool, first: u64, second: u64) {
+        fn cached_text_is_right_at_any_address(opcode: u32, branch: bool, first: u64, second: u64) {
             let opcode = if branch { opcode & 0x83ff_ffff | 0x1400_0000 } else { opcode };
             let mut opcodes = Opcodes::new();
             let mut disassembler = Disassembler::new();

@@ -1,25 +1,25 @@
-//! The string that is under way: it stands in one record and any number behind it.
+//! A string in the making: one record and any number of continuations.
 
 use std::fmt::Write as _;
 
 use super::super::record::View;
 use unspool_model::digits::push_hex;
 
-/// More bytes of a string than this are not shown.
+/// Maximum bytes of a string that are shown.
 const SHOWN: usize = 4096;
 
-/// A string, as far as it has come.
+/// A string, as far as it is known.
 #[derive(Debug, Default)]
 pub(super) struct Chain {
-    /// How long it is to be; `None` where no string has started.
+    /// Its size; `None` where no string has started.
     size: Option<usize>,
     bytes: Vec<u8>,
-    /// What stands behind its end in the last record, up to the zeros.
-    behind: Vec<u8>,
+    /// Nonzero bytes after its end in the last record.
+    after: Vec<u8>,
 }
 
 impl Chain {
-    /// Takes what a record adds. Gives what was there before it, if the record breaks it off.
+    /// Adds the part in a record. Returns the unfinished string that the record breaks off.
     #[inline]
     pub(super) fn push(&mut self, view: View<'_>) -> Option<Chain> {
         match view {
@@ -43,25 +43,25 @@ impl Chain {
         }
     }
 
-    /// Starts afresh, and gives a string that is not whole.
+    /// Starts afresh, and returns a string that is not complete.
     fn take(&mut self) -> Option<Chain> {
         let chain = std::mem::take(self);
         (chain.size.is_some() && !chain.is_whole()).then_some(chain)
     }
 
-    /// What stands behind the end is no part of it.
+    /// Splits off what follows the end.
     fn cut(&mut self) {
         let size = self.size.unwrap_or(usize::MAX).min(self.bytes.len());
-        self.behind = self.bytes.split_off(size);
-        let used = self.behind.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        self.behind.truncate(used);
+        self.after = self.bytes.split_off(size);
+        let used = self.after.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        self.after.truncate(used);
     }
 
     fn is_whole(&self) -> bool {
         self.size.is_none_or(|size| self.bytes.len() >= size)
     }
 
-    /// Adds two dots for a string that goes on, and the string when it is there.
+    /// Adds two dots for a string that continues, and the string when it is complete.
     pub(super) fn write(&self, out: &mut String) {
         match self.size {
             None => {
@@ -70,16 +70,16 @@ impl Chain {
             }
             Some(_) if self.is_whole() => {
                 self.write_quoted(out);
-                if !self.behind.is_empty() {
+                if !self.after.is_empty() {
                     out.push_str(" reserved string=0x");
-                    push_hex(out, &self.behind);
+                    push_hex(out, &self.after);
                 }
             }
             Some(_) => out.push_str(".."),
         }
     }
 
-    /// Adds the string as far as it is there.
+    /// Adds the string, as far as it is known.
     pub(super) fn write_quoted(&self, out: &mut String) {
         let shown = &self.bytes[..self.bytes.len().min(SHOWN)];
         out.push('"');
@@ -96,7 +96,7 @@ impl Chain {
     }
 }
 
-/// Strings come from files, and a terminal obeys what it is sent.
+/// Strings come from files, and a terminal interprets control characters.
 fn push_escaped(out: &mut String, character: char) {
     match character {
         '\0' => out.push_str("\\0"),
@@ -109,7 +109,7 @@ fn push_escaped(out: &mut String, character: char) {
     }
 }
 
-/// Characters that turn or hide the text around them.
+/// Characters that reorder or hide the text around them.
 fn is_formatting(character: char) -> bool {
     matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }

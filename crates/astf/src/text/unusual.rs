@@ -1,4 +1,4 @@
-//! What a line does not say otherwise: reserved bits that are set, and values in fields that are not in use.
+//! Contents that a line does not show otherwise: reserved bits that are set, and values in unused fields.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ pub(super) fn write(view: View<'_>, out: &mut String) {
     }
 }
 
-/// Most instructions: nothing but what the line says.
+/// Most instructions: the line shows everything.
 #[inline]
 fn is_ordinary(view: InstructionView<'_>) -> bool {
     let is_free_of_access = view.ea() == 0 && view.ea_size() == 0 && !view.ea_tagged();
@@ -63,7 +63,7 @@ fn is_unset(value: Value<'_>) -> bool {
     }
 }
 
-/// Is the field one that should be zero in this record?
+/// Whether the field should be zero in this record.
 fn is_unused(record: &Record, name: &str, value: Value<'_>) -> bool {
     match record {
         _ if name.contains("reserved") => true,

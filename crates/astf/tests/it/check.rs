@@ -1,27 +1,19 @@
-//! The checker: every rule is broken somewhere, and what the document allows is accepted.
+//! The checker: every rule is broken by some row, and valid traces are accepted.
 
 mod accepted;
 mod broken;
 mod broken_memory;
-mod words;
+mod fixtures;
 
 use std::fmt::Write;
 
+use fixtures::*;
 use proptest::prelude::*;
-use unspool_astf::check::{Checker, Finding, RULES};
+use unspool_astf::check::{Checker, RULES};
 use unspool_astf::{Bytes, Value};
 use unspool_isa::{ControlFlow, Isa, Operation, access, decode};
-use words::*;
 
-fn check(records: &[Bytes]) -> Vec<Finding> {
-    let mut checker = Checker::new();
-    let mut findings = Vec::new();
-    for record in records {
-        checker.push(record, &mut |finding| findings.push(finding));
-    }
-    checker.finish(&mut |finding| findings.push(finding));
-    findings
-}
+use crate::support::findings;
 
 fn bytes(records: &[Record]) -> Vec<Bytes> {
     records.iter().map(Record::to_bytes).collect()
@@ -31,7 +23,7 @@ fn bytes(records: &[Record]) -> Vec<Bytes> {
 fn one_mistake_is_one_finding() {
     let mut failures = String::new();
     for (rule, name, record, records) in broken::rows() {
-        let findings = check(&bytes(&records));
+        let findings = findings(&bytes(&records));
         let is_right = matches!(&findings[..], [finding] if finding.rule.name == rule
             && finding.record == record
             && finding.offset == (record - 1) * 32
@@ -44,10 +36,10 @@ fn one_mistake_is_one_finding() {
 }
 
 #[test]
-fn what_is_allowed_is_accepted() {
+fn valid_traces_are_accepted() {
     let mut failures = String::new();
     for (name, records) in accepted::rows() {
-        let findings = check(&bytes(&records));
+        let findings = findings(&bytes(&records));
         if !findings.is_empty() {
             writeln!(failures, "{name}: {findings:#?}").unwrap();
         }
@@ -56,7 +48,7 @@ fn what_is_allowed_is_accepted() {
 }
 
 #[test]
-fn every_rule_is_broken_somewhere() {
+fn every_rule_has_a_row_that_breaks_it() {
     let rows = broken::rows();
     for rule in RULES {
         assert!(rows.iter().any(|row| row.0 == rule.name), "no row breaks {}", rule.name);
@@ -69,7 +61,7 @@ fn every_rule_is_broken_somewhere() {
     }
 }
 
-/// The names of the fields that are not zero.
+/// Names of the fields that are not zero.
 fn fields_set(record: &Record) -> Vec<&'static str> {
     let mut names = Vec::new();
     record.each_field(|name, value| {
@@ -85,7 +77,7 @@ fn fields_set(record: &Record) -> Vec<&'static str> {
 
 #[test]
 fn every_reserved_bit_is_known() {
-    // An Extra EA has a second access, lest its second half be reserved.
+    // This Extra EA has a second access, so that its second half is not reserved.
     let extra = ExtraEa { mem1_valid: true, ..ExtraEa::default() };
     let records = records![
         extra,
@@ -104,15 +96,15 @@ fn every_reserved_bit_is_known() {
             let changed = Record::from_bytes(&bytes);
             // The second value of a Timestamp is reserved too.
             let is_reserved = fields_set(&changed).iter().any(|name| name.contains("reserved") || *name == "value1");
-            let is_found = check(&[bytes]).iter().any(|finding| finding.rule.name == "astf-reserved-zero");
+            let is_found = findings(&[bytes]).iter().any(|finding| finding.rule.name == "astf-reserved-zero");
             assert_eq!(is_found, is_reserved, "bit {bit} of {changed:?}");
         }
     }
 }
 
 #[test]
-fn a_clone_goes_its_own_way() {
-    let start = bytes(&plus(records![add(PC)]));
+fn a_clone_is_independent() {
+    let start = bytes(&plus![add(PC)]);
     let mut checker = Checker::new();
     start.iter().for_each(|record| checker.push(record, &mut |finding| panic!("{finding:?}")));
     let (mut good, mut bad) = (checker.clone(), checker);
@@ -123,17 +115,17 @@ fn a_clone_goes_its_own_way() {
     assert!(format!("{good:?}").len() < 2000);
 }
 
-/// The table of rules, as it stands in the documentation.
+/// The table of rules in the documentation.
 fn document() -> String {
     let mut text = String::from(
         "# The rules of ASTF\n\n\
-        What the checker holds a trace to. The sections are those of the Arm Architectural Structured Trace Format, \
-        issue 0.11; the words are ours. An error is something that the document forbids; a warning is something that it \
-        advises against, or that cannot be what was meant. Where the document leaves room, and of opcodes that are \
-        unknown, nothing is found.\n\n\
-        Each rule is tested by the rows named in the last column, in `crates/astf/tests/it/check/broken.rs` and `broken_memory.rs`. \
-        This text is written by the tests: `UPDATE=1 cargo test -p unspool-astf --test it check`.\n\n\
-        | rule | severity | section | what it says | tested by |\n|---|---|---|---|---|\n",
+        Rules that the checker applies to a trace. The numbers are sections of the Arm Architectural Structured Trace \
+        Format, issue 0.11; all words are ours. An error is something that the format forbids; a warning is something \
+        that it advises against, or that cannot be intended. Where the format leaves room, and for unknown opcodes, \
+        nothing is reported.\n\n\
+        The rows in the last column test the rule, in `crates/astf/tests/it/check/broken.rs` and `broken_memory.rs`. \
+        The tests write this text: `UPDATE=1 cargo test -p unspool-astf --test it check`.\n\n\
+        | rule | severity | section | requirement | tested by |\n|---|---|---|---|---|\n",
     );
     let rows = broken::rows();
     for rule in RULES {
@@ -146,7 +138,7 @@ fn document() -> String {
 }
 
 #[test]
-fn the_document_lists_the_rules() {
+fn the_documentation_lists_the_rules() {
     let how = "cargo test -p unspool-astf --test it check";
     unspool_testing::assert_document("docs/astf-rules.md", &document(), how);
 }
@@ -190,15 +182,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
-    fn nothing_is_found_in_unknown_opcodes(word in any_unknown_word(), flags: u8, ea_size: u8, size: u64, trap: bool) {
+    fn unknown_opcodes_break_no_rule(word in any_unknown_word(), flags: u8, ea_size: u8, size: u64, trap: bool) {
         let is_set = |bit: u8| flags >> bit & 1 != 0;
         let access = Instruction { is_read: is_set(0), is_write: is_set(1), ea_tagged: is_set(2), ..op(PC, word) };
         let access = Instruction { ea_valid: is_set(3), ea: MEM, ea_size, trap, ..access };
         let range = ranged(Instruction { is_read: false, ..access }, size);
         let record = if is_set(4) { range } else { access };
-        let behind = if trap { exception(0) } else { irq() };
-        let next = add(behind.target_pc);
-        let findings = check(&bytes(&plus(records![record, behind, next])));
+        let after = if trap { exception(0) } else { irq() };
+        let next = add(after.target_pc);
+        let findings = findings(&bytes(&plus![record, after, next]));
         prop_assert!(findings.is_empty(), "{findings:#?}");
     }
 
@@ -211,7 +203,7 @@ proptest! {
             header[16] = flags & 0x60;
             records.insert(0, header);
         }
-        let findings = check(&records);
+        let findings = findings(&records);
         prop_assert!(findings.len() <= 8 * records.len() + 4, "{} findings", findings.len());
         for finding in findings {
             prop_assert!((1..=records.len().max(1) as u64).contains(&finding.record));

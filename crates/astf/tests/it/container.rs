@@ -1,4 +1,4 @@
-//! The container of ASTF: what is written comes back, whatever the storage; what is damaged comes back up to the damage.
+//! The container of ASTF: records come back from every storage, and from a damaged file up to the damage.
 //!
 //! Expectations come from the plain decoders of liblzma and zlib, which are given the bytes after the header.
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -12,8 +12,9 @@ use unspool_astf::read::{Content, ReadError, ReadErrorKind, ReadOptions, Reader,
 use unspool_astf::record::{Context, Header, Instruction, Level, Record, Storage};
 use unspool_astf::write::{WriteOptions, Writer};
 use unspool_container::{Container, Fault};
+use unspool_testing::Random;
 
-/// How a file is made: the storages of the writer, and the containers that only others write.
+/// Kind of file: the storages of the writer, and the containers that only other tools write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Made {
     Raw,
@@ -83,27 +84,27 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A zlib stream that claims to be in pieces, of these bytes, each with what ends one; the last bytes are in none.
-fn in_blocks(pieces: &[&[u8]], last: &[u8], refers_back: bool) -> Vec<u8> {
+/// A zlib stream of these bytes in independent blocks, and the last bytes in none.
+fn in_blocks(blocks: &[&[u8]], last: &[u8], refers_back: bool) -> Vec<u8> {
     let nothing = [0, 0, 0, 0xff, 0xff];
     let mut compress = flate2::Compress::new(flate2::Compression::fast(), false);
     let mut packed = [&[0x78, 1][..], &nothing, &nothing].concat();
-    for piece in pieces {
-        packed.reserve(2 * piece.len() + 1000);
+    for block in blocks {
+        packed.reserve(2 * block.len() + 1000);
         if !refers_back {
             compress.reset();
         }
-        compress.compress_vec(piece, &mut packed, flate2::FlushCompress::Sync).unwrap();
+        compress.compress_vec(block, &mut packed, flate2::FlushCompress::Sync).unwrap();
         packed.extend_from_slice(&nothing);
     }
     packed.reserve(2 * last.len() + 1000);
     compress.compress_vec(last, &mut packed, flate2::FlushCompress::Finish).unwrap();
-    let all = [&pieces.concat(), last].concat();
+    let all = [&blocks.concat(), last].concat();
     packed.extend_from_slice(&zlib_rs::adler32::adler32(1, &all).to_be_bytes());
     packed
 }
 
-/// What a plain decoder makes of a zlib stream, and whether it is content.
+/// Output of a plain zlib decoder, and whether the stream is sound.
 fn inflated(packed: &[u8]) -> (Vec<u8>, bool) {
     let (mut stream, mut bytes) = (flate2::Decompress::new(true), vec![0; 1 << 20]);
     loop {
@@ -128,13 +129,8 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 /// Instructions of a loop with a moving address, and a few records of noise.
 fn trace(count: usize) -> Vec<Bytes> {
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = move || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random
-    };
+    let mut numbers = Random::new(7);
+    let mut next = move || numbers.bits();
     let record = |at: usize| {
         let noise = next();
         let is_read = noise & 3 == 0;
@@ -156,7 +152,7 @@ fn trace(count: usize) -> Vec<Bytes> {
     (0..count).map(record).collect()
 }
 
-/// What was read, and what ended it.
+/// Records that were read, and the error that ended them.
 struct Outcome {
     records: Vec<Bytes>,
     error: Option<ReadError>,
@@ -247,7 +243,7 @@ fn every_storage_comes_back() {
 }
 
 #[test]
-fn plain_decoders_read_what_is_written() {
+fn plain_decoders_read_our_files() {
     let trace = trace(50_000);
     for block_bytes in [1 << 10, 100_000, 4 << 20] {
         let options = WriteOptions { block_bytes, ..options(2) };
@@ -267,7 +263,7 @@ fn plain_decoders_read_what_is_written() {
 
 #[test]
 fn any_number_of_threads_writes_the_same() {
-    // Enough for several pieces of zlib.
+    // Enough for several independent blocks of zlib.
     let trace = trace(70_000);
     for made in [Made::Raw, Made::Xz, Made::Zlib] {
         for (level, block_bytes) in [(0, 1 << 16), (1, 1 << 20)] {
@@ -283,20 +279,20 @@ fn any_number_of_threads_writes_the_same() {
 }
 
 #[test]
-fn the_size_of_what_is_written_at_a_time_makes_no_difference() {
+fn the_size_of_writes_makes_no_difference() {
     let trace = trace(9000);
     for made in [Made::Raw, Made::Xz, Made::Zlib] {
         let expected = made.file(&trace);
-        for piece in [1, 7, 2048, 4096] {
+        for count in [1, 7, 2048, 4096] {
             let mut writer = Writer::new(Vec::new(), &made.header(), options(2)).unwrap();
-            trace.chunks(piece).for_each(|records| writer.write(records).unwrap());
-            assert!(writer.finish().unwrap() == expected, "{made:?} in pieces of {piece}");
+            trace.chunks(count).for_each(|records| writer.write(records).unwrap());
+            assert!(writer.finish().unwrap() == expected, "{made:?} {count} at a time");
         }
     }
 }
 
 #[test]
-fn bytes_may_come_in_drops() {
+fn input_may_come_byte_by_byte() {
     let trace = trace(700);
     for made in ALL {
         let file = made.file(&trace);
@@ -306,7 +302,7 @@ fn bytes_may_come_in_drops() {
 }
 
 #[test]
-fn a_file_that_is_cut_gives_what_it_has() {
+fn a_truncated_file_gives_the_records_before_its_end() {
     let trace = trace(80);
     for made in ALL {
         let file = made.file(&trace);
@@ -341,7 +337,7 @@ fn a_file_that_is_cut_gives_what_it_has() {
 }
 
 #[test]
-fn a_file_that_is_damaged_gives_what_is_before_the_damage() {
+fn a_damaged_file_gives_the_records_before_the_damage() {
     let trace = trace(80);
     for made in ALL {
         let file = made.file(&trace);
@@ -370,19 +366,20 @@ fn a_file_that_is_damaged_gives_what_is_before_the_damage() {
     }
 }
 
-/// Where the pieces of a file end, and what starts them.
-fn ends_of_pieces(file: &[u8]) -> Vec<usize> {
+/// Offsets of the ends of the independent blocks, and of the start.
+fn block_ends(file: &[u8]) -> Vec<usize> {
     let mark = [0, 0, 0xff, 0xff, 0, 0, 0, 0xff, 0xff];
     memchr::memmem::find_iter(file, &mark).map(|at| at + mark.len()).collect()
 }
 
-/// At these places. There are others where codes are taken that a plain decoder refuses, and the check at the end tells.
+/// At these offsets. At others, codes are accepted that a plain decoder refuses, and the check value at the end
+/// differs.
 #[test]
-fn pieces_that_are_damaged_give_what_a_plain_decoder_gives() {
+fn damaged_blocks_give_what_a_plain_decoder_gives() {
     let trace = trace(42_000);
     let file = Made::Zlib.file(&trace);
-    let ends = ends_of_pieces(&file);
-    assert_eq!(ends.len(), 1 + 3, "the start and three pieces");
+    let ends = block_ends(&file);
+    assert_eq!(ends.len(), 1 + 3, "the start and three blocks");
     let around = ends.iter().flat_map(|end| end - 9..end + 3);
     let positions = (32..file.len()).step_by(file.len() / 20).chain(around).chain(file.len() - 8..file.len());
     for at in positions {
@@ -403,8 +400,8 @@ fn pieces_that_are_damaged_give_what_a_plain_decoder_gives() {
     }
 }
 
-/// A last block that is not compressed, has a mark in it and ends at some distance after it. What the reader appends to a
-/// block must not be taken for a part of it.
+/// A last block that is not compressed, has a mark in it and ends at some distance after it. What the reader appends to
+/// a block must not be taken for a part of it.
 #[test]
 fn a_block_that_spans_a_mark_is_not_independent() {
     let start = in_blocks(&[], b"", false)[..12].to_vec();
@@ -427,7 +424,7 @@ fn a_block_that_spans_a_mark_is_not_independent() {
     }
 }
 
-/// A pipe whose other end has written so much, and waits until that was read.
+/// A pipe whose other end has written this many bytes, and waits until they are read.
 struct Waits {
     file: io::Cursor<Vec<u8>>,
     written: std::sync::Arc<std::sync::atomic::AtomicUsize>,
@@ -437,17 +434,17 @@ impl Read for Waits {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let written = self.written.load(std::sync::atomic::Ordering::SeqCst);
         let there = written - self.file.position() as usize;
-        assert!(there > 0 || written == self.file.get_ref().len(), "this would wait for ever");
+        assert!(there > 0 || written == self.file.get_ref().len(), "this would wait forever");
         let bytes = buffer.len().min(there).min(50_000);
         self.file.read(&mut buffer[..bytes])
     }
 }
 
 #[test]
-fn a_piece_comes_before_the_next_is_there() {
+fn a_block_is_read_before_the_next_arrives() {
     let trace = trace(42_000);
     let file = Made::Zlib.file(&trace);
-    let ends = ends_of_pieces(&file);
+    let ends = block_ends(&file);
     for threads in [1, 2, 3] {
         let written = std::sync::Arc::new(ends[1].into());
         let input = Waits { file: io::Cursor::new(file.clone()), written: std::sync::Arc::clone(&written) };
@@ -462,9 +459,8 @@ fn a_piece_comes_before_the_next_is_there() {
     }
 }
 
-/// A piece that nobody has room for is no piece.
 #[test]
-fn a_piece_may_be_of_any_length() {
+fn a_block_may_be_of_any_length() {
     let trace = trace(300_000);
     let bytes = trace.as_flattened();
     let file = [&Made::Zlib.header().to_bytes()[..], &in_blocks(&[&bytes[..3200], bytes], b"", false)].concat();
@@ -476,7 +472,7 @@ fn a_piece_may_be_of_any_length() {
 }
 
 #[test]
-fn failing_inputs_give_what_came_before() {
+fn failing_inputs_give_the_records_before_the_failure() {
     let trace = trace(3000);
     for made in ALL {
         let file = made.file(&trace);
@@ -495,7 +491,7 @@ fn failing_inputs_give_what_came_before() {
 }
 
 #[test]
-fn headers_are_judged() {
+fn headers_are_checked() {
     let header = Header::new(Level::Basic, false, Storage::Raw);
     let file = |header: &Header| header.to_bytes().to_vec();
     let rows: &[(&str, Vec<u8>, &str)] = &[
@@ -543,7 +539,7 @@ fn headers_are_judged() {
 }
 
 #[test]
-fn headers_that_lie_are_found_out() {
+fn wrong_storage_in_the_header_is_reported() {
     let trace = trace(40);
     let content = [
         (Made::Raw, Content::Records),
@@ -594,7 +590,7 @@ fn records_that_look_like_a_container_are_records() {
 }
 
 #[test]
-fn what_follows_the_compressed_records() {
+fn data_after_compressed_records_is_read_or_reported() {
     let trace = trace(60);
     let (first, second) = trace.split_at(25);
     let [first, second] = [first, second].map(<[Bytes]>::as_flattened);
@@ -665,7 +661,7 @@ fn records_in_memory_are_not_copied() {
 }
 
 #[test]
-fn a_reader_may_be_left() {
+fn a_reader_may_be_dropped_early() {
     let trace = trace(100_000);
     for made in ALL {
         let file = made.file(&trace);

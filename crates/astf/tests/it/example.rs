@@ -1,17 +1,19 @@
-//! The example of tof several kinds: every record that the writer makes has the field values that the document's tables
-//! give, as corrected where the tables contradict the figure. Fields that a table leaves out are zero.
+//! The example: every record has the field values of the specification's tables, as corrected where they contradict its
+//! figure. Fields that a table leaves out are zero.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use unspool_astf::builder::Builder;
 use unspool_astf::example;
-use unspool_astf::lift::{Item, Lifter};
+use unspool_astf::lift::Item;
 use unspool_astf::read::{ReadOptions, Reader};
 use unspool_astf::record::{
     Context, ExtraEa, Header, Instruction, Record, StringContinuation, StringStart, Timestamp, Trap,
 };
 use unspool_astf::write::WriteOptions;
 use unspool_astf::{Access, Extent};
+
+use crate::support::lift;
 
 fn instruction(pc: u64, iword: u32) -> Instruction {
     Instruction { pc, iword, ..Default::default() }
@@ -113,7 +115,7 @@ fn expected() -> Vec<Record> {
 }
 
 #[test]
-fn the_writer_makes_the_tables_of_the_document() {
+fn the_builder_makes_the_records_of_the_tables() {
     let made: Vec<Record> = example::records().iter().map(Record::from_bytes).collect();
     for (number, (made, expected)) in (1..).zip(made.iter().zip(&expected())) {
         assert_eq!(made, expected, "record {number}");
@@ -122,9 +124,9 @@ fn the_writer_makes_the_tables_of_the_document() {
 }
 
 #[test]
-fn lifted_instructions_have_what_belongs_to_them() {
+fn lifted_instructions_have_their_accesses_and_traps() {
     let mut lines = Vec::new();
-    let mut tell = |number: u64, item: Item<'_>| match item {
+    lift(&example::records(), |number: u64, item: Item<'_>| match item {
         Item::Instruction(executed) => {
             let el = executed.context.map(|context| context.el);
             let trap = executed.trap.map(|trap| trap.ec);
@@ -141,10 +143,7 @@ fn lifted_instructions_have_what_belongs_to_them() {
         Item::Timestamp(timestamp) => lines.push(format!("{number} time {}", timestamp.value)),
         Item::Context(context) => lines.push(format!("{number} context el{}", context.el)),
         other => panic!("{other:?}"),
-    };
-    let mut lifter = Lifter::new();
-    example::records().iter().for_each(|record| lifter.push(record, &mut tell));
-    lifter.finish(&mut tell);
+    });
     let expected = [
         "2 An example that has records of several kinds",
         "4 time 100",
@@ -167,7 +166,7 @@ fn lifted_instructions_have_what_belongs_to_them() {
     assert_eq!(lines, expected);
 }
 
-/// The file that is shipped, `examples/example.astf`. Set `UNSPOOL_BLESS=1` to write it anew.
+/// The file that is shipped, `examples/example.astf`. Set `UNSPOOL_BLESS=1` to rewrite it.
 #[test]
 fn the_shipped_file_is_the_example() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/example.astf");
@@ -191,7 +190,7 @@ fn the_shipped_file_is_the_example() {
 }
 
 #[test]
-fn a_timestamp_does_not_part_an_instruction_from_its_trap() {
+fn a_timestamp_may_precede_the_trap_of_an_instruction() {
     let records = [
         Record::Instruction(Instruction { trap: true, ..instruction(0x1000, 0xf940_0020) }),
         Record::Timestamp(Timestamp { unit: 1, value: 7, ..Default::default() }),
@@ -202,16 +201,13 @@ fn a_timestamp_does_not_part_an_instruction_from_its_trap() {
         Record::Timestamp(Timestamp { unit: 1, value: 9, ..Default::default() }),
     ];
     let mut lines = Vec::new();
-    let mut tell = |number: u64, item: Item<'_>| {
+    lift(&records.map(|record| record.to_bytes()), |number: u64, item: Item<'_>| {
         lines.push(match item {
             Item::Instruction(executed) => format!("{number} trap {:x?}", executed.trap.map(|trap| trap.target_pc)),
             Item::Timestamp(timestamp) => format!("{number} time {}", timestamp.value),
             other => format!("{number} {other:?}"),
         });
-    };
-    let mut lifter = Lifter::new();
-    records.iter().for_each(|record| lifter.push(&record.to_bytes(), &mut tell));
-    lifter.finish(&mut tell);
+    });
     let expected = ["1 trap Some(200)", "2 time 7", "4 trap Some(1000)", "5 time 8", "7 time 9"];
     assert_eq!(lines, expected);
 }

@@ -13,22 +13,23 @@ use unspool_astf::record::{
 };
 use unspool_astf::steps::Steps;
 use unspool_model::{BlockSink, BlockTrace, Event, Step, StepSource};
+use unspool_testing::Random;
 
-/// What of a step is compared.
-type Told = (u32, u64, Option<u64>, Event, String);
+/// Parts of a step that are compared.
+type Compared = (u32, u64, Option<u64>, Event, String);
 
-fn told(step: &Step) -> Told {
+fn compared(step: &Step) -> Compared {
     (step.core, step.position, step.time, step.event, step.note().to_string())
 }
 
-/// Keeps all steps, those of blocks too.
+/// Collects all steps, including those of blocks.
 #[derive(Default)]
 struct Written {
-    told: Vec<Told>,
+    steps: Vec<Compared>,
     at_once: usize,
-    /// Blocks that are known in the end.
+    /// Number of blocks at the end.
     blocks: usize,
-    most: usize,
+    limit: usize,
     /// Where execution has to continue after blocks.
     next: Option<u64>,
 }
@@ -38,8 +39,8 @@ impl BlockSink for Written {
         if let Some(next) = self.next.take() {
             assert_eq!(step.event.instruction().map(|instruction| instruction.address), Some(next));
         }
-        self.told.push(told(step));
-        if self.told.len() < self.most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        self.steps.push(compared(step));
+        if self.steps.len() < self.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
     fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
@@ -59,16 +60,16 @@ fn steps(records: &[Record], bytes_lost: usize) -> Steps<Cursor<Vec<u8>>> {
     Steps::new(Reader::in_place(Cursor::new(bytes)).unwrap())
 }
 
-/// Compares both ways. How many instructions came at once, and how many blocks are known in the end.
-fn assert_same(records: &[Record], bytes_lost: usize, most: usize) -> (usize, usize) {
+/// Compares blocks with steps. Returns the number of instructions in blocks, and the number of blocks.
+fn assert_same(records: &[Record], bytes_lost: usize, limit: usize) -> (usize, usize) {
     let mut expected = Vec::new();
     let expected_end = steps(records, bytes_lost).each(&mut |step| {
-        expected.push(told(step));
-        if expected.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        expected.push(compared(step));
+        if expected.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
-    let mut written = Written { most, ..Written::default() };
+    let mut written = Written { limit, ..Written::default() };
     let end = steps(records, bytes_lost).follow(&mut written);
-    assert_eq!(written.told, expected);
+    assert_eq!(written.steps, expected);
     assert_eq!(end.map_err(|error| error.to_string()), expected_end.map_err(|error| error.to_string()));
     (written.at_once, written.blocks)
 }
@@ -76,7 +77,7 @@ fn assert_same(records: &[Record], bytes_lost: usize, most: usize) -> (usize, us
 const NOP: u32 = 0xd503_201f;
 const ERET: u32 = 0xd69f_03e0;
 
-/// An instruction of a small program: each has one opcode and one kind, and what it accesses differs.
+/// An instruction of a small program: each has one opcode and one kind, and varying accesses.
 fn executed(index: u64, random: u64) -> Instruction {
     let plain = Instruction { pc: 0x8000 + 4 * index, iword: NOP + index as u32, ..Instruction::default() };
     let is_odd = random & 0xff == 0;
@@ -91,15 +92,10 @@ fn executed(index: u64, random: u64) -> Instruction {
     }
 }
 
-/// A walk through it, with all that may come between.
+/// A walk through it, with other records between.
 fn walk(seed: u64, length: usize, calm: u64) -> Vec<Record> {
-    let mut state = seed | 1;
-    let mut random = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut numbers = Random::new(seed);
+    let mut random = || numbers.bits();
     let (mut index, mut records) = (0, Vec::new());
     while records.len() < length {
         let (what, more) = (random(), random());
@@ -111,7 +107,7 @@ fn walk(seed: u64, length: usize, calm: u64) -> Vec<Record> {
             one = Instruction { is_branch, ea_valid: is_taken, ea: 0x8000 + 4 * next, ..one };
         }
         if is_branch && what >> 40 & calm == 0 {
-            // It says that it led elsewhere.
+            // A wrong target.
             one.ea ^= 4;
         }
         records.push(Record::Instruction(one));
@@ -145,19 +141,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn following_tells_what_steps_tell(
+    fn blocks_give_the_same_steps(
         seed: u64,
         length in 1_usize..3000,
         calm in prop_oneof![Just(3_u64), Just(31), Just(255)],
         lost in prop_oneof![Just(0_usize), 0_usize..64],
-        most in prop_oneof![Just(usize::MAX), 1_usize..3000],
+        limit in prop_oneof![Just(usize::MAX), 1_usize..3000],
     ) {
-        assert_same(&walk(seed, length, calm), lost.min(32 * length), most);
+        assert_same(&walk(seed, length, calm), lost.min(32 * length), limit);
     }
 }
 
 #[test]
-fn most_of_a_calm_file_is_told_at_once() {
+fn most_of_a_regular_file_comes_in_blocks() {
     // More than one batch of the reader.
     let records = walk(7, 40_000, 4095);
     let (at_once, _) = assert_same(&records, 0, usize::MAX);
@@ -165,7 +161,7 @@ fn most_of_a_calm_file_is_told_at_once() {
 }
 
 #[test]
-fn a_block_is_learnt_once() {
+fn a_block_is_learned_once() {
     // Many batches of the reader end within a block.
     let mut records = walk(9, 500_000, u64::MAX);
     records.retain(|record| matches!(record, Record::Instruction(_)));
@@ -174,31 +170,31 @@ fn a_block_is_learnt_once() {
 }
 
 #[test]
-fn what_leads_elsewhere_without_a_branch_ends_a_block() {
+fn a_jump_without_a_branch_ends_a_block() {
     let plain = |index: u64| Record::Instruction(Instruction { pc: 0x100 + 4 * index, ..Instruction::default() });
     let records: Vec<Record> = (0..10).flat_map(|_| [plain(8), plain(9), plain(0), plain(1)]).collect();
     let branch = Instruction { pc: 0x108, is_branch: true, ea_valid: true, ea: 0x120, ..Instruction::default() };
     let with_branch = |lap: &[Record]| [lap, &[Record::Instruction(branch)]].concat();
     let mixed: Vec<Record> = records.chunks(4).flat_map(with_branch).collect();
-    // Where it jumps, a pass has no instruction behind it that it leads to.
+    // Before a jump, an execution is not followed by the instruction that it leads to.
     assert_eq!(assert_same(&records, 0, usize::MAX).0, 0);
     assert_eq!(assert_same(&mixed, 0, usize::MAX).0, 3 * 8);
 }
 
 #[test]
-fn code_that_changes_is_learnt_again() {
+fn changed_code_is_learned_again() {
     let lap = |change: u32| {
         let plain = |index: u64| Instruction { pc: 0x100 + 4 * index, iword: NOP + change, ..Instruction::default() };
         let back = Instruction { is_branch: true, ea_valid: true, ea: 0x100, ..plain(2) };
         [plain(0), plain(1), back].map(Record::Instruction)
     };
     let records: Vec<Record> = [0, 0, 0, 1, 1, 1, 0, 0].into_iter().flat_map(lap).collect();
-    // Known are the second and third lap, the fifth and sixth, but for the last, behind which nothing comes.
+    // Known are the second and third lap, the fifth and sixth, but not the last, which nothing follows.
     assert_eq!(assert_same(&records, 0, usize::MAX), (3 * 4, 2));
 }
 
 #[test]
-fn who_led_to_code_that_changed_leads_to_the_new() {
+fn predecessors_of_changed_code_lead_to_the_new_block() {
     let jump = |pc, iword, ea| {
         let (is_branch, ea_valid) = (true, true);
         Record::Instruction(Instruction { pc, iword, is_branch, ea_valid, ea, ..Instruction::default() })
@@ -206,6 +202,6 @@ fn who_led_to_code_that_changed_leads_to_the_new() {
     // The one at 0x200 changes once.
     let lap = |change: u32| [jump(0x100, 1, 0x200), jump(0x200, 2 + change, 0x100)];
     let records: Vec<Record> = [0, 0, 0, 1, 1, 1, 1].into_iter().flat_map(lap).collect();
-    // All but the first two, the changed one when it is new, and the last, behind which nothing comes.
+    // All but the first two, the changed one when it is new, and the last, which nothing follows.
     assert_eq!(assert_same(&records, 0, usize::MAX), (14 - 4, 3));
 }

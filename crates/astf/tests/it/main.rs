@@ -1,6 +1,6 @@
 //! All integration tests of ASTF, in one binary so that they link once.
 
-mod build;
+mod builder;
 mod check;
 mod container;
 mod example;
@@ -8,6 +8,7 @@ mod flow;
 mod lower;
 mod millions;
 mod slice;
+mod support;
 mod template;
 #[cfg(feature = "text")]
 mod text;

@@ -45,9 +45,9 @@ fn every_record_comes_back_from_a_file() {
         let mut rest = &records[..];
         loop {
             let read = reader.next_records().unwrap();
-            let (expected, behind) = rest.split_at(read.len());
-            assert!(read == expected, "{storage:?}: records before {} differ", records.len() - behind.len());
-            rest = behind;
+            let (expected, after) = rest.split_at(read.len());
+            assert!(read == expected, "{storage:?}: records before {} differ", records.len() - after.len());
+            rest = after;
             if read.is_empty() {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Cuts of ASTF: records stay as they are, pieces start with what holds there, and every cut is right.
+//! Slices of ASTF: records are kept, pieces start with the valid state, and every slice is a correct trace.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -6,12 +6,13 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 use unspool_astf::builder::{Builder, Call, CallKind, Effect, Exception, Redirection, State, Step};
-use unspool_astf::check::{Checker, Severity};
 use unspool_astf::read::{ReadOptions, Reader};
 use unspool_astf::record::{Header, Level, Record, Storage};
 use unspool_astf::slice::{SliceError, SliceOptions, Sliced, slice};
 use unspool_astf::{Access, Bytes, Extent, example};
 use unspool_model::selection::Selection;
+
+use crate::support::assert_no_errors;
 
 const NOP: u32 = 0xd503_201f;
 const SVC: u32 = 0xd400_0001;
@@ -45,20 +46,8 @@ fn cut(records: &[Bytes], selection: Selection) -> Vec<Bytes> {
     piece
 }
 
-fn errors(records: &[Bytes]) -> Vec<String> {
-    let (mut checker, mut found) = (Checker::new(), Vec::new());
-    let mut take = |finding: unspool_astf::check::Finding| {
-        if finding.rule.severity == Severity::Error {
-            found.push(format!("{finding:?}"));
-        }
-    };
-    records.iter().for_each(|record| checker.push(record, &mut take));
-    checker.finish(&mut take);
-    found
-}
-
-/// What records are, in words.
-fn told(records: &[Bytes]) -> Vec<String> {
+/// Records as text.
+fn text_of(records: &[Bytes]) -> String {
     let word = |record: &Bytes| match Record::from_bytes(record) {
         Record::Header(_) => "header".to_string(),
         Record::Instruction(instruction) => format!("{:x}", instruction.pc),
@@ -69,7 +58,7 @@ fn told(records: &[Bytes]) -> Vec<String> {
         Record::Timestamp(timestamp) => format!("time {}", timestamp.value),
         Record::Unknown(_) => "unknown".to_string(),
     };
-    records.iter().map(word).collect()
+    records.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
 fn user(pid: u64) -> State {
@@ -127,89 +116,76 @@ fn plus() -> Vec<Bytes> {
 }
 
 #[test]
-fn the_traces_to_cut_are_right() {
+fn the_traces_to_slice_are_correct() {
     for (name, records) in [("basic", basic()), ("plus", plus()), ("example", example::records())] {
-        assert_eq!(errors(&records), Vec::<String>::new(), "{name}");
+        assert_no_errors(&records, name);
     }
 }
 
-/// Selections by name, what is told, and the whole of it is right.
 #[test]
 fn pieces_of_a_basic_trace_follow_one_another() {
     let all = Selection::default;
-    let rows: &[(&str, Selection, &[&str])] = &[
-        ("the first", Selection { limit: 1, ..all() }, &["string", "string", "time 100", "el0 pid 1", "1000"]),
+    let rows: &[(&str, Selection, &str)] = &[
+        ("the first", Selection { limit: 1, ..all() }, "string, string, time 100, el0 pid 1, 1000"),
         (
             "by number",
             Selection::of(&(1..4)),
-            &["string", "string", "time 100", "el0 pid 1", "1004", "time 110", "1008", "el0 pid 2", "2000"],
+            "string, string, time 100, el0 pid 1, 1004, time 110, 1008, el0 pid 2, 2000",
         ),
         (
             "from a change of process on",
             Selection::of(&(3..5)),
-            &["string", "string", "time 110", "el0 pid 2", "2000", "string", "2004"],
+            "string, string, time 110, el0 pid 2, 2000, string, 2004",
         ),
         (
-            "to the end, with what stands there",
+            "to the end, with the string there",
             Selection { skip: 7, ..all() },
-            &["string", "string", "time 120", "el0 pid 1", "1008", "string"],
+            "string, string, time 120, el0 pid 1, 1008, string",
         ),
         (
             "by time",
             Selection { time: Some(105..120), times_rise: true, ..all() },
-            &["string", "string", "time 110", "el0 pid 1", "1008", "el0 pid 2", "2000", "string", "2004"],
+            "string, string, time 110, el0 pid 1, 1008, el0 pid 2, 2000, string, 2004",
         ),
         (
             "by address, in two pieces",
             Selection::within(0x1004..0x1008),
-            &["string", "string", "time 100", "el0 pid 1", "1004", "time 120", "el0 pid 1", "1004"],
+            "string, string, time 100, el0 pid 1, 1004, time 120, el0 pid 1, 1004",
         ),
         (
             "by two addresses",
             Selection { addresses: vec![0x1000..0x1004, 0x2000..0x2004], ..all() },
-            &[
-                "string",
-                "string",
-                "time 100",
-                "el0 pid 1",
-                "1000",
-                "time 110",
-                "el0 pid 2",
-                "2000",
-                "time 120",
-                "el0 pid 1",
-                "1000",
-            ],
+            "string, string, time 100, el0 pid 1, 1000, time 110, el0 pid 2, 2000, time 120, el0 pid 1, 1000",
         ),
     ];
     let whole = basic();
     for (name, selection, expected) in rows {
         let cut = cut(&whole, selection.clone());
-        assert_eq!(&told(&cut)[1..], *expected, "{name}");
-        assert_eq!(errors(&cut), Vec::<String>::new(), "{name}");
+        assert_eq!(text_of(&cut[1..]), *expected, "{name}");
+        assert_no_errors(&cut, name);
     }
 }
 
 #[test]
 fn instructions_keep_what_belongs_to_them() {
-    let rows: &[(&str, u64, &[&str])] = &[
-        ("extra accesses", 1, &["time 5", "el0 pid 1", "1004", "extra"]),
-        ("an exception", 2, &["time 5", "el0 pid 1", "1008", "trap 8000"]),
-        ("the handler", 3, &["time 6", "el1 pid 0", "8000"]),
-        ("a return", 4, &["time 6", "el1 pid 0", "8004", "trap 100c"]),
-        ("what was interrupted", 5, &["time 6", "el0 pid 1", "100c"]),
-        ("behind an interrupt", 6, &["time 9", "el1 pid 0", "8080"]),
+    let rows: &[(&str, u64, &str)] = &[
+        ("extra accesses", 1, "time 5, el0 pid 1, 1004, extra"),
+        ("an exception", 2, "time 5, el0 pid 1, 1008, trap 8000"),
+        ("the handler", 3, "time 6, el1 pid 0, 8000"),
+        ("a return", 4, "time 6, el1 pid 0, 8004, trap 100c"),
+        ("what was interrupted", 5, "time 6, el0 pid 1, 100c"),
+        ("after an interrupt", 6, "time 9, el1 pid 0, 8080"),
     ];
     let whole = plus();
     for (name, index, expected) in rows {
         let cut = cut(&whole, Selection::of(&(*index..*index + 1)));
-        assert_eq!(&told(&cut)[1..], *expected, "{name}");
-        assert_eq!(errors(&cut), Vec::<String>::new(), "{name}");
+        assert_eq!(text_of(&cut[1..]), *expected, "{name}");
+        assert_no_errors(&cut, name);
     }
 }
 
 #[test]
-fn a_cut_of_everything_is_the_trace() {
+fn a_slice_of_everything_is_the_trace() {
     for records in [basic(), plus(), example::records()] {
         assert_eq!(cut(&records, Selection::default())[1..], records[1..]);
     }
@@ -223,18 +199,15 @@ fn a_basic_plus_trace_has_no_gaps() {
     assert!(matches!(error, SliceError::Pieces { record: 19 }), "{error}");
     let (pieces, sliced) = cut_all(&whole, kernel, SPLIT).unwrap();
     assert_eq!(sliced, Sliced { instructions: 4, pieces: 2 });
-    let expected: [&[&str]; 2] = [
-        &["header", "time 6", "el1 pid 0", "8000", "8004", "trap 100c"],
-        &["header", "time 9", "el1 pid 0", "8080", "8084"],
-    ];
+    let expected = ["header, time 6, el1 pid 0, 8000, 8004, trap 100c", "header, time 9, el1 pid 0, 8080, 8084"];
     for (piece, expected) in pieces.iter().zip(expected) {
-        assert_eq!(told(piece), expected);
-        assert_eq!(errors(piece), Vec::<String>::new());
+        assert_eq!(text_of(piece), expected);
+        assert_no_errors(piece, "piece");
     }
 }
 
 #[test]
-fn nothing_is_an_error() {
+fn an_empty_slice_is_an_error() {
     let nothing = [Selection::of(&(8..9)), Selection { limit: 0, ..Selection::default() }];
     for selection in nothing {
         let error = cut_all(&basic(), selection, JOINED).unwrap_err();
@@ -243,7 +216,7 @@ fn nothing_is_an_error() {
 }
 
 #[test]
-fn damage_behind_the_last_instruction_does_no_harm() {
+fn damage_after_the_last_instruction_does_no_harm() {
     let whole = basic();
     let mut bytes = whole.as_flattened().to_vec();
     // In the middle of the third instruction.
@@ -256,9 +229,9 @@ fn damage_behind_the_last_instruction_does_no_harm() {
 }
 
 proptest! {
-    /// Whatever is cut is right, has the records of the trace, and as many instructions as were wanted.
+    /// Every slice is correct, has only records of the trace, and the number of instructions that it reports.
     #[test]
-    fn every_cut_is_right(
+    fn every_slice_is_correct(
         start in 0_u64..8,
         length in 1_u64..8,
         address in prop::option::of((0_u64..4, 1_u64..4)),
@@ -274,7 +247,7 @@ proptest! {
         let Ok((pieces, sliced)) = cut_all(&whole, selection, SPLIT) else { return Ok(()) };
         let mut instructions = 0;
         for piece in &pieces {
-            prop_assert_eq!(errors(piece), Vec::<String>::new());
+            assert_no_errors(piece, "piece");
             prop_assert!(piece[1..].iter().all(|record| whole.contains(record)));
             instructions += piece.iter().filter(|record| record[0] == 1).count() as u64;
         }

@@ -57,7 +57,7 @@ struct Turn {
     taken: bool,
     to: usize,
     address: u64,
-    /// Accesses are as they should be, the last one is missing, or they are not side by side.
+    /// 0: accesses are regular; 1: the last one is missing; 2: they are not adjacent.
     odd: u8,
 }
 
@@ -70,7 +70,7 @@ fn any_code() -> impl Strategy<Value = Code> {
         2 => Just(End::Nothing),
         1 => Just(End::Supervisor),
     ];
-    // What is odd is rare, or no template would be taken.
+    // Irregular ones are rare, or no template would be used.
     let word = prop_oneof![40 => 0..8_usize, 1 => 8..BODY.len()];
     (prop::collection::vec(word, 0..=BEFORE), end).prop_map(|(body, end)| Code::new(body, end))
 }
@@ -95,7 +95,7 @@ fn start(index: usize) -> u64 {
 }
 
 impl Code {
-    /// With NOPs behind what there is.
+    /// Padded with NOPs.
     fn new(mut body: Vec<usize>, end: End) -> Self {
         body.resize(BEFORE, 1);
         Self { body, end }
@@ -116,7 +116,7 @@ impl Code {
         (start(index)..).step_by(4).zip(words.chain(end)).map(|(at, word)| instruction(at, word)).collect()
     }
 
-    /// What became of the last instruction, and which template follows; `None`: none that starts behind it.
+    /// Outcome of the last instruction, and the next template; `None`: the one after it.
     fn branch(&self, turn: Turn) -> (Option<Branch>, Option<usize>) {
         let taken = |to: usize| (Some(Branch { taken: true, target: Some(start(to)) }), Some(to));
         match self.end {
@@ -128,7 +128,7 @@ impl Code {
         }
     }
 
-    /// What each instruction accesses: its index, the direction, bytes and address.
+    /// Accesses by instruction index: direction, bytes and address.
     fn accesses(&self, turn: Turn) -> Vec<Touch> {
         let mut accesses = Vec::new();
         for (index, at) in (0_u16..).zip(&self.body) {
@@ -136,7 +136,7 @@ impl Code {
             for (is_write, size) in BODY[*at].1 {
                 let direction = if *is_write { Direction::Write } else { Direction::Read };
                 accesses.push((TemplateAccess { index, size: *size, direction }, address));
-                // What is modified is at one place.
+                // A modification has one address.
                 address = if BODY[*at].0 == 0xf820_0041 { address } else { address.wrapping_add((*size).into()) };
             }
         }
@@ -148,21 +148,21 @@ impl Code {
         accesses
     }
 
-    /// The same, with pieces that are side by side put together; `None`: they are not in one page.
+    /// The same, with adjacent parts merged; `None`: they cross a page.
     fn whole_accesses(&self, turn: Turn) -> Option<Vec<Touch>> {
         let mut whole: Vec<Touch> = Vec::new();
-        for (piece, address) in self.accesses(turn) {
+        for (part, address) in self.accesses(turn) {
             match whole.last_mut() {
                 Some((before, at))
-                    if (before.index, before.direction) == (piece.index, piece.direction)
+                    if (before.index, before.direction) == (part.index, part.direction)
                         && at.wrapping_add(before.size.into()) == address =>
                 {
-                    before.size += piece.size;
+                    before.size += part.size;
                     if *at / 4096 != at.wrapping_add(u64::from(before.size) - 1) / 4096 {
                         return None;
                     }
                 }
-                _ => whole.push((piece, address)),
+                _ => whole.push((part, address)),
             }
         }
         Some(whole)
@@ -192,7 +192,7 @@ impl Code {
 type Touch = (TemplateAccess, u64);
 type Trace = (Vec<Bytes>, String, usize);
 
-/// A trace that is written, and turns that wait to be taken at once.
+/// A trace in the making, and turns that wait to be pushed as templates.
 struct Lowering<'c> {
     codes: &'c [Code],
     templates: Vec<Template>,
@@ -263,7 +263,7 @@ impl<'c> Lowering<'c> {
                 addresses: &addresses[ends[done]..],
                 instructions,
             };
-            let stopped = self.lowerer.take_templates(&trace)?;
+            let stopped = self.lowerer.push_templates(&trace)?;
             let taken = stopped.map_or(executions.len() - done, |stopped| stopped.executions);
             for (at, _) in &turns[done..done + taken] {
                 self.position += self.codes[*at].instructions(*at).len() as u64;
@@ -310,8 +310,8 @@ fn lower(codes: &[Code], turns: &[Turn], at_once: bool) -> Trace {
     let Lowering { mut lowerer, taken, .. } = lowering;
     let ended = ended.and_then(|()| lowerer.finish());
     let end = ended.err().map(|error| error.to_string()).unwrap_or_default();
-    let told = end + &lowerer.losses().to_string();
-    (lowerer.into_sink(), told, taken)
+    let end = end + &lowerer.losses().to_string();
+    (lowerer.into_sink(), end, taken)
 }
 
 proptest! {
@@ -337,12 +337,12 @@ proptest! {
 }
 
 #[test]
-fn a_loop_is_taken_at_once() {
+fn a_loop_is_pushed_as_templates() {
     let codes = [Code::new(vec![2, 0, 5], End::Conditional(0)), Code::new(vec![0], End::Direct(0))];
     let turn = |taken, address| Turn { taken, to: 0, address, odd: 0 };
     let turns: Vec<Turn> = (0..100).map(|at| turn(at % 10 != 0, 0x7000 + 16 * at)).collect();
     let (_, end, taken) = lower(&codes, &turns, true);
     assert_eq!(end, "");
-    // Steps have to tell where execution starts.
+    // The first execution has to come as steps.
     assert!(taken >= 98, "{taken}");
 }

@@ -1,11 +1,12 @@
-//! How records read: the example of tof several kinds line by line, and what it does not show.
+//! Records as text: the example line by line, and what it does not show.
 #![allow(clippy::unwrap_used)]
 
-use unspool_astf::Bytes;
 use unspool_astf::record::{
     Context, ExtraEa, Header, Instruction, Level, Storage, StringContinuation, StringStart, Timestamp, Trap, xattr_mode,
 };
 use unspool_astf::text::Lines;
+use unspool_astf::{Bytes, example};
+use unspool_testing::Random;
 
 /// The lines of these records, as records of one file.
 fn lines(records: &[Bytes]) -> Vec<String> {
@@ -31,12 +32,6 @@ fn access(pc: u64, iword: u32, ea: u64, bytes: u64) -> Instruction {
     Instruction { ea_valid: true, ea, ea_size: (bytes - 1) as u8, ..instruction(pc, iword) }
 }
 
-fn set(pc: u64, iword: u32, ea: u64, range: u64) -> Bytes {
-    let record = access(pc, iword, ea, 1);
-    let (xattr_mode, xattr) = (xattr_mode::RANGE, range);
-    Instruction { is_write: true, ea_tagged: range > 0, xattr_mode, xattr, ..record }.to_bytes()
-}
-
 fn string(text: &[u8], size: u16) -> Bytes {
     let mut string = [0; 28];
     string[..text.len()].copy_from_slice(text);
@@ -53,52 +48,10 @@ fn time(value: u64) -> Bytes {
     Timestamp { unit: 1, value, ..Default::default() }.to_bytes()
 }
 
-fn example() -> Vec<Bytes> {
-    let user = Context {
-        pstate_ssbs: true,
-        mte_tcf: 1,
-        pid_valid: true,
-        tid_valid: true,
-        pid: 29192,
-        tid: 29197,
-        ..Default::default()
-    };
-    let kernel = Context { el: 1, handler: true, evl: 1, mte_tcf: 3, ..Default::default() };
-    let streaming = Context { pstate_sm: true, evl: 3, ..kernel };
-    let halves = access(0xffff_83ff_b2f0, 0x2949_b0cb, 0xa433_0b76_5ffc, 4);
-    let second = ExtraEa { mem0_tagged: true, mem0_is_read: true, mem0_size: 3, ..Default::default() };
-    let store = access(0xffff_83ff_b2f4, 0xa881_30eb, 0xffff_95ce_b000, 16);
-    let load = access(0xffff_7dff_fe7f_c404, 0xe100_0004, 0xffff_8000_053b_d500, 64);
-    let target_pc = 0xffff_7dff_fe7f_c400;
-    vec![
-        Header::new(Level::BasicPlus, true, Storage::Lzma).to_bytes(),
-        string(b"An example that has records ", 44),
-        more(b"of several kinds"),
-        time(100),
-        user.to_bytes(),
-        instruction(0x836_e128, 0x6b00_007f).to_bytes(),
-        Instruction { is_branch: true, ..instruction(0x836_e12c, 0x54ff_fde1) }.to_bytes(),
-        Instruction { is_read: true, ..access(0x836_e130, 0xa941_53f3, 0xffff_e762_4250, 16) }.to_bytes(),
-        set(0x836_e134, 0x1dc0_0693, 0xa433_0b76_5010, 0x10),
-        set(0x836_e138, 0x1dc0_4693, 0xa433_0b76_5020, 0x60),
-        set(0x836_e13c, 0x1dc0_8693, 0xa433_0b76_5080, 0),
-        Instruction { is_branch: true, ..access(0x836_e140, 0xd63f_0040, 0xffff_83ff_b2f0, 1) }.to_bytes(),
-        Instruction { is_read: true, ea_tagged: true, extra_eas: true, ..halves }.to_bytes(),
-        ExtraEa { mem0_addr: 0xa433_0b76_6000, ..second }.to_bytes(),
-        Instruction { ea_tagged: true, trap: true, ..store }.to_bytes(),
-        Trap { ec: 0x24, target_pc, ..Default::default() }.to_bytes(),
-        time(102),
-        kernel.to_bytes(),
-        instruction(target_pc, 0xd503_437f).to_bytes(),
-        streaming.to_bytes(),
-        Instruction { is_read: true, xattr_mode: xattr_mode::SME, xattr: 5, ..load }.to_bytes(),
-    ]
-}
-
 #[test]
-fn the_example() {
+fn the_example_reads_as_expected() {
     let expected: Vec<&str> = include_str!("data/example.txt").lines().collect();
-    let found = lines(&example());
+    let found = lines(&example::records());
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.iter().zip(expected) {
         assert_eq!(found, expected);
@@ -106,11 +59,11 @@ fn the_example() {
 }
 
 #[test]
-fn what_the_example_does_not_show() {
+fn other_records_read_as_expected() {
     let context = Context::default();
     let trap = Trap { target_pc: 0x1000, ..Default::default() };
     let nop = instruction(0x1000, 0xd503_201f);
-    // Without an instruction before it, nothing is said of what it does.
+    // Without an instruction before it, no direction is expected.
     let extra = ExtraEa { mem0_addr: 0x2000, ..Default::default() };
     let basic = Header::new(Level::Basic, false, Storage::Raw);
     let rows: &[(Bytes, &str)] = &[
@@ -123,29 +76,6 @@ fn what_the_example_does_not_show() {
             Header { reginfo: true, reserved64: 0x10, ..basic }.to_bytes(),
             "fileheader: ASTF trace, version 0.11 compression mode : RAW - Basic level trace \
              reserved reginfo reserved64=0x10",
-        ),
-        (nop.to_bytes(), "instr     : el?? [0x0000000000001000] NOP"),
-        (Instruction { trap: true, ..nop }.to_bytes(), "instr     : el?? [0x0000000000001000] NOP tr"),
-        (Instruction { iword: 0x0000_0001, ..nop }.to_bytes(), "instr     : el?? [0x0000000000001000] UDF      #0x1"),
-        (
-            Instruction { iword: 0xffff_ffff, ..nop }.to_bytes(),
-            "instr     : el?? [0x0000000000001000] .inst    0xffffffff",
-        ),
-        (
-            Instruction { reserved6: 1, xattr: 2, ..nop }.to_bytes(),
-            "instr     : el?? [0x0000000000001000] NOP reserved reserved6=0x1 xattr=0x2",
-        ),
-        (
-            Instruction { is_write: true, ea: 0x30, ..nop }.to_bytes(),
-            "instr     : el?? [0x0000000000001000] NOP reserved is_write ea=0x30",
-        ),
-        (
-            Instruction { xattr_mode: 3, ..nop }.to_bytes(),
-            "instr     : el?? [0x0000000000001000] NOP reserved xattr_mode=0x3",
-        ),
-        (
-            Instruction { xattr_mode: xattr_mode::SME, xattr: 0x1ff, ..nop }.to_bytes(),
-            "instr     : el?? [0x0000000000001000] NOP i{255} reserved xattr=0x1ff",
         ),
         (extra.to_bytes(), "extra_ea  : v[0x0000000000002000]"),
         (
@@ -191,11 +121,24 @@ fn what_the_example_does_not_show() {
     for (record, expected) in rows {
         assert_eq!(line(record), *expected);
     }
+    let instructions: &[(Instruction, &str)] = &[
+        (nop, "NOP"),
+        (Instruction { trap: true, ..nop }, "NOP tr"),
+        (Instruction { iword: 0x0000_0001, ..nop }, "UDF      #0x1"),
+        (Instruction { iword: 0xffff_ffff, ..nop }, ".inst    0xffffffff"),
+        (Instruction { reserved6: 1, xattr: 2, ..nop }, "NOP reserved reserved6=0x1 xattr=0x2"),
+        (Instruction { is_write: true, ea: 0x30, ..nop }, "NOP reserved is_write ea=0x30"),
+        (Instruction { xattr_mode: 3, ..nop }, "NOP reserved xattr_mode=0x3"),
+        (Instruction { xattr_mode: xattr_mode::SME, xattr: 0x1ff, ..nop }, "NOP i{255} reserved xattr=0x1ff"),
+    ];
+    for (record, expected) in instructions {
+        assert_eq!(line(&record.to_bytes()), format!("instr     : el?? [0x0000000000001000] {expected}"));
+    }
 }
 
 #[test]
-fn what_an_access_did() {
-    // stxr, cas, ldr, str, prfm, cpym: opcode, flags of the access, what the line says of it
+fn unusual_directions_are_shown() {
+    // stxr, cas, ldr, str, prfm, cpym: opcode, flags of the access, its mark in the line
     let rows: &[(u32, bool, bool, &str)] = &[
         (0xc800_7c20, false, true, ""),
         (0xc800_7c20, false, false, " -"),
@@ -217,14 +160,14 @@ fn what_an_access_did() {
         let found = lines(&[record.to_bytes(), extra.to_bytes()]);
         assert!(found[0].ends_with(&format!(" v[0x0000000000002000]{expected}")), "{}", found[0]);
         assert_eq!(found[1], format!("2 extra_ea  : v[0x0000000000000000]{expected}"));
-        // What was tried and failed did nothing.
+        // A failed attempt did nothing.
         let record = Instruction { is_read: false, is_write: false, trap: true, ..record };
         assert!(line(&record.to_bytes()).ends_with(" v[0x0000000000002000] tr"));
     }
 }
 
 #[test]
-fn strings() {
+fn strings_are_joined_and_escaped() {
     let rows: &[(&[Bytes], &[&str])] = &[
         (&[string(b"short", 5)], &["1 string    : \"short\""]),
         (&[string(b"", 0)], &["1 string    : \"\""]),
@@ -253,7 +196,7 @@ fn strings() {
     for (records, expected) in rows {
         assert_eq!(lines(records), *expected);
     }
-    // A long one is not shown to its end.
+    // A long one is cut off.
     let mut records = vec![string(&[b'a'; 28], u16::MAX)];
     records.resize(1 + (65535_usize - 28).div_ceil(31), more(&[b'a'; 31]));
     let found = lines(&records);
@@ -263,8 +206,8 @@ fn strings() {
 }
 
 #[test]
-fn records_that_are_passed_count() {
-    let records = example();
+fn passed_records_are_followed() {
+    let records = example::records();
     let expected = lines(&records);
     for start in 0..records.len() {
         let mut lines = Lines::new();
@@ -277,15 +220,12 @@ fn records_that_are_passed_count() {
 
 #[test]
 fn any_bytes_have_one_line() {
-    let mut state = 1_u64;
+    let mut numbers = Random::new(1);
     let mut lines = Lines::new();
     let types = [0x41, 1, 5, 7, 8, 0x43, 0x44, 0x45, 0x99];
     for kind in types.iter().cycle().take(20_000) {
         let mut record = [0; 32];
-        for byte in &mut record {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            *byte = (state >> 56) as u8;
-        }
+        record.fill_with(|| numbers.bits() as u8);
         record[0] = *kind;
         let mut text = String::new();
         lines.write(&record, &mut text);

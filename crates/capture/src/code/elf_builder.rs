@@ -48,20 +48,24 @@ struct Out {
 }
 
 impl Out {
-    fn half(&mut self, value: u16) {
-        self.bytes.extend(if self.big { value.to_be_bytes() } else { value.to_le_bytes() });
+    fn halves(&mut self, values: &[u16]) {
+        let big = self.big;
+        self.bytes.extend(values.iter().flat_map(|value| if big { value.to_be_bytes() } else { value.to_le_bytes() }));
     }
 
-    fn word(&mut self, value: u32) {
-        self.bytes.extend(if self.big { value.to_be_bytes() } else { value.to_le_bytes() });
+    fn words(&mut self, values: &[u32]) {
+        let big = self.big;
+        self.bytes.extend(values.iter().flat_map(|value| if big { value.to_be_bytes() } else { value.to_le_bytes() }));
     }
 
-    /// As wide as an address.
-    fn long(&mut self, value: u64) {
-        match (self.wide, self.big) {
-            (false, _) => self.word(value as u32),
-            (true, true) => self.bytes.extend(value.to_be_bytes()),
-            (true, false) => self.bytes.extend(value.to_le_bytes()),
+    /// Numbers as wide as an address.
+    fn longs(&mut self, values: &[u64]) {
+        for value in values {
+            match (self.wide, self.big) {
+                (false, _) => self.words(&[*value as u32]),
+                (true, true) => self.bytes.extend(value.to_be_bytes()),
+                (true, false) => self.bytes.extend(value.to_le_bytes()),
+            }
         }
     }
 }
@@ -107,11 +111,10 @@ impl ElfBuilder {
         out.bytes.resize(out.bytes.len().next_multiple_of(8), 0);
         out.bytes.extend(body);
         for (kind, flags, address, offset, size, link, entry) in sections {
-            out.word(0);
-            out.word(*kind);
-            [*flags, *address, *offset, *size].into_iter().for_each(|value| out.long(value));
-            [*link, 0].into_iter().for_each(|value| out.word(value));
-            [1, *entry].into_iter().for_each(|value| out.long(value));
+            out.words(&[0, *kind]);
+            out.longs(&[*flags, *address, *offset, *size]);
+            out.words(&[*link, 0]);
+            out.longs(&[1, *entry]);
         }
         out.bytes
     }
@@ -131,35 +134,24 @@ impl ElfBuilder {
     fn header(&self, out: &mut Out, sections_at: u64, sections: u16) {
         out.bytes.extend([0x7f, b'E', b'L', b'F', 1 + u8::from(self.wide), 1 + u8::from(self.big), 1]);
         out.bytes.resize(16, 0);
-        out.half(self.kind);
-        out.half(self.machine);
-        out.word(1);
-        out.long(0);
-        out.long(if self.segments { self.header_size() as u64 } else { 0 });
-        out.long(sections_at);
-        out.word(self.flags);
+        out.halves(&[self.kind, self.machine]);
+        out.words(&[1]);
+        out.longs(&[0, if self.segments { self.header_size() as u64 } else { 0 }, sections_at]);
+        out.words(&[self.flags]);
         let sizes = if self.wide { (56, 64) } else { (32, 40) };
-        let counts = (self.segment_count() as u16, sections);
-        [self.header_size() as u16, sizes.0, counts.0, sizes.1, counts.1, 0]
-            .into_iter()
-            .for_each(|half| out.half(half));
+        out.halves(&[self.header_size() as u16, sizes.0, self.segment_count() as u16, sizes.1, sections, 0]);
     }
 
     fn segment(&self, out: &mut Out, &(kind, address, offset, size, align): &(u32, u64, u64, u64, u64)) {
-        out.word(kind);
-        if self.wide {
-            out.word(5);
-        }
-        [offset, address, address, size, size].into_iter().for_each(|value| out.long(value));
-        if !self.wide {
-            out.word(5);
-        }
-        out.long(align);
+        out.words(&[kind, 5][..if self.wide { 2 } else { 1 }]);
+        out.longs(&[offset, address, address, size, size]);
+        out.words(if self.wide { &[] } else { &[5] });
+        out.longs(&[align]);
     }
 
     fn note(&self) -> Vec<u8> {
         let mut out = self.out();
-        [4, self.build_id.len() as u32, 3].into_iter().for_each(|word| out.word(word));
+        out.words(&[4, self.build_id.len() as u32, 3]);
         out.bytes.extend(b"GNU\0");
         out.bytes.extend(&self.build_id);
         out.bytes.resize(out.bytes.len().next_multiple_of(4), 0);
@@ -170,16 +162,14 @@ impl ElfBuilder {
         let (mut out, mut names) = (self.out(), vec![0]);
         out.bytes.resize(if self.wide { 24 } else { 16 }, 0);
         for (name, value, size, info, section) in &self.symbols {
-            out.word(names.len() as u32);
-            if self.wide {
-                out.bytes.extend([*info, 0]);
-                out.half(*section);
-            }
-            out.long(*value);
-            out.long(*size);
+            out.words(&[names.len() as u32]);
             if !self.wide {
-                out.bytes.extend([*info, 0]);
-                out.half(*section);
+                out.longs(&[*value, *size]);
+            }
+            out.bytes.extend([*info, 0]);
+            out.halves(&[*section]);
+            if self.wide {
+                out.longs(&[*value, *size]);
             }
             names.extend(name.bytes().chain([0]));
         }

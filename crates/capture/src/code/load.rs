@@ -9,7 +9,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::elf::{Elf, Problem, is_elf};
-use super::{Bytes, Code, Machine, Region, Spaces, Symbols};
+use super::{Bytes, Code, Machine, Region, Spaces};
 use crate::capture::{Capture, Image};
 use crate::error::Error;
 use crate::note::{Location, Note, NoteKind};
@@ -138,16 +138,7 @@ fn code_of_elf(name: &str, elf: &Elf, bias: u64, regions: Vec<Region>) -> Code {
 fn load_dump(name: &str, address: u64, bytes: &Bytes, spaces: Spaces, problems: &mut Vec<Problem>) -> Code {
     let regions: Vec<Region> = Region::new(address, bytes, spaces).into_iter().collect();
     check_end(&regions, bytes.len(), problems);
-    Code {
-        name: name.to_string(),
-        raw: true,
-        regions,
-        symbols: Symbols::default(),
-        build_id: None,
-        machine: None,
-        big_endian: false,
-        big_endian_code: false,
-    }
+    Code { name: name.to_string(), raw: true, regions, ..Code::default() }
 }
 
 fn check_end(regions: &[Region], expected: usize, problems: &mut Vec<Problem>) {

@@ -34,7 +34,6 @@ pub struct Symbol<'a> {
     pub size: u64,
 }
 
-/// A symbol of an ELF file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ElfSymbol {
     pub(crate) address: u64,

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::elf_builder::{ElfBuilder, FUNC, GLOBAL, LOCAL, NOTYPE, OBJECT};
 use super::load::from_bytes;
-use super::{Bytes, Code, Machine, Region};
+use super::{Bytes, Code, LoadedCode, Machine, Region};
 use crate::capture::Capture;
 use crate::note::{Note, NoteKind};
 
@@ -233,6 +233,10 @@ fn snapshot(dir: &Path, cores: &[&str], files: &[(&str, &[u8])]) -> Capture {
     Capture::open(dir).unwrap()
 }
 
+fn lines(loaded: &LoadedCode) -> Vec<String> {
+    loaded.codes.iter().map(ToString::to_string).collect()
+}
+
 fn with_kinds(notes: &[Note]) -> Vec<String> {
     notes.iter().map(|note| format!("{:?} {note}", note.kind)).collect()
 }
@@ -248,14 +252,13 @@ fn dumps_of_a_capture() {
         [dump6]\nfile=ram\naddress=0x600\nspace=moon\n\
         [dump7]\nfile=ram\n";
     let loaded = snapshot(dir.path(), &[dumps], &[("ram", b"01234567")]).code(Some(0));
-    let lines: Vec<String> = loaded.codes.iter().map(ToString::to_string).collect();
     let expected = [
         "ram: dump, 0x100-0x107",
         "ram: dump, 0x200-0x202 in EL2N",
         "ram: dump, 0x300-0x301",
         "ram: dump, 0x600-0x607",
     ];
-    assert_eq!(lines, expected);
+    assert_eq!(lines(&loaded), expected);
     assert_eq!(&loaded.codes[1].regions[0].bytes[..], b"234");
     let expected = [
         "Truncated ram: contains only 0x2 of the bytes of [dump3]",
@@ -294,14 +297,13 @@ fn elf_files_of_a_capture() {
     let other = ElfBuilder { machine: 62, ..ElfBuilder::default() }.build();
     let capture = snapshot(dir.path(), &[dumps], &[("program", &whole), ("other", &other), ("cut", &whole[..30])]);
     let loaded = capture.code(None);
-    let lines: Vec<String> = loaded.codes.iter().map(ToString::to_string).collect();
     let expected = [
         "program: ELF AArch64, build-id abcd, 1 symbol, 0x400000-0x40003f",
         "program: dump, 0x1000-0x100f",
         "other: ELF machine 62, build-id abcd, 1 symbol, 0x400000-0x40003f",
         "program: ELF AArch64, build-id abcd, 1 symbol, 0x400000-0x40003f in S",
     ];
-    assert_eq!(lines, expected);
+    assert_eq!(lines(&loaded), expected);
     let expected = [
         "WrongMachine other: is a program for machine 62, not for Arm",
         "BadValue program: is an ELF file, so offset and length of [dump4] are ignored",
@@ -332,8 +334,7 @@ fn the_total_size_of_files_is_limited() {
         [dump4]\nfile=c\naddress=0\n";
     let capture = snapshot(dir.path(), &[dumps], &[("a", b"1234"), ("b", b"5678"), ("c", b"90")]);
     let loaded = capture.code_within(None, 6);
-    let lines: Vec<String> = loaded.codes.iter().map(ToString::to_string).collect();
-    assert_eq!(lines, ["a: dump, 0x0-0x3", "b: dump, 0x0-0x1", "a: dump, 0x8-0xb"]);
+    assert_eq!(lines(&loaded), ["a: dump, 0x0-0x3", "b: dump, 0x0-0x1", "a: dump, 0x8-0xb"]);
     let kinds: Vec<NoteKind> = loaded.notes.iter().map(|note| note.kind).collect();
     assert_eq!(kinds, [NoteKind::TooMany, NoteKind::TooMany, NoteKind::Truncated]);
     assert_eq!(capture.code_within(None, 10).notes, []);

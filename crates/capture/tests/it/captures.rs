@@ -37,8 +37,7 @@ fn open<B: AsRef<[u8]>>(files: &[(&str, B)]) -> (TempDir, Capture) {
     (dir, capture)
 }
 
-/// All bytes of a buffer.
-fn bytes(capture: &Capture, buffer: usize) -> Vec<u8> {
+pub(crate) fn bytes(capture: &Capture, buffer: usize) -> Vec<u8> {
     let mut reader = capture.reader(buffer).unwrap();
     let mut bytes = Vec::new();
     reader.read_to_end(&mut bytes).unwrap();
@@ -61,12 +60,10 @@ fn sources(capture: &Capture) -> Vec<String> {
     capture.sources.iter().map(|s| format!("{}:{}:{:?}", s.name, id(s.id), s.buffers)).collect()
 }
 
-/// A source device.
 fn etm(name: &str, id: u8) -> String {
     format!("[device]\nname={name}\nclass=trace_source\ntype=ETM4.2\n[regs]\nTRCTRACEIDR={id:#x}\n")
 }
 
-/// A core device.
 fn cpu(name: &str) -> String {
     format!("[device]\nname={name}\nclass=core\ntype=Cortex-A53\n[regs]\nPC(size:64)=0x80000\n")
 }

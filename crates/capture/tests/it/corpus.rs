@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::Read;
 use std::path::Path;
 
-use unspool_capture::{Capture, Format, Image, LoadedCode, NoteKind, Spaces};
+use unspool_capture::{Capture, Format, Image, LoadedCode, NoteKind, Source, Spaces, Stream};
 use unspool_coresight::Protocol;
 use unspool_testing::corpus;
 use zip::write::SimpleFileOptions;
+
+use super::captures::bytes;
 
 /// Numbers of sources, buffers and streams of each snapshot.
 const COUNTS: &[(&str, [usize; 3])] = &[
@@ -63,21 +64,14 @@ fn every_snapshot_opens() {
 /// The reference listings are named after session and trace id.
 fn check_expected(capture: &Capture, expected: &Path) {
     let sessions = capture.streams().iter().map(|stream| stream.session).max().unwrap_or(0);
-    let ours: BTreeSet<String> = capture
-        .streams()
-        .iter()
-        .filter(|stream| is_core_trace(capture.sources[stream.source].protocol))
-        .map(|stream| {
-            let session = if sessions == 0 { 0 } else { stream.session + 1 };
-            format!("s{session}.{:x}.txt.gz", capture.sources[stream.source].id.unwrap())
-        })
-        .collect();
-    let others: BTreeSet<String> = capture
-        .sources
-        .iter()
-        .filter(|source| !is_core_trace(source.protocol))
-        .map(|source| format!("s0.{:x}.txt.gz", source.id.unwrap()))
-        .collect();
+    let streams = capture.streams();
+    let core_traces = streams.iter().filter(|stream| is_core_trace(capture.sources[stream.source].protocol));
+    let listing = |session: usize, source: &Source| format!("s{session}.{:x}.txt.gz", source.id.unwrap());
+    let session = |stream: &Stream| if sessions == 0 { 0 } else { stream.session + 1 };
+    let ours: BTreeSet<String> =
+        core_traces.map(|stream| listing(session(stream), &capture.sources[stream.source])).collect();
+    let others = capture.sources.iter().filter(|source| !is_core_trace(source.protocol));
+    let others: BTreeSet<String> = others.map(|source| listing(0, source)).collect();
     let names = fs::read_dir(expected).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let theirs: BTreeSet<String> = names.filter(|name| !others.contains(name)).collect();
     assert_eq!(ours, theirs, "{}", expected.display());
@@ -119,16 +113,12 @@ fn a_saved_package_equals_the_snapshot() {
 
 #[test]
 fn notes_are_of_known_kinds() {
+    use NoteKind::{BadValue, MissingFile, NoBuffer, UnknownName};
     let Some(corpus) = corpus("coresight") else { return };
     for (name, _) in COUNTS {
-        let capture = Capture::open(corpus.join(name)).unwrap();
-        for note in &capture.notes {
+        for note in &Capture::open(corpus.join(name)).unwrap().notes {
             eprintln!("{name}: {note}");
-            let known = matches!(
-                note.kind,
-                NoteKind::MissingFile | NoteKind::UnknownName | NoteKind::NoBuffer | NoteKind::BadValue
-            );
-            assert!(known, "{name}: {note}");
+            assert!(matches!(note.kind, MissingFile | UnknownName | NoBuffer | BadValue), "{name}: {note}");
         }
     }
 }
@@ -181,13 +171,6 @@ fn assert_same(one: &Capture, two: &Capture, name: &str) {
         let read = |capture: &Capture| capture.read_file(&image.file, 1 << 30).unwrap();
         assert!(read(one) == read(two), "{name}: {}", image.file);
     }
-}
-
-fn bytes(capture: &Capture, buffer: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    capture.reader(buffer).unwrap().read_to_end(&mut bytes).unwrap();
-    assert_eq!(capture.buffers[buffer].len(), bytes.len() as u64);
-    bytes
 }
 
 fn zip_directory(from: &Path, folder: &str, to: &Path) {

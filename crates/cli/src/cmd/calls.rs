@@ -1,7 +1,7 @@
-//! `calls`: the call tree of a log.
+//! `calls`: prints the call tree of a Tarmac log.
 //!
-//! The tree waits in a temporary file for the end of the log, since a call stands before all that it called and has its
-//! end on the same line.
+//! The tree is kept in a temporary file until the log ends, since the line of a call comes before those of its callees and
+//! contains its end.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,12 +11,14 @@ use anyhow::{Context, bail};
 use unspool::analyze::calls::{Began, Call, Ended};
 use unspool::analyze::tree::Tree;
 use unspool::file::TarmacFile;
+use unspool::model::digits::push_decimal;
 use unspool::{CallForest, Clock, Program, TarmacCalls, TraceFile};
 
 use crate::args::{ImageArgs, OutputArgs};
 use crate::file::{FileArgs, tarmac_verdict};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::symbols::{printable, symbol_text};
 use crate::verdict::Verdict;
 
 /// Print the call tree of a Tarmac log, each call with its lines, times and instructions
@@ -24,32 +26,31 @@ use crate::verdict::Verdict;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    file: FileArgs,
+    calls: CallArgs,
 
+    /// Omit calls that are nested more than N deep
+    #[arg(long, value_name = "N")]
+    depth: Option<usize>,
+}
+
+/// Arguments of the verbs that follow calls.
+#[derive(Debug, clap::Args)]
+pub(super) struct CallArgs {
+    #[command(flatten)]
+    pub(super) file: FileArgs,
     #[command(flatten)]
     images: ImageArgs,
 
-    #[command(flatten)]
-    which: WhichArgs,
-
-    /// Leave out what is more than N calls deep
-    #[arg(long, value_name = "N")]
-    depth: Option<usize>,
-
-    #[command(flatten)]
-    output: OutputArgs,
-}
-
-/// Which calls.
-#[derive(Debug, clap::Args)]
-pub(super) struct WhichArgs {
     /// Only this core
     #[arg(long, value_name = "NAME")]
     core: Option<String>,
 
-    /// Only calls whose beginning and end are both in the log
+    /// Only calls whose start and end are both in the log
     #[arg(long)]
     pub(super) complete: bool,
+
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -58,88 +59,88 @@ Examples:
   unspool calls run.tarmac --image program.elf --depth 3
   unspool calls run.tarmac --core cpu1 --json
 
-A line has the first and the last line of the call in the log, the times of both, how many instructions there were from
-one to the other, and the function. The first call of a core is what it was in when the log started. Calls are told by
-branches with link, return addresses and the stack pointer; exception handlers are shown as calls too.";
+Each line has the first and the last line of the call in the log, the times of both, the number of instructions between
+them, and the function. The first call of a core is the function that it was in when the log started. Calls are recognized
+by branches with link, return addresses and the stack pointer; exception handlers are shown as calls too.";
 
-/// Prints.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let mut file = open(&args.file, "calls")?;
-    let program = Program::new(args.images.load()?);
-    let mut output = Output::open_for(&args.output, &args.file.file)?;
+    let (mut file, program, mut output) = args.calls.open("calls")?;
     let mut forest = CallForest::default();
     let mut progress = Progress::new(output.on_terminal);
     let (calls, end) = file.calls(&mut progress.callback(), &mut |core, call| forest.add(core, call))?;
-    let names = args.which.cores(&calls)?;
+    let names = args.calls.cores(&calls)?;
     let (clock, line) = (calls.clock(), String::new());
     let mut listing = Listing { args, program: &program, clock, names: HashMap::new(), line };
     for (core, name) in names {
-        let tree = forest.tree(core).context("the call tree needs a temporary file")?;
-        let Some(tree) = tree else { continue };
+        let Some(tree) = forest.tree(core).context("cannot create a temporary file for the call tree")? else {
+            continue;
+        };
         let mut written = Ok(());
         output.write(|out| {
             written = listing.core(&name, tree, out);
             Ok(())
         });
-        written.context("the temporary file of the call tree, or the output")?;
+        written.context("cannot write the call tree")?;
     }
     output.finish()?;
     Ok(tarmac_verdict(&mut file, &end))
 }
 
-/// Opens a log; other formats have no calls yet.
-pub(super) fn open(args: &FileArgs, verb: &str) -> anyhow::Result<TarmacFile> {
-    match args.open()? {
-        TraceFile::Tarmac(file) => Ok(file),
-        _ => bail!("{}: '{verb}' reads Tarmac logs only, so far", args.file.display()),
+impl CallArgs {
+    /// Opens log, program and output. Calls of other formats are not supported yet.
+    pub(super) fn open(&self, verb: &str) -> anyhow::Result<(TarmacFile, Program, Output)> {
+        let TraceFile::Tarmac(file) = self.file.open()? else {
+            bail!("{}: '{verb}' reads Tarmac logs only", self.file.file.display())
+        };
+        let program = Program::new(self.images.load()?);
+        Ok((file, program, Output::open_for(&self.output, &self.file.file)?))
     }
-}
 
-impl WhichArgs {
-    /// The cores that were asked for: their index and name.
+    /// Index and name of the selected cores.
     pub(super) fn cores(&self, calls: &TarmacCalls) -> anyhow::Result<Vec<(usize, String)>> {
         let names = calls.cores().map(|name| String::from_utf8_lossy(name).into_owned());
         let all: Vec<(usize, String)> = names.enumerate().collect();
         let Some(wanted) = &self.core else { return Ok(all) };
         let found: Vec<_> = all.iter().filter(|(_, name)| name == wanted).cloned().collect();
         if found.is_empty() {
-            let names: Vec<&str> =
-                all.iter().map(|(_, name)| if name.is_empty() { "one without name" } else { name }).collect();
-            bail!("no core '{wanted}' in the log; there is {}", names.join(", "));
+            let name = |(_, name): &(usize, String)| if name.is_empty() { "(unnamed)".into() } else { name.clone() };
+            bail!("no core '{wanted}' in the log; cores: {}", all.iter().map(name).collect::<Vec<_>>().join(", "));
         }
         Ok(found)
     }
 }
 
-/// A function: its name, with how far behind its start the address is, or the address. A terminal obeys what it is
-/// sent, and names come from files.
 pub(super) fn function(program: &Program, address: u64) -> String {
-    let name = match program.symbol(address) {
-        None => format!("{address:#x}"),
-        Some((name, 0)) => name.to_string(),
-        Some((name, offset)) => format!("{name}+{offset:#x}"),
-    };
-    name.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+    program.symbol(address).map_or_else(|| format!("{address:#x}"), |symbol| printable(&symbol_text(symbol)))
 }
 
-/// The unit of times, in words.
 pub(super) fn unit(clock: Clock) -> &'static str {
     clock.unit().map_or("", |unit| unit.name())
 }
 
-/// A time with its decimals.
+/// Formats a time with its decimals.
 pub(super) fn time(clock: Clock, time: u64) -> String {
     let decimals = usize::from(clock.decimals());
     if decimals == 0 {
         return time.to_string();
     }
     let digits = format!("{time:0width$}", width = decimals + 1);
-    let (whole, behind) = digits.split_at(digits.len() - decimals);
-    format!("{whole}.{behind}")
+    let (whole, fraction) = digits.split_at(digits.len() - decimals);
+    format!("{whole}.{fraction}")
 }
 
-/// Functions whose names are kept at hand.
-const NAMES: usize = 1 << 16;
+/// Writes the name of a core, if it has one; returns the heading of the time column.
+pub(super) fn start_table(core: &str, clock: Clock, out: &mut dyn Write) -> io::Result<String> {
+    if !core.is_empty() {
+        writeln!(out, "# core {core}")?;
+    }
+    Ok(match unit(clock) {
+        "" => "time".to_string(),
+        unit => format!("time ({unit})"),
+    })
+}
+
+const MAX_NAMES: usize = 1 << 16;
 
 struct Listing<'a> {
     args: &'a Args,
@@ -151,27 +152,18 @@ struct Listing<'a> {
 
 impl Listing<'_> {
     fn core(&mut self, name: &str, tree: &mut Tree<File>, out: &mut dyn Write) -> io::Result<()> {
-        let Args { which, depth: limit, output, .. } = self.args;
+        let Args { calls: CallArgs { complete, output, .. }, depth: limit } = self.args;
         if !output.json {
-            self.heading(name, out)?;
+            let time = start_table(name, self.clock, out)?;
+            let [line, to_line, instructions] = ["line", "to line", "instructions"];
+            writeln!(out, "# {line:>8} {to_line:>10} {time:>14} {:>14} {instructions:>12}  function", "to")?;
         }
-        let keep = |call: &Call| !which.complete || call.is_complete() || call.is_root();
+        let keep = |call: &Call| !complete || call.is_complete() || call.is_root();
         tree.each(keep, |depth, call| match limit {
             Some(limit) if depth > *limit => Ok(()),
             _ if output.json => self.json(name, depth, call, out),
             _ => self.text(depth, call, out),
         })
-    }
-
-    fn heading(&self, name: &str, out: &mut dyn Write) -> io::Result<()> {
-        if !name.is_empty() {
-            writeln!(out, "# core {name}")?;
-        }
-        let time = match unit(self.clock) {
-            "" => "time".to_string(),
-            unit => format!("time ({unit})"),
-        };
-        writeln!(out, "# {:>8} {:>10} {time:>14} {:>14} {:>12}  function", "line", "to line", "to", "instructions")
     }
 
     fn text(&mut self, depth: usize, call: &Call, out: &mut dyn Write) -> io::Result<()> {
@@ -186,7 +178,7 @@ impl Listing<'_> {
         }
         push_right(line, 13, call.total().instructions);
         line.extend(std::iter::repeat_n(' ', 2 + depth * 2));
-        if names.len() >= NAMES {
+        if names.len() >= MAX_NAMES {
             names.clear();
         }
         line.push_str(names.entry(*address).or_insert_with(|| function(program, *address)));
@@ -202,27 +194,15 @@ impl Listing<'_> {
     }
 }
 
-/// Adds a number with blanks before it, so that it ends in a column. Trees have millions of lines.
-fn push_right(line: &mut String, width: usize, mut number: u64) {
-    let mut text = [b' '; 24];
-    let mut start = text.len();
-    loop {
-        start -= 1;
-        text[start] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
+/// Adds a right-aligned number. Trees have millions of lines, and the formatter is slower.
+fn push_right(line: &mut String, width: usize, number: u64) {
+    let digits = number.checked_ilog10().map_or(1, |log| log as usize + 1);
     // Columns do not touch, however long a number is.
-    if text.len() - start >= width {
-        line.push(' ');
-    }
-    let start = start.min(text.len().saturating_sub(width));
-    line.push_str(str::from_utf8(&text[start..]).unwrap_or_default());
+    line.extend(std::iter::repeat_n(' ', width.saturating_sub(digits).max(1)));
+    push_decimal(line, number);
 }
 
-/// What is not ordinary about a call.
+/// Remark about an unusual call.
 fn note(call: &Call) -> &'static str {
     match (call.began, call.ended) {
         (Began::Start, _) | (Began::Called, Ended::Returned) => "",

@@ -1,7 +1,7 @@
-//! `check`: does a trace keep to the rules of its format, and could a processor have done what it records?
+//! `check`: checks a trace against the rules of its format, and its steps against the architecture.
 //!
-//! Findings are printed as they are found, and then how often each rule was broken. The rules of the format come first,
-//! then those of steps, which are the same for all formats. Exit 1 if there is an error.
+//! Prints findings as they are found, and then totals per rule. The rules of the format come first, then those of steps,
+//! which are the same for all formats. Exit code 1 if there is an error.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -24,40 +24,37 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Check a trace: an ASTF or STF file or a Tarmac log against the rules of its format, and the steps of any of them or of a
-/// capture against what processors do; each finding has a stable rule name and a place
+/// Check a trace file against the rules of its format, and its steps or those of a capture against the architecture; each
+/// finding has a stable rule name and a position
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// An ASTF or STF file or a Tarmac log ('-': standard input), or a capture
+    /// ASTF file, STF file, Tarmac log ('-': standard input) or capture
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Print at most N findings of each rule; the summary counts all
+    /// Print at most N findings per rule; the summary counts all
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
-    /// Warnings are problems too: exit code 1
+    /// Treat warnings as problems: exit code 1
     #[arg(long)]
     deny_warnings: bool,
 
-    /// Check the rules of the format only
+    /// Check only the rules of the format
     #[arg(long)]
     native: bool,
 
-    /// Check the steps only
+    /// Check only the steps
     #[arg(long, conflicts_with = "native")]
     steps: bool,
 
     #[command(flatten)]
     tarmac: TarmacArgs,
-
     #[command(flatten)]
     sources: SourceArgs,
-
     #[command(flatten)]
     images: ImageArgs,
-
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -70,12 +67,11 @@ Examples:
   unspool check snapshot/ --source 0x10
   unspool check trace.astf --json | jq -r .rule | sort | uniq -c
 
-Errors are what the format forbids, or what no processor does: exit code 1. Warnings are what it advises against, or what
-is not expected: exit code 0. FileKind a trace cannot tell is not judged, and gaps excuse what is behind them. A capture has
-no rules of its own here: 'unspool decode' tells of its packets.
-Offsets are those of the records when nothing is compressed; in a capture, those of its buffer.";
+Errors are violations of the format or the architecture: exit code 1. Warnings are discouraged or unexpected: exit code 0.
+What a trace does not contain is not checked, nor is what follows from a gap. Only the steps of a capture are checked:
+'unspool decode' reports problems of its packets.
+Offsets refer to uncompressed records; in a capture, to its buffer.";
 
-/// Checks.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if !args.tarmac.is_given() && (args.file.is_dir() || is_capture(&args.file)) {
         return check_capture(args);
@@ -92,7 +88,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
             report.is_read_once = true;
             Ok(verdict)
         }
-        // Where the format ends, so do the steps, and why was reported.
+        // Steps end where the format ends, and the reason was reported.
         Ok(verdict) if !args.native => match report.check_steps(true) {
             Err(error) if matches!(verdict, Verdict::Clean) => Err(error),
             _ => Ok(verdict),
@@ -104,7 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 
 fn check_capture(args: &Args) -> anyhow::Result<Verdict> {
     if args.native {
-        bail!("{}: a capture has no rules of its own to check; its steps have", args.file.display());
+        bail!("{}: --native does not apply to captures, whose steps are checked", args.file.display());
     }
     let capture = Capture::open(&args.file)?;
     let codes = args.images.load()?;
@@ -115,18 +111,17 @@ fn check_capture(args: &Args) -> anyhow::Result<Verdict> {
             names.push(name.clone());
         }
     }
-    let others: Vec<_> = args.images.paths().collect();
-    let output = Output::open_beside(&args.output, &capture, &others)?;
+    let output = Output::open_beside(&args.output, &capture, &args.images.paths())?;
     drop(capture);
     let mut report = Report::new(args, output);
     let checked = names.iter().try_for_each(|name| report.check_source(name, &codes));
     if checked.is_ok() && report.sources == 0 {
-        bail!("{}: no trace source could be read; 'unspool info' tells what is there", report.name);
+        bail!("{}: no trace source could be read; 'unspool info' shows what the capture contains", report.name);
     }
     report.finish(checked.map(|()| Verdict::Clean))
 }
 
-/// Opens the steps of a file or a pipe, and finds its name.
+/// Opens the steps of a file or a pipe, and sets its name.
 fn open_file_steps(args: &Args, name: &mut String) -> anyhow::Result<(FileKind, OpenedSteps, Meter)> {
     if args.tarmac.is_given() {
         let log = TarmacFile::open(&args.file, &args.tarmac.options(None))?;
@@ -148,19 +143,18 @@ fn open_file_steps(args: &Args, name: &mut String) -> anyhow::Result<(FileKind, 
     Ok((kind, steps, Meter { read, size }))
 }
 
-/// Findings on their way to the output.
 struct Report<'a> {
     args: &'a Args,
     output: Output,
     name: String,
-    /// What positions are.
+    /// Unit of positions.
     unit: &'static str,
     check: Check,
-    /// Sources of a capture that were checked.
+    /// Number of checked sources of a capture.
     sources: u64,
-    /// Steps could not be checked: it is a pipe.
+    /// Steps were not checked: the input is a pipe.
     is_read_once: bool,
-    /// Something that has no rule is odd, and was reported.
+    /// An oddity without a rule was reported.
     is_odd: bool,
 }
 
@@ -178,7 +172,6 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Checks the rules of the format.
     fn check_file(&mut self, file: &mut TraceFile) -> anyhow::Result<Verdict> {
         (self.name, self.unit) = (file.name().to_string(), file.kind().unit());
         let mut progress = Progress::new(self.output.on_terminal);
@@ -195,7 +188,7 @@ impl<'a> Report<'a> {
         let end = end?;
         let TraceFile::Stf(file) = file else { return Ok(end_verdict(&end)) };
         let verdict = stf_verdict(file, &end);
-        // Oddities of the container have no rule, but they were reported.
+        // Oddities of the container have no rule.
         self.is_odd = !file.warnings().is_empty();
         Ok(verdict)
     }
@@ -205,8 +198,8 @@ impl<'a> Report<'a> {
         let (kind, mut source, meter) = open_file_steps(self.args, &mut self.name)?;
         self.unit = kind.unit();
         let mut progress = Progress::new(self.output.on_terminal);
-        match self.go_through(&mut source, &meter, &mut progress, None) {
-            // The rules of the format have reported each line.
+        match self.check_each(&mut source, &meter, &mut progress, None) {
+            // Checking the format has reported each line.
             Ok(()) if is_again => Ok(Verdict::Clean),
             Ok(()) => Ok(losses_verdict(&self.name, &source.losses())),
             Err(error) if error.is_damage => {
@@ -219,12 +212,11 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Checks the steps of a source of a capture.
     fn check_source(&mut self, name: &str, codes: &[Code]) -> anyhow::Result<()> {
         let options = OpenSteps { source: Some(name.to_string()), codes: codes.to_vec(), ..OpenSteps::default() };
         let mut source = match open_steps(&self.args.file, &options) {
             Ok(source) => source,
-            // Many captures have other kinds of trace, too.
+            // Captures may contain other kinds of trace.
             Err(error) if self.args.sources.is_empty() => {
                 diagnostic(format_args!("{}: {error}", self.name));
                 return Ok(());
@@ -232,11 +224,11 @@ impl<'a> Report<'a> {
             Err(error) => return Err(error.into()),
         };
         self.sources += 1;
-        let checked = self.go_through(&mut source, &Meter::default(), &mut Progress::new(true), Some(name));
+        let checked = self.check_each(&mut source, &Meter::default(), &mut Progress::new(true), Some(name));
         checked.map_err(|error| anyhow!("{}: {error}", self.name))
     }
 
-    fn go_through(
+    fn check_each(
         &mut self,
         steps: &mut OpenedSteps,
         meter: &Meter,
@@ -295,7 +287,7 @@ impl<'a> Report<'a> {
             parts.push(many(steps, "step"));
             parts.extend((gaps > 0).then(|| many(gaps, "gap")));
         } else if self.is_read_once {
-            parts.push("steps not checked (a pipe is read once: see --steps)".to_string());
+            parts.push("steps not checked (a pipe can be read only once: see --steps)".to_string());
         }
         if self.check.rules().next().is_none() {
             return writeln!(out, "{}: {}, nothing found", self.name, parts.join(", "));
@@ -308,19 +300,17 @@ impl<'a> Report<'a> {
         }
         match self.check.steps {
             Some(CheckedSteps { repeats, .. }) if repeats > 0 => {
-                writeln!(out, "{:>10} more of steps are like one that was told", grouped(repeats))
+                writeln!(out, "{:>10} more findings in steps repeat one above", grouped(repeats))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Prints findings.
 struct Printer<'a> {
     args: &'a Args,
     unit: &'static str,
     name: &'a str,
-    /// The source of a capture.
     source: Option<&'a str>,
     line: String,
 }

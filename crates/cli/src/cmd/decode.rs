@@ -1,8 +1,8 @@
-//! `decode`: print what was executed, instruction by instruction or range by range, and sum it up.
+//! `decode`: lists executed instructions or ranges, and summarizes them.
 //!
-//! trace + program ─▶ **lines** on the output, **a summary** on the error stream
+//! trace + program ─▶ **lines** on the output, **a summary** on standard error
 //!
-//! `text` and `json` know how lines look, `parts` has them made on several cores, `code` remembers how instructions read,
+//! `text` and `json` format lines, `parts` formats ranges on several threads, `code` caches disassembly and symbols,
 //! `summary` counts.
 
 mod code;
@@ -12,7 +12,6 @@ mod summary;
 mod text;
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::thread;
 
 use unspool::capture::{Capture, Code};
@@ -21,98 +20,86 @@ use unspool::coresight::frame::FrameError;
 use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
 use unspool::{Error, Parts, Program, Progress, Trace, Watch};
 
-use self::code::Known;
+use self::code::CodeCache;
 use self::json::Json;
 use self::parts::Part;
 use self::summary::Summary;
 use self::text::Text;
-use crate::args::{CaptureArgs, ImageArgs, OutputArgs, RangeArgs, SourceArgs};
+use crate::args::{ImageArgs, JobsArgs, ListingArgs};
 use crate::diagnostic::diagnostic;
 use crate::listing::{Listing, each_trace};
 use crate::output::Output;
-use crate::verdict::{Verdict, worse};
+use crate::verdict::Verdict;
 
-/// Print what each trace source executed, with disassembly and symbols; a summary ends it on the error stream
+/// List the instructions that each trace source executed, with disassembly and symbols, and a summary on standard error
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    capture: CaptureArgs,
-    #[command(flatten)]
-    sources: SourceArgs,
+    listing: ListingArgs,
     #[command(flatten)]
     images: ImageArgs,
 
-    /// What --skip and --limit count, and what a line is
+    /// Items to list, and to count for --skip and --limit
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Instructions)]
     emit: Emit,
 
-    /// Leave out what failed transactions did
+    /// Hide instructions of failed transactions
     #[arg(long)]
     hide_failed: bool,
 
-    /// Threads for ranges as JSON without --skip and --limit (all cores, if not said); all else takes one
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
-
     #[command(flatten)]
-    range: RangeArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    jobs: JobsArgs,
 }
 
 impl Args {
-    /// Threads that were asked for, or as many as there are cores.
     fn threads(&self) -> usize {
-        self.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from)
+        self.jobs.threads().unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
     }
 }
 
-/// What is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Emit {
     /// Every instruction
     Instructions,
-    /// Instructions that follow one another in memory, up to the next branch
+    /// Contiguous instructions up to the next branch
     Ranges,
 }
 
-/// Bytes of trace in a part. They may become five hundred times as many bytes of text.
+/// Bytes of trace in a part. Its text may be five hundred times as large.
 const PART: usize = 16 << 10;
 
 const EXAMPLES: &str = "\
 Examples:
-  unspool decode snapshot/                            what every source executed
+  unspool decode snapshot/
   unspool decode snapshot/ --source 0x10 --skip 1000 --limit 50
   unspool decode snapshot/ --image vmlinux --image app.bin@0x400000
   unspool decode snapshot/ --emit ranges --json -o ranges.jsonl
   unspool decode trbe.bin --protocol ete --image app.elf
 
-Code that is missing is no problem of the trace: the summary names it, the exit code stays 0.
-Trace that contradicts the code is one: exit code 1.";
+Missing code is listed in the summary and is not a problem of the trace: the exit code stays 0.
+A trace that contradicts the code is a problem: exit code 1.
+Only --emit ranges --json without --skip and --limit uses several threads.";
 
-/// Decodes.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let capture = args.capture.open()?;
+    let capture = args.listing.capture.open()?;
     let added = args.images.load()?;
-    let paths: Vec<&Path> = args.images.paths().collect();
-    let mut output = Output::open_beside(&args.output, &capture, &paths)?;
-    let mut session = Session { args, added, program: None, told: BTreeSet::new(), summary: Summary::default() };
-    let verdict = each_trace(&capture, &args.sources, |trace| session.list(&capture, trace, &mut output))?;
+    let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
+    let mut session = Session { args, added, program: None, reported: BTreeSet::new(), summary: Summary::default() };
+    let verdict = each_trace(&capture, &args.listing.sources, |trace| session.list(&capture, trace, &mut output))?;
     output.finish()?;
     session.summary.print();
     Ok(verdict)
 }
 
-/// One decode of all sources.
+/// Decoding of all sources.
 struct Session<'a> {
     args: &'a Args,
-    /// What `--image` added.
     added: Vec<Code>,
-    /// The program as a core sees it. Sources of one core have the same.
+    /// The program of a core, shared by its sources.
     program: Option<(Option<usize>, Program)>,
-    /// Notes that were told. The images of several cores have the same to say.
-    told: BTreeSet<String>,
+    /// Reported notes; images of several cores have the same ones.
+    reported: BTreeSet<String>,
     summary: Summary,
 }
 
@@ -122,12 +109,12 @@ impl Session<'_> {
         let args = self.args;
         self.load(capture, trace.source().core);
         let Some((_, program)) = &self.program else { return Ok(Verdict::Clean) };
-        let known = Known::new(program, args.output.json);
-        let form = match args.output.json {
-            true => Form::Json(Json::new(trace, known)),
-            false => Form::Text(Text::new(&features, known)),
+        let cache = CodeCache::new(program, args.listing.output.json);
+        let form = match args.listing.output.json {
+            true => Form::Json(Json::new(trace, cache)),
+            false => Form::Text(Text::new(&features, cache)),
         };
-        let listing = Listing::new(trace, &args.output, &args.range, output);
+        let listing = Listing::new(trace, &args.listing, output);
         let findings = self.summary.findings();
         self.summary.start(trace);
         let mut printer = Printer { listing, form, summary: &mut self.summary, around: Around::default() };
@@ -136,45 +123,41 @@ impl Session<'_> {
             Emit::Instructions => trace.instructions(transactions, program, &mut printer)?,
             Emit::Ranges => match &printer.form {
                 Form::Json(json)
-                    if args.range.is_all() && args.threads() > 1 && trace.can_be_sharded(transactions)? =>
+                    if args.listing.range.is_all() && args.threads() > 1 && trace.can_be_sharded(transactions)? =>
                 {
-                    let start = json.start().to_string();
+                    let start = json.start.clone();
                     let make = || Part::new(&start);
-                    let mut take = |part, progress| printer.part(&part, progress);
+                    let mut push = |part, progress| printer.part(&part, progress);
                     let parts = Parts::on(args.threads()).of_bytes(PART);
-                    trace.flow_in_parts(parts, transactions, program, make, &mut take)?
+                    trace.flow_in_parts(parts, transactions, program, make, &mut push)?
                 }
                 _ => trace.flow(transactions, program, &mut printer)?,
             },
         };
-        let (verdict, whole) = (printer.listing.verdict(), printer.listing.window.is_open());
-        self.summary.end(open, whole);
-        let contradicted = self.summary.findings() > findings;
-        Ok(worse(verdict, if contradicted { Verdict::Problems } else { Verdict::Clean }))
+        let (verdict, is_whole) = (printer.listing.verdict(), printer.listing.window.is_open());
+        self.summary.end(open, is_whole);
+        Ok(verdict.or(Verdict::of(self.summary.findings() > findings)))
     }
 
-    /// Has the program of this core at hand.
     fn load(&mut self, capture: &Capture, core: Option<usize>) {
-        /// A line is read, a list is not.
-        const SHOWN: usize = 10;
+        const MAX_NOTES: usize = 10;
         if self.program.as_ref().is_some_and(|(of, _)| *of == core) {
             return;
         }
         let (program, notes) = Program::of(capture, core, &self.added);
         let mut texts: Vec<String> = notes.iter().map(ToString::to_string).collect();
         if program.codes().is_empty() {
-            texts.push("there is no program code, so nothing can be decoded: add it with --image FILE[@ADDR]".into());
+            texts.push("nothing can be decoded without program code: add it with --image FILE[@ADDR]".into());
         }
-        texts.retain(|text| self.told.insert(text.clone()));
-        texts.iter().take(SHOWN).for_each(diagnostic);
-        if texts.len() > SHOWN {
-            diagnostic(format_args!("and {} more notes on images; 'unspool info' has them all", texts.len() - SHOWN));
+        texts.retain(|text| self.reported.insert(text.clone()));
+        texts.iter().take(MAX_NOTES).for_each(diagnostic);
+        if let Some(more) = texts.len().checked_sub(MAX_NOTES).filter(|more| *more > 0) {
+            diagnostic(format_args!("and {more} more notes on images; 'unspool info' lists all of them"));
         }
         self.program = Some((core, program));
     }
 }
 
-/// Prints what one source executed.
 struct Printer<'o, 'c, 'p> {
     listing: Listing<'o, 'c>,
     form: Form<'p>,
@@ -183,7 +166,6 @@ struct Printer<'o, 'c, 'p> {
     around: Around,
 }
 
-/// How lines look.
 enum Form<'p> {
     Text(Text<'p>),
     Json(Json<'p>),
@@ -202,7 +184,7 @@ impl Printer<'_, '_, '_> {
         }
     }
 
-    /// Prints a part whose ranges have their lines already. False: nobody wants more.
+    /// Prints a part whose ranges are formatted already. False: no more is wanted.
     fn part(&mut self, part: &Part, progress: Progress) -> bool {
         self.summary.ranges += part.ranges;
         self.summary.instructions += part.instructions;
@@ -219,7 +201,7 @@ impl Printer<'_, '_, '_> {
             self.listing.lost(error);
         }
         part.bytes.iter().for_each(|&bytes| self.summary.bytes_read(bytes));
-        self.listing.progress.at(progress.read, progress.total);
+        self.listing.progress(progress.read, progress.total);
         self.listing.wants_more()
     }
 
@@ -293,7 +275,7 @@ impl Watch for Printer<'_, '_, '_> {
     }
 
     fn progress(&mut self, read: u64, total: u64) {
-        self.listing.progress.at(read, total);
+        self.listing.progress(read, total);
     }
 
     fn bytes_read(&mut self, bytes: u64) {

@@ -1,8 +1,8 @@
-//! `diff`: what two traces tell differently of one run, whatever their formats.
+//! `diff`: compares two traces of one run, on the facets that both contain; formats may differ.
 //!
-//! Comes in: two paths. Goes out: findings as they are found, and a summary by facet. Exit 1 if there is a difference.
+//! Prints differences as they are found, and a summary by facet. Exit code 1 if there is a difference.
 
-mod text;
+mod report;
 
 use std::fs::Metadata;
 use std::ops::ControlFlow;
@@ -10,10 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use unspool::analyze::diff::json::{write_finding, write_summary};
-use unspool::analyze::diff::{Differ, Finding, Options, Summary, comparable};
+use unspool::analyze::diff::{Differ, Options, comparable};
 use unspool::capture::{self, Capture};
-use unspool::convert::report::describe_position;
 use unspool::file::{AstfFile, FileOptions, TarmacFile, is_pipe, is_standard, peek};
 use unspool::model::{Coverage, Facet, Loss, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
 use unspool::tarmac::dialect::Dialect;
@@ -21,38 +19,39 @@ use unspool::tarmac::parse::ParseOptions;
 use unspool::tarmac::read::ReadOptions;
 use unspool::{Error, FileKind, Meter, OpenSteps, OpenedSteps, Trace, open_steps, open_steps_of};
 
+use self::report::{Named, Report};
 use crate::args::{ImageArgs, OutputArgs};
 use crate::diagnostic::diagnostic;
-use crate::file::{dialect, with_hint};
+use crate::file::{parse_dialect, with_hint};
 use crate::output::{Output, is_same};
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Compare two traces of one run, on what both can tell; their formats may differ
+/// Compare two traces of the same run, on the facets that both contain; formats may differ
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A capture, an ASTF or STF file, or a Tarmac log ('-': standard input)
+    /// Capture, ASTF file, STF file or Tarmac log ('-': standard input)
     #[arg(value_name = "A")]
     a: PathBuf,
 
-    /// Another one
+    /// Trace to compare with
     #[arg(value_name = "B")]
     b: PathBuf,
 
-    /// Go on behind the first difference, and tell all of them
+    /// Continue after the first difference, and report all
     #[arg(long)]
     all: bool,
 
-    /// With --all: tell N differences, and count the others
+    /// With --all: report N differences, and count the others
     #[arg(long, value_name = "N", default_value_t = 100, requires = "all")]
     limit: u64,
 
-    /// Show N instructions before and behind a difference
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = context)]
+    /// Show N instructions before and after a difference
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse_context)]
     context: usize,
 
-    /// Compare these facets only: instructions, opcodes, conditions, branches, accesses, data, registers, exceptions,
+    /// Compare only these facets: instructions, opcodes, conditions, branches, accesses, data, registers, exceptions,
     /// levels, security, processes
     #[arg(long, value_name = "FACET", value_delimiter = ',', value_parser = facet)]
     only: Vec<Facet>,
@@ -61,57 +60,55 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FACET", value_delimiter = ',', value_parser = facet)]
     ignore: Vec<Facet>,
 
-    /// Other starts and other ends are differences
+    /// Treat different starts and ends as differences
     #[arg(long)]
     strict: bool,
 
-    /// Look N instructions ahead for the place at which both are together again
+    /// Look N instructions ahead for the point where both traces agree again
     #[arg(long, value_name = "N", default_value_t = 1 << 18)]
     window: usize,
 
     #[command(flatten)]
     sides: SideArgs,
-
     #[command(flatten)]
     images: ImageArgs,
-
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// Which part of each.
+/// Selection of a part of each trace.
 #[derive(Debug, clap::Args)]
 struct SideArgs {
-    /// The source of the capture A: its trace id or its name
+    /// Source of capture A: its trace id or its name
     #[arg(long, value_name = "ID", help_heading = "Which part")]
     source_a: Option<String>,
 
-    /// The source of the capture B
+    /// Source of capture B
     #[arg(long, value_name = "ID", help_heading = "Which part")]
     source_b: Option<String>,
 
-    /// The core of A, counted from 0 in the order in which they appear
+    /// Core of A, counted from 0 in order of appearance
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Which part")]
     core_a: u32,
 
-    /// The core of B
+    /// Core of B
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Which part")]
     core_b: u32,
 
-    /// A is a Tarmac log, and who wrote it (found out, if not said): rev3, fast-models, gem5, cortex-m0, cortex-m3,
-    /// cortex-r5 or other
-    #[arg(long, value_name = "NAME", value_parser = dialect, help_heading = "Tarmac")]
+    /// Read A as a Tarmac log of this producer: rev3, fast-models, gem5, cortex-m0, cortex-m3, cortex-r5 or other [default:
+    /// auto-detected]
+    #[arg(long, value_name = "NAME", value_parser = parse_dialect, help_heading = "Tarmac")]
     dialect_a: Option<Dialect>,
 
-    /// B is a Tarmac log, and who wrote it
-    #[arg(long, value_name = "NAME", value_parser = dialect, help_heading = "Tarmac")]
+    /// Read B as a Tarmac log of this producer
+    #[arg(long, value_name = "NAME", value_parser = parse_dialect, help_heading = "Tarmac")]
     dialect_b: Option<Dialect>,
 
-    /// Instructions whose line in a Tarmac log does not name an instruction set are Thumb
+    /// Instructions are Thumb where their line names no instruction set
     #[arg(long, help_heading = "Tarmac")]
     implicit_thumb: bool,
 
-    /// Data of accesses in a Tarmac log is that of a big endian core
+    /// Accesses are those of a big-endian core
     #[arg(long, help_heading = "Tarmac")]
     big_endian: bool,
 }
@@ -123,38 +120,37 @@ Examples:
   unspool diff a.zstf b.zstf --ignore registers,data
   ssh model cat run.tarmac | unspool diff snapshot/ -
 
-One of them may start earlier, end later or have gaps: that is told and is no difference, unless --strict. Times are
+One trace may start earlier, end later or have gaps: that is reported but is not a difference, unless --strict. Times are
 never compared.
 
-Exit codes: 0 they are equal, 1 they differ, nothing could be compared, or one of them is damaged or has lines that cannot
-be read, 2 unspool could not do it.";
+Exit codes: 0 the traces are equal, 1 they differ, nothing could be compared, or a trace is damaged or has lines that cannot
+be parsed, 2 the command failed.";
 
 fn facet(name: &str) -> Result<Facet, String> {
     let found = comparable().iter().find(|facet| facet.name() == name);
-    found.ok_or_else(|| format!("'{name}' is none of {}", comparable()))
+    found.ok_or_else(|| format!("unknown facet '{name}': use {}", comparable()))
 }
 
-/// Rows that are longer than this nobody reads, and they are kept in memory.
-fn context(text: &str) -> Result<usize, String> {
+/// The limit bounds memory.
+fn parse_context(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| *number <= 1000);
-    number.ok_or_else(|| format!("'{text}' is no number from 0 to 1000"))
+    number.ok_or_else(|| format!("'{text}' is not a number from 0 to 1000"))
 }
 
-/// Compares.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if is_standard(&args.a) && is_standard(&args.b) {
-        bail!("only one of them can come through the standard input");
+        bail!("only one trace can be read from standard input");
     }
     let [a, b] = args.sides();
     let ((a, pull_a), (b, pull_b)) = (args.open(&a)?, args.open(&b)?);
     let (sides, pulls) = ([a, b], [pull_a, pull_b]);
     let mut output = args.output()?;
-    let mut report = Report { sides, code: text::Code::default(), json: args.output.json, line: String::new() };
-    let done = Differ::new(args.options()).run(pulls, &mut |finding| {
+    let mut report = Report::new(sides, args.output.json);
+    let result = Differ::new(args.options()).run(pulls, &mut |finding| {
         report.finding(finding, &mut output);
         if output.is_open() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
-    let summary = match done {
+    let summary = match result {
         Ok(summary) => summary,
         Err(error) => {
             output.finish()?;
@@ -163,15 +159,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     };
     report.summary(&summary, &mut output);
     output.finish()?;
-    let is_readable = summary.not_in_steps.iter().all(|untold| untold.of(Loss::Unreadable).count == 0);
-    Ok(if summary.is_clean() && is_readable { Verdict::Clean } else { Verdict::Problems })
+    let is_unreadable = summary.not_in_steps.iter().any(|losses| losses.of(Loss::Unreadable).count > 0);
+    Ok(Verdict::of(!summary.is_clean() || is_unreadable))
 }
 
 impl Args {
     fn options(&self) -> Options {
-        let is_wanted =
+        let is_selected =
             |facet: &Facet| (self.only.is_empty() || self.only.contains(facet)) && !self.ignore.contains(facet);
-        let facets: Vec<Facet> = comparable().iter().filter(is_wanted).collect();
+        let facets: Vec<Facet> = comparable().iter().filter(is_selected).collect();
         Options {
             cores: [self.sides.core_a, self.sides.core_b],
             all: self.all,
@@ -214,9 +210,9 @@ impl Args {
     fn open_pipe(&self, side: &Side<'_>) -> anyhow::Result<(Named, OpenedSteps, Meter)> {
         let (name, kind, input) = peek(side.path)?;
         if kind == FileKind::Capture {
-            // One of the readers reports why it cannot be compared.
+            // The reader reports why it cannot be compared.
             AstfFile::of(&name, input, None, &FileOptions::default()).map_err(|error| with_hint(error, side.hint))?;
-            bail!("{name}: nothing that can be compared; a capture is a directory or an archive, and no pipe");
+            bail!("{name}: a capture cannot be read from a pipe");
         }
         let options = OpenSteps { kind: Some(kind), ..self.open_steps(side)? };
         let meter = Meter { read: Arc::clone(&options.bytes_read), size: None };
@@ -228,7 +224,8 @@ impl Args {
         let options = self.open_steps(side)?;
         let size = side.path.metadata().ok().filter(Metadata::is_file).map(|about| about.len());
         let meter = Meter { read: Arc::clone(&options.bytes_read), size };
-        let named = Named::new(side.path)?;
+        let name = side.path.display().to_string();
+        let named = Named { kind: FileKind::at(side.path).with_context(|| name.clone())?, name };
         let steps = match open_steps(side.path, &options) {
             Err(Error::WhichSource { .. }) => {
                 open_steps(side.path, &OpenSteps { source: first_source(side.path)?, ..options })
@@ -262,39 +259,36 @@ impl Args {
     }
 }
 
-/// One of both, as the user names it.
+/// One of both traces, as the user names it.
 struct Side<'a> {
     path: &'a Path,
     source: &'a Option<String>,
     dialect: Option<Dialect>,
-    /// The option that makes a log of any file.
+    /// Option that reads any file as a log.
     hint: &'static str,
-    /// It is this one that the progress bar is about.
+    /// Does the progress bar follow this one?
     is_shown: bool,
 }
 
-/// Of several sources, one can be compared at a time.
+/// Name of the first of several sources, since one can be compared at a time.
 fn first_source(path: &Path) -> anyhow::Result<Option<String>> {
     let capture = Capture::open(path)?;
     let first = Trace::all(&capture).first().map(|trace| trace.source().name.clone());
     if let Some(name) = &first {
-        diagnostic(format_args!(
-            "{}: of several sources, {name} is compared; see --source-a and --source-b",
-            path.display()
-        ));
+        let path = path.display();
+        diagnostic(format_args!("{path}: comparing {name} of several sources; see --source-a and --source-b"));
     }
     Ok(first)
 }
 
-/// A source that was opened, whatever it is, and how far it was read.
 struct Opened {
     steps: OpenedSteps,
     meter: Meter,
-    /// It is this one that the progress bar is about.
+    /// Does the progress bar follow this one?
     is_shown: bool,
 }
 
-/// How many steps go by between two looks at the progress bar.
+/// Steps between two updates of the progress bar.
 const STRIDE: u64 = 1 << 16;
 
 impl StepSource for Opened {
@@ -306,7 +300,7 @@ impl StepSource for Opened {
         self.steps.time_unit()
     }
 
-    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+    fn each(&mut self, push: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
         let (mut progress, mut count) = (Progress::new(!self.is_shown), 0);
         let Self { steps, meter, .. } = self;
         steps.each(&mut |step| {
@@ -314,65 +308,11 @@ impl StepSource for Opened {
             if count % STRIDE == 0 {
                 meter.report(&mut progress.callback());
             }
-            take(step)
+            push(step)
         })
     }
 
     fn losses(&self) -> Losses {
         self.steps.losses()
-    }
-}
-
-/// A trace by its name, and what its places are.
-struct Named {
-    name: String,
-    kind: FileKind,
-}
-
-impl Named {
-    fn new(path: &Path) -> anyhow::Result<Self> {
-        let name = path.display().to_string();
-        let kind = FileKind::at(path).with_context(|| name.clone())?;
-        Ok(Self { name, kind })
-    }
-
-    /// What positions are: the key in JSON, and the word.
-    fn unit(&self) -> &'static str {
-        self.kind.unit()
-    }
-
-    fn position(&self, position: u64) -> String {
-        describe_position(self.unit(), position)
-    }
-}
-
-/// Prints what is found.
-struct Report {
-    sides: [Named; 2],
-    code: text::Code,
-    json: bool,
-    line: String,
-}
-
-impl Report {
-    fn finding(&mut self, finding: &Finding, output: &mut Output) {
-        if !self.json {
-            return output.write(|out| self.finding_text(finding, out));
-        }
-        write_finding(finding, self.units(), &mut self.line);
-        output.write(|out| out.write_all(self.line.as_bytes()));
-    }
-
-    fn summary(&mut self, summary: &Summary, output: &mut Output) {
-        if !self.json {
-            return output.write(|out| self.summary_text(summary, out));
-        }
-        let names = [&*self.sides[0].name, &*self.sides[1].name];
-        write_summary(summary, names, self.units(), &mut self.line);
-        output.write(|out| out.write_all(self.line.as_bytes()));
-    }
-
-    fn units(&self) -> [&'static str; 2] {
-        [self.sides[0].unit(), self.sides[1].unit()]
     }
 }

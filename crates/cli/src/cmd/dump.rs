@@ -1,9 +1,9 @@
-//! `dump`: print the records of a trace file, one per line, as they are.
+//! `dump`: lists the records of a trace file, one per line.
 
 use std::fmt::Write as _;
 
 use unspool::file::{AstfFile, End, StfFile, TarmacFile, TraceFile};
-use unspool::model::digits::push_hex as push_bytes;
+use unspool::model::digits::push_hex;
 use unspool::number::many;
 use unspool::stf::Storage;
 use unspool::stf::header::Header;
@@ -20,19 +20,18 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Print the records of an ASTF file, one a line, the instructions or records of an STF file, or what the lines of a
-/// Tarmac log mean
+/// List the records of an ASTF file, the instructions or records of an STF file, or the parsed lines of a Tarmac log
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     file: FileArgs,
 
-    /// Records of an STF file, one a line, instead of instructions
+    /// List the records of an STF file instead of its instructions
     #[arg(long)]
     records: bool,
 
-    /// Show the offset and the bytes of each record, or of the group of each instruction, too (Tarmac: the line itself)
+    /// Show also the offset and the bytes of each record or of the records of each instruction (Tarmac: the line itself)
     #[arg(long)]
     hex: bool,
 
@@ -40,8 +39,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
-    /// Leave out the first N records; the header of ASTF is one (STF: instructions, unless --records; Tarmac:
-    /// lines)
+    /// Skip the first N records, including the header of ASTF (STF: instructions, unless --records; Tarmac: lines)
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: u64,
 
@@ -61,33 +59,32 @@ Examples:
   unspool dump run.tarmac --limit 20
   unspool dump run.tarmac.gz --json | jq -r 'select(.type == \"unknown\") | .line'
 
-A line of ASTF has the number of the record, its type, and what it says:
+ASTF: each line has the number of the record, its type, and its fields:
   el0t [0x..]      Exception level and mode, and the address of an instruction
-  T v<0x..>        a branch was taken, and where it went; NT: it was not taken
-  v[0x..]          the address of an access; with t behind it, tags were accessed too
-  v[0x..]..[0x..]  the start and the limit (exclusive) of a range
-  r w rw -         what an access did (-: nothing), where that is not what the opcode says
-  i{5}             the index into ZA
+  T v<0x..>        taken branch and its target; NT: not taken
+  v[0x..]          address of an access; followed by t if tags were accessed too
+  v[0x..]..[0x..]  start and end (exclusive) of a range
+  r w rw -         direction of an access (-: none), where it differs from the opcode
+  i{5}             index into ZA
   tr               the instruction raised an exception
-  reserved ...     values where the format wants zeros
+  reserved ...     nonzero reserved fields
 
-A line of STF has the number of the instruction, its address, opcode and text; below it stands what belongs to it, in
-the order of the file: target, registers (state, source, destination), accesses with their contents, events, page table
-walks, accesses of other masters of the bus, micro-operations, process, comments. With --records a line has the number
-and the offset of the record, its name, and what it says.
-As JSON, an instruction has instruction, record, offset, pc, opcode, length, text, iem, mode, target and forced, and if
-there are such, the lists registers, memory, events, walks, bus, microops, ready, processes and comments. A record has
-record, offset and type, and what it says by name.
+STF: each line has the number of the instruction, its address, opcode and disassembly, followed by its details in file
+order: target, registers (state, source, destination), accesses with their contents, events, page table walks, accesses of
+other bus masters, micro-operations, process, comments. With --records each line has the number and the offset of the
+record, its name, and its fields.
+As JSON, an instruction has instruction, record, offset, pc, opcode, length, text, iem, mode, target and forced, and, where
+present, the lists registers, memory, events, walks, bus, microops, ready, processes and comments. A record has record,
+offset and type, and its fields by name.
 
-A line of Tarmac has its number, the time and the core if they are there, the kind of the line, and what it says; the
-spelling is the same whoever wrote the log. A line that cannot be understood is shown as it is, with the column.
+Tarmac: each line has its number, the time and the core if present, the kind of the line, and its fields, spelled the same
+for all dialects. A line that cannot be parsed is shown unchanged, with the column of the error.
 
-Offsets are those of the records when nothing is compressed.";
+Offsets refer to uncompressed records.";
 
-/// Bytes of lines that are written at a time.
+/// Bytes of lines that are written at once.
 const BATCH: usize = 1 << 16;
 
-/// Prints records.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     match args.file.open()? {
         TraceFile::Astf(file) => dump_astf(args, file),
@@ -103,7 +100,6 @@ impl Args {
     }
 }
 
-/// Lines on their way to the output.
 struct Batch {
     text: String,
     output: Output,
@@ -119,7 +115,7 @@ impl Batch {
         Progress::new(self.output.on_terminal)
     }
 
-    /// Writes the lines if there are many; false: no more can be written.
+    /// Writes the lines if the buffer is full; false: no more can be written.
     fn flush_if_full(&mut self) -> bool {
         if self.text.len() >= BATCH {
             self.flush();
@@ -151,7 +147,7 @@ fn dump_astf(args: &Args, mut file: AstfFile) -> anyhow::Result<Verdict> {
                 None if number <= args.skip => lines.pass(record),
                 None => {
                     if args.hex {
-                        push_hex(&mut batch.text, number, record);
+                        push_record(&mut batch.text, number, record);
                     }
                     lines.write(record, &mut batch.text);
                     batch.text.push('\n');
@@ -165,13 +161,13 @@ fn dump_astf(args: &Args, mut file: AstfFile) -> anyhow::Result<Verdict> {
     Ok(end_verdict(&end?))
 }
 
-/// Adds the offset and the bytes of a record, in words of eight bytes.
-fn push_hex(text: &mut String, number: u64, record: &astf::Bytes) {
+/// Adds the offset and the bytes of a record, in groups of eight bytes.
+fn push_record(text: &mut String, number: u64, record: &astf::Bytes) {
     let _ = write!(text, "{:#010x} ", astf::record::offset_of(number));
     let (words, _) = record.as_chunks::<8>();
     for word in words {
         text.push(' ');
-        push_bytes(text, word);
+        push_hex(text, word);
     }
     text.push_str("  ");
 }
@@ -207,7 +203,7 @@ fn stf_records(args: &Args, file: &mut StfFile, batch: &mut Batch) -> anyhow::Re
                 lines.record(position, record, text);
                 if args.hex {
                     text.push_str("  ");
-                    push_bytes(text, &bytes);
+                    push_hex(text, &bytes);
                 }
                 text.push('\n');
             }
@@ -225,7 +221,7 @@ fn stf_instructions(args: &Args, file: &mut StfFile, batch: &mut Batch) -> anyho
     };
     if !header.has_transactions() {
         let mut follower = header.follower();
-        // JSON has numbers of records and modes, which are only known if everything is read.
+        // JSON has record numbers and modes, which are known only if everything is read.
         if args.skip > 0 && !args.output.json && file.storage() == Storage::Zstf {
             let sought = file.reader().seek_instruction(args.skip, &mut follower);
             if let end @ (End::Damaged(_) | End::Whole) = file.ended(sought)? {
@@ -249,7 +245,7 @@ fn stf_instructions(args: &Args, file: &mut StfFile, batch: &mut Batch) -> anyho
     report_trailing(file, &header, &mut progress)
 }
 
-/// Reports how many records belong to no instruction; they are not printed.
+/// Reports the number of records that belong to no instruction and are not printed.
 fn report_trailing(file: &mut StfFile, header: &Header, progress: &mut Progress) -> anyhow::Result<End> {
     let mut count = 0;
     let end = file.each(&mut progress.callback(), |_, record| {
@@ -258,14 +254,12 @@ fn report_trailing(file: &mut StfFile, header: &Header, progress: &mut Progress)
     })?;
     if count > 0 {
         let records = many(count, "record");
-        let position =
-            if header.has_transactions() { "a trace of transactions" } else { "behind the last instruction" };
+        let position = if header.has_transactions() { "a trace of transactions" } else { "after the last instruction" };
         diagnostic(format_args!("{}: {position}: {records} not shown; see --records", file.name()));
     }
     Ok(end)
 }
 
-/// Instructions as lines.
 struct StfPrinter<'a> {
     args: &'a Args,
     lines: stf::text::Lines,
@@ -289,7 +283,7 @@ impl<'a> StfPrinter<'a> {
         self.lines.head(instruction, text);
         if self.args.hex {
             let _ = write!(text, "  @{:#x} ", instruction.position.offset);
-            push_bytes(text, instruction.bytes);
+            push_hex(text, instruction.bytes);
         }
         self.lines.details(instruction, text);
         text.push('\n');

@@ -1,35 +1,34 @@
-//! `frames`: print which bytes of a formatted buffer belong to which trace id, or write one id's bytes out.
-
-use std::fmt::Write as _;
+//! `frames`: lists which bytes of a formatted buffer belong to which trace id, or extracts the bytes of one id.
 
 use anyhow::bail;
 use unspool::capture::{Buffer, Capture};
 use unspool::coresight::Sink;
 use unspool::coresight::frame::{FrameError, FrameSink, Mark, Span};
+use unspool::model::digits::push_hex;
 use unspool::model::json::Object;
 use unspool::number::many;
 use unspool::{Trace, Watch, read_frames};
 
-use crate::args::{CaptureArgs, OutputArgs, RangeArgs, number_u8};
+use crate::args::{CaptureArgs, OutputArgs, RangeArgs, parse_trace_id};
 use crate::diagnostic::diagnostic;
 use crate::listing::{Window, report_assumptions};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::verdict::{Verdict, worse};
+use crate::verdict::Verdict;
 
-/// Print which bytes of each formatted buffer belong to which trace id
+/// List which bytes of each formatted buffer belong to which trace id
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     capture: CaptureArgs,
 
-    /// Only the bytes of this trace id; may be given several times
-    #[arg(long = "source", value_name = "ID", value_parser = number_u8)]
+    /// Only the bytes of this trace id. Can be repeated
+    #[arg(long = "source", value_name = "ID", value_parser = parse_trace_id)]
     ids: Vec<u8>,
 
-    /// Write the bytes of the source with this trace id, frames taken off, as they are
-    #[arg(long, value_name = "ID", value_parser = number_u8, conflicts_with_all = ["json", "ids"])]
+    /// Write the bytes of the source with this trace id, without frames
+    #[arg(long, value_name = "ID", value_parser = parse_trace_id, conflicts_with_all = ["json", "ids"])]
     stream: Option<u8>,
 
     #[command(flatten)]
@@ -44,7 +43,6 @@ Examples:
   unspool frames snapshot/ --stream 0x10 -o etm0.bin
   unspool packets etm0.bin --protocol etm4 --raw";
 
-/// Prints frames.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.capture.open()?;
     report_assumptions(&capture);
@@ -60,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 fn write_stream(capture: &Capture, id: u8, output: &mut Output) -> anyhow::Result<Verdict> {
     let traces: Vec<Trace<'_>> = Trace::all(capture).into_iter().filter(|t| t.source().id == Some(id)).collect();
     if traces.is_empty() {
-        bail!("no source has the trace id {id:#04x}; 'unspool info' lists what there is");
+        bail!("no source has the trace id {id:#04x}; 'unspool info' lists the sources");
     }
     let progress = Progress::new(output.on_terminal);
     let mut copy = Copy { output, progress, lost: 0 };
@@ -70,7 +68,7 @@ fn write_stream(capture: &Capture, id: u8, output: &mut Output) -> anyhow::Resul
     if copy.lost == 0 {
         return Ok(Verdict::Clean);
     }
-    diagnostic(format_args!("{} belong to no frame; some may have been of {id:#04x}", many(copy.lost, "byte")));
+    diagnostic(format_args!("{} belong to no frame; some may have belonged to {id:#04x}", many(copy.lost, "byte")));
     Ok(Verdict::Problems)
 }
 
@@ -96,8 +94,8 @@ impl Watch for Copy<'_> {
         self.output.is_open()
     }
 
-    fn progress(&mut self, read: u64, all: u64) {
-        self.progress.at(read, all);
+    fn progress(&mut self, read: u64, total: u64) {
+        self.progress.at(read, total);
     }
 }
 
@@ -114,7 +112,7 @@ fn list_all(capture: &Capture, args: &Args, output: &mut Output) -> anyhow::Resu
         match list(capture, index, args, &mut printed, output) {
             Ok(found) => {
                 read += 1;
-                verdict = worse(verdict, found);
+                verdict = verdict.or(found);
             }
             Err(error) if formatted.len() > 1 => {
                 diagnostic(&error);
@@ -127,7 +125,7 @@ fn list_all(capture: &Capture, args: &Args, output: &mut Output) -> anyhow::Resu
         bail!("none of the buffers could be read");
     }
     if printed == 0 && !args.ids.is_empty() && args.range.is_all() {
-        bail!("no bytes of the trace ids that were asked for; 'unspool info' lists what there is");
+        bail!("no bytes of the selected trace ids; 'unspool info' lists the sources");
     }
     Ok(verdict)
 }
@@ -172,7 +170,6 @@ struct Printer<'o, 'a> {
     progress: Progress,
     line: String,
     hex: String,
-    /// How many spans of bytes were printed.
     spans: u64,
     lost: u64,
     lost_bytes: u64,
@@ -183,16 +180,12 @@ impl Printer<'_, '_> {
         if self.lost == 0 {
             return Verdict::Clean;
         }
-        diagnostic(format_args!(
-            "{}: {} in {} belong to no frame",
-            self.buffer.name,
-            many(self.lost_bytes, "byte"),
-            many(self.lost, "stretch")
-        ));
+        let (bytes, ranges) = (many(self.lost_bytes, "byte"), many(self.lost, "range"));
+        diagnostic(format_args!("{}: {bytes} in {ranges} belong to no frame", self.buffer.name));
         Verdict::Problems
     }
 
-    fn marked(&mut self, offset: u64, name: &str, what: Option<(u64, String)>) {
+    fn print_mark(&mut self, offset: u64, name: &str, what: Option<(u64, String)>) {
         if !self.window.next() {
             return;
         }
@@ -217,9 +210,7 @@ impl FrameSink for Printer<'_, '_> {
         }
         self.spans += 1;
         self.hex.clear();
-        span.bytes.iter().for_each(|byte| {
-            let _ = write!(self.hex, "{byte:02x}");
-        });
+        push_hex(&mut self.hex, span.bytes);
         let hex = &self.hex;
         if !self.json {
             self.output.write(|out| writeln!(out, "{:#010x}  id {:#04x}  {hex}", span.offset, span.id));
@@ -237,16 +228,16 @@ impl FrameSink for Printer<'_, '_> {
             return;
         }
         match mark {
-            Mark::FullSync { offset } => self.marked(offset, "full_sync", None),
-            Mark::HalfSync { offset } => self.marked(offset, "half_sync", None),
-            Mark::Barrier { offset } => self.marked(offset, "barrier", None),
-            Mark::Trigger { offset } => self.marked(offset, "trigger", None),
-            Mark::Flush { offset } => self.marked(offset, "flush", None),
+            Mark::FullSync { offset } => self.print_mark(offset, "full_sync", None),
+            Mark::HalfSync { offset } => self.print_mark(offset, "half_sync", None),
+            Mark::Barrier { offset } => self.print_mark(offset, "barrier", None),
+            Mark::Trigger { offset } => self.print_mark(offset, "trigger", None),
+            Mark::Flush { offset } => self.print_mark(offset, "flush", None),
             Mark::Lost(error) => {
                 self.lost += 1;
                 self.lost_bytes += error.skipped;
                 let what = format!("{}, {} bytes skipped", error.kind, error.skipped);
-                self.marked(error.offset, "error", Some((error.skipped, what)));
+                self.print_mark(error.offset, "error", Some((error.skipped, what)));
             }
             _ => {}
         }
@@ -258,7 +249,7 @@ impl Watch for Printer<'_, '_> {
         self.output.is_open() && self.window.is_open()
     }
 
-    fn progress(&mut self, read: u64, all: u64) {
-        self.progress.at(read, all);
+    fn progress(&mut self, read: u64, total: u64) {
+        self.progress.at(read, total);
     }
 }

@@ -1,4 +1,4 @@
-//! `index`: makes the index of a Tarmac log, so that any point of it can be looked at without reading it all.
+//! `index`: writes the index of a Tarmac log, with which any point can be inspected without reading the whole log.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,33 +11,33 @@ use unspool::model::json::Object;
 use unspool::number::{grouped, many};
 use unspool::tarmac::index::{IndexOptions, Totals};
 
+use crate::args::JobsArgs;
 use crate::file::TarmacArgs;
 use crate::output::is_same;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Make the index of a Tarmac log, for 'unspool state'
+/// Write the index of a Tarmac log, for 'unspool state'
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     log: LogArgs,
 
-    /// Where the index goes (beside the log, if not said)
+    /// Index file [default: LOG.unspool-index]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Make it anew even if there is one that fits
+    /// Replace an index that is up to date
     #[arg(long)]
     force: bool,
 
-    /// JSON, one object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 
-    /// Threads (all cores, if not said)
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
+    #[command(flatten)]
+    jobs: JobsArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -46,37 +46,34 @@ Examples:
   unspool index boot.tarmac -o /tmp/boot.idx
   unspool index boot.tarmac --force --json
 
-An index knows which log it is of. When the log has changed, it is made anew. Compressed logs have none.";
+An index identifies its log, and is rebuilt when the log has changed. Compressed logs cannot be indexed.";
 
-/// A log that can be read out of order.
 #[derive(Debug, clap::Args)]
 pub(super) struct LogArgs {
-    /// A Tarmac log
+    /// Tarmac log
     #[arg(value_name = "LOG")]
     pub(super) log: PathBuf,
 
     #[command(flatten)]
     pub(super) tarmac: TarmacArgs,
 
-    /// Numbers lie in memory with the highest byte first
+    /// Memory is big-endian
     #[arg(long, help_heading = "Tarmac")]
     pub(super) big_endian: bool,
 }
 
 impl LogArgs {
-    /// Its size in bytes.
     pub(super) fn size(&self) -> u64 {
         self.log.metadata().map_or(0, |metadata| metadata.len())
     }
 
-    /// Its container, and how its index is made.
-    pub(super) fn index_options(&self, threads: Option<u16>) -> anyhow::Result<(Container, IndexOptions)> {
-        let options = self.tarmac.options(threads.map(usize::from));
+    /// Container of the log, and options of its index.
+    pub(super) fn index_options(&self, jobs: JobsArgs) -> anyhow::Result<(Container, IndexOptions)> {
+        let options = self.tarmac.options(jobs.threads());
         Ok(index_options(&self.log, &options, self.big_endian)?)
     }
 }
 
-/// Makes an index.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let (container, options) = args.log.index_options(args.jobs)?;
     if container != Container::Plain {
@@ -86,8 +83,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if is_same(&path, &args.log.log) {
         bail!("{}: this is the log; write the index to another file", path.display());
     }
-    let there = if args.force { None } else { open_indexed(&args.log.log, &path, &options).ok() };
-    let (totals, took) = match there {
+    let existing = if args.force { None } else { open_indexed(&args.log.log, &path, &options).ok() };
+    let (totals, took) = match existing {
         Some(indexed) => (indexed.index().totals(), None),
         None => {
             let start = Instant::now();
@@ -99,14 +96,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let report = Report { log: &args.log.log, path: &path, totals, took };
     let mut out = io::stdout().lock();
     if args.json { report.json(&mut out) } else { report.text(&mut out) }?;
-    Ok(if totals.problems > 0 { Verdict::Problems } else { Verdict::Clean })
+    Ok(Verdict::of(totals.problems > 0))
 }
 
 struct Report<'a> {
     log: &'a Path,
     path: &'a Path,
     totals: Totals,
-    /// `None`: it was there already.
+    /// `None`: the index existed.
     took: Option<Duration>,
 }
 
@@ -122,11 +119,11 @@ impl Report<'_> {
         let (lines, instructions) = (many(lines, "line"), many(instructions, "instruction"));
         writeln!(out, "{}: {lines}, {instructions}, {}", self.log.display(), many(exceptions, "exception"))?;
         if problems > 0 {
-            writeln!(out, "  {} cannot be understood; 'unspool check' tells which", many(problems, "line"))?;
+            writeln!(out, "  {} cannot be parsed; 'unspool check' lists them", many(problems, "line"))?;
         }
         let size = format!("{} bytes, {share:.1}% of the log", grouped(index));
         match self.took {
-            None => writeln!(out, "  {}: {size}, was there already", self.path.display()),
+            None => writeln!(out, "  {}: {size}, up to date", self.path.display()),
             Some(took) => {
                 let speed = log as f64 / took.as_secs_f64().max(1e-6) / 1e6;
                 writeln!(out, "  {}: {size}, in {:.2} s ({speed:.0} MB/s)", self.path.display(), took.as_secs_f64())

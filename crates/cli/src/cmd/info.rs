@@ -1,5 +1,4 @@
-//! `info`: one page that says what a capture is, what each source was configured for, and what is missing; or what is in
-//! an ASTF or STF file or a Tarmac log.
+//! `info`: summarizes a capture, with the configuration of each source and missing files, or a trace file.
 
 mod astf;
 mod stf;
@@ -9,20 +8,21 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use unspool::capture::{Buffer, Capture, Code, Format, Image, LoadedCode, NoteKind};
-use unspool::coresight::Protocol;
 use unspool::coresight::etm4::explain;
 use unspool::coresight::exception::exception_name;
-use unspool::info::{CaptureInfo, images, is_sound};
+use unspool::file::{End, is_damage};
+use unspool::info::{AstfInfo, CaptureInfo, StfInfo, TarmacInfo, images, is_sound};
 use unspool::number::{grouped, many};
 use unspool::{BufferOverview, Trace, TraceFile, TraceOverview, overview};
 
+use super::program::field_text;
 use crate::args::{CaptureArgs, OutputArgs};
+use crate::file::tarmac_verdict;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Say what a capture holds, what each source was configured for, and what is missing; or what is in an ASTF or STF file
-/// or a Tarmac log
+/// Summarize a capture or trace file: format, sources and their configuration, sizes, time span, missing files
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long = "registers")]
     explain_registers: bool,
 
-    /// Do not read buffers, images and records, only the description
+    /// Read only the description, not buffers, images or records
     #[arg(long)]
     quick: bool,
 
@@ -50,33 +50,48 @@ Examples:
   unspool info run.tarmac.gz
   unspool info dump.bin --protocol ete --reg TRCIDR8=6";
 
-/// Prints the page.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if let Some(path) = args.capture.path()
         && let Some(file) = TraceFile::open_if_trace(path)
     {
-        let open_output = || Output::open_for(&args.output, path);
-        return match file? {
-            TraceFile::Astf(file) => astf::run(file, args.quick, &args.output, open_output()?),
-            TraceFile::Stf(file) => stf::run(file, args.quick, &args.output, open_output()?),
-            TraceFile::Tarmac(file) => tarmac::run(file, args.quick, &args.output, open_output()?),
-        };
+        return run_file(args, file?, Output::open_for(&args.output, path)?);
     }
     let capture = args.capture.open()?;
     let mut output = Output::open(&args.output, &capture)?;
-    let looked = (!args.quick).then(|| {
-        let mut progress = Progress::new(false);
-        overview(&capture, &mut |done, all| progress.at(done, all))
-    });
+    let overview = (!args.quick).then(|| overview(&capture, &mut Progress::new(false).callback()));
     let loaded = if args.quick { LoadedCode::default() } else { capture.code(None) };
-    let info = CaptureInfo { capture: &capture, overview: looked.as_ref(), loaded };
+    let info = CaptureInfo { capture: &capture, overview: overview.as_ref(), loaded };
     let page = Page { info: &info, registers: args.explain_registers };
     output.write(|out| if args.output.json { writeln!(out, "{}", info.json()) } else { page.text(out) });
     output.finish()?;
-    Ok(Verdict::of(!looked.as_ref().is_none_or(is_sound)))
+    Ok(Verdict::of(!overview.as_ref().is_none_or(is_sound)))
 }
 
-/// Text of a capture.
+/// Summarizes a trace file. `--quick`: its header or first lines only.
+fn run_file(args: &Args, file: TraceFile, mut output: Output) -> anyhow::Result<Verdict> {
+    let (quick, json) = (args.quick, args.output.json);
+    let mut progress = Progress::new(false);
+    let verdict = match file {
+        TraceFile::Astf(mut file) => {
+            let info = AstfInfo::read(&mut file, quick, &mut progress.callback())?;
+            output.write(|out| if json { writeln!(out, "{}", info.json()) } else { astf::text(&info, out) });
+            Verdict::of(matches!(info.end, End::Damaged(_)))
+        }
+        TraceFile::Stf(mut file) => {
+            let info = StfInfo::read(&mut file, quick, &mut progress.callback())?;
+            output.write(|out| if json { writeln!(out, "{}", info.json()) } else { stf::text(&info, out) });
+            Verdict::of(matches!(info.end, End::Damaged(_)) || info.warnings.iter().any(is_damage))
+        }
+        TraceFile::Tarmac(mut file) => {
+            let info = TarmacInfo::read(&mut file, quick, &mut progress.callback())?;
+            output.write(|out| if json { writeln!(out, "{}", info.json()) } else { tarmac::text(&info, out) });
+            tarmac_verdict(&mut file, &info.end)
+        }
+    };
+    output.finish()?;
+    Ok(verdict)
+}
+
 struct Page<'c> {
     info: &'c CaptureInfo<'c>,
     registers: bool,
@@ -130,15 +145,15 @@ impl Page<'_> {
             writeln!(out, "  {:<12} ids {}", "", self.ids_text(found))?;
         }
         let counts = [
-            (found.full_syncs, "full synchronisation"),
-            (found.half_syncs, "half synchronisation"),
+            (found.full_syncs, "full synchronization"),
+            (found.half_syncs, "half synchronization"),
             (found.barriers, "barrier"),
             (found.triggers, "trigger"),
         ];
-        let said: Vec<String> =
-            counts.iter().filter(|(count, _)| *count > 0).map(|(count, name)| many(*count, name)).collect();
-        if !said.is_empty() {
-            writeln!(out, "  {:<12} {}", "", said.join(", "))?;
+        let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, name)| many(*count, name));
+        let counts: Vec<String> = counts.collect();
+        if !counts.is_empty() {
+            writeln!(out, "  {:<12} {}", "", counts.join(", "))?;
         }
         if found.lost > 0 {
             writeln!(out, "  {:<12} {} bytes belong to no frame:", "", grouped(found.lost_bytes))?;
@@ -147,17 +162,17 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// Ids of known sources one by one; of the others, as many as fit.
+    /// Ids of known sources, and a few of the others.
     fn ids_text(&self, found: &BufferOverview) -> String {
-        const UNKNOWN_LISTED: usize = 4;
+        const MAX_UNKNOWN: usize = 4;
         let is_known = |id: u8| self.info.capture.sources.iter().any(|source| source.id == Some(id));
         let (known, unknown): (Vec<_>, Vec<_>) = found.ids.iter().partition(|(id, _)| is_known(**id));
-        let said = |(id, bytes): &(&u8, &u64), who: &str| format!("{id:#04x} ({} bytes{who})", grouped(**bytes));
-        let mut list: Vec<String> = known.iter().map(|it| said(it, "")).collect();
-        list.extend(unknown.iter().take(UNKNOWN_LISTED).map(|it| said(it, ", described by nobody")));
-        if let Some(rest @ [_, ..]) = unknown.get(UNKNOWN_LISTED..) {
+        let text = |(id, bytes): &(&u8, &u64), note: &str| format!("{id:#04x} ({} bytes{note})", grouped(**bytes));
+        let mut list: Vec<String> = known.iter().map(|it| text(it, "")).collect();
+        list.extend(unknown.iter().take(MAX_UNKNOWN).map(|it| text(it, ", no such source")));
+        if let Some(rest @ [_, ..]) = unknown.get(MAX_UNKNOWN..) {
             let bytes = rest.iter().map(|(_, bytes)| **bytes).sum();
-            list.push(format!("{} more that nobody describes ({} bytes)", rest.len(), grouped(bytes)));
+            list.push(format!("{} more without a source ({} bytes)", rest.len(), grouped(bytes)));
         }
         list.join(", ")
     }
@@ -166,14 +181,8 @@ impl Page<'_> {
         let source = trace.source();
         let id = source.id.map_or_else(|| "no id".to_string(), |id| format!("{id:#04x}"));
         let core = trace.core().map_or_else(String::new, |core| format!(", traces {} ({})", core.name, core.kind));
-        writeln!(
-            out,
-            "  {id:<5} {} ({}), session {}, buffer {}{core}",
-            source.name,
-            source.kind,
-            trace.session(),
-            trace.buffer().name
-        )?;
+        write!(out, "  {id:<5} {} ({}), session {}", source.name, source.kind, trace.session())?;
+        writeln!(out, ", buffer {}{core}", trace.buffer().name)?;
         self.configuration(trace, out)?;
         match self.info.overview.map(|overview| &overview.traces[index].1) {
             None => Ok(()),
@@ -184,45 +193,37 @@ impl Page<'_> {
 
     fn configuration(&self, trace: &Trace<'_>, out: &mut dyn Write) -> io::Result<()> {
         let source = trace.source();
-        let Some(protocol @ (Protocol::Ete | Protocol::Etm4)) = source.protocol else {
-            return source
-                .registers
-                .iter()
-                .try_for_each(|it| writeln!(out, "        {} = {:#010x}", it.name, it.value));
+        let Ok((features, assumed)) = trace.features() else {
+            let mut registers = source.registers.iter();
+            return registers.try_for_each(|it| writeln!(out, "        {} = {:#010x}", it.name, it.value));
         };
-        if let Ok((features, assumed)) = trace.features() {
-            let speculation = match features.max_speculation {
-                0 => "no speculation".to_string(),
-                depth => format!("speculation up to {depth} P0 elements"),
-            };
-            writeln!(out, "        {}, {speculation}", features.version)?;
-            self.explained(trace, protocol, out)?;
-            assumed.iter().try_for_each(|it| writeln!(out, "        assumed {it}"))?;
-        }
+        let speculation = match features.max_speculation {
+            0 => "no speculation".to_string(),
+            depth => format!("speculation up to {depth} P0 elements"),
+        };
+        writeln!(out, "        {}, {speculation}", features.version)?;
+        self.explained(trace, out)?;
+        assumed.iter().try_for_each(|it| writeln!(out, "        assumed {it}"))?;
         source.options.iter().try_for_each(|(name, value)| writeln!(out, "        option {name} = {value}"))
     }
 
-    fn explained(&self, trace: &Trace<'_>, protocol: Protocol, out: &mut dyn Write) -> io::Result<()> {
-        for register in &trace.source().registers {
-            let Some(explanation) = explain(&register.name, register.value, protocol) else { continue };
+    fn explained(&self, trace: &Trace<'_>, out: &mut dyn Write) -> io::Result<()> {
+        let source = trace.source();
+        for register in &source.registers {
+            let explanation = source.protocol.and_then(|protocol| explain(&register.name, register.value, protocol));
+            let Some(explanation) = explanation else { continue };
             if self.registers || explanation.register == "TRCCONFIGR" {
                 writeln!(out, "        {} = {:#010x}: {}", register.name, register.value, explanation.summary())?;
             }
             if self.registers {
                 for field in &explanation.fields {
-                    let bits = if field.high == field.low {
-                        field.low.to_string()
-                    } else {
-                        format!("{}:{}", field.high, field.low)
-                    };
-                    writeln!(out, "          {:>5} {:<12} {:#x}  {}", bits, field.name, field.value, field.meaning)?;
+                    writeln!(out, "          {}", field_text(field))?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Sources that are in no buffer.
     fn silent_sources(&self, out: &mut dyn Write) -> io::Result<()> {
         for source in self.info.capture.sources.iter().filter(|source| source.buffers.is_empty()) {
             writeln!(out, "  {} ({}) is in none of the buffers", source.name, source.kind)?;
@@ -254,12 +255,12 @@ fn section(
 
 fn format_text(capture: &Capture) -> String {
     let version = capture.version.as_ref().map_or_else(String::new, |version| format!(", version {version}"));
-    let what = match capture.format {
+    let format = match capture.format {
         Format::Snapshot => "snapshot",
         Format::Package => "trace package",
         _ => "bare buffer",
     };
-    format!("{what}{}{version}", if capture.in_zip { " in a zip archive" } else { "" })
+    format!("{format}{}{version}", if capture.in_zip { " in a zip archive" } else { "" })
 }
 
 fn layout(buffer: &Buffer) -> String {
@@ -283,19 +284,12 @@ fn files(buffer: &Buffer) -> String {
     buffer.files.iter().map(file).collect::<Vec<_>>().join(" + ")
 }
 
-/// What the trace says in total.
 fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
     let [taken, not_taken] = found.atoms;
-    let syncs = found.count("alignment_sync");
+    let [atoms, taken, not_taken] = [taken + not_taken, taken, not_taken].map(grouped);
+    let syncs = many(found.count("alignment_sync"), "synchronization");
     write!(out, "        {} packets in {} bytes", grouped(found.packets()), grouped(found.bytes))?;
-    writeln!(
-        out,
-        ", {} atoms ({} E, {} N), {}",
-        grouped(taken + not_taken),
-        grouped(taken),
-        grouped(not_taken),
-        many(syncs, "synchronisation")
-    )?;
+    writeln!(out, ", {atoms} atoms ({taken} E, {not_taken} N), {syncs}")?;
     if let Some((first, last)) = found.time {
         writeln!(out, "        timestamps {first:#x} to {last:#x} ({} ticks)", grouped(last.wrapping_sub(first)))?;
     }
@@ -312,16 +306,12 @@ fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
             count => writeln!(out, "        {}", many(count, name))?,
         }
     }
-    if found.unsynchronised_bytes > 0 {
-        writeln!(out, "        {} bytes could not be synchronised", grouped(found.unsynchronised_bytes))?;
+    if found.unsynchronized_bytes > 0 {
+        writeln!(out, "        {} bytes could not be synchronized", grouped(found.unsynchronized_bytes))?;
     }
     if found.malformed > 0 {
-        writeln!(
-            out,
-            "        {} malformed, {} bytes skipped:",
-            many(found.malformed, "stretch"),
-            grouped(found.malformed_bytes)
-        )?;
+        let (ranges, bytes) = (many(found.malformed, "malformed range"), grouped(found.malformed_bytes));
+        writeln!(out, "        {ranges}, {bytes} bytes skipped:")?;
     }
     found.errors.iter().try_for_each(|error| writeln!(out, "          {error}"))
 }
@@ -339,7 +329,7 @@ fn line_of<K>(
     writeln!(out, "        {name}: {}", list.join(", "))
 }
 
-/// What the file holds, or what is said of it if it was not read.
+/// Contents of the file, or its description if it was not read.
 fn image(image: &Image, code: Option<&Code>, cores: &[&str], out: &mut dyn Write) -> io::Result<()> {
     if let Some(code) = code {
         return writeln!(out, "  {code}; {}", cores.join(" "));
@@ -348,7 +338,7 @@ fn image(image: &Image, code: Option<&Code>, cores: &[&str], out: &mut dyn Write
     let position = match (image.address, length) {
         (Some(start), Some(length)) => format!("{start:#018x} to {:#018x}", start.wrapping_add(length)),
         (Some(start), None) => format!("{start:#018x}"),
-        (None, _) => "at the addresses that the file names".to_string(),
+        (None, _) => "at the addresses in the file".to_string(),
     };
     let space = image.space.as_ref().map_or_else(String::new, |space| format!(", space {space}"));
     let state = if image.size.is_some() { "" } else { " (missing)" };

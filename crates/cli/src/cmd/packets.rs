@@ -1,29 +1,20 @@
-//! `packets`: print the packets of each trace source, before they are interpreted.
+//! `packets`: lists the packets of each trace source, before they are interpreted.
 
-use unspool::capture::Capture;
-use unspool::coresight::fields::{Fields, Value};
 use unspool::coresight::frame::FrameError;
 use unspool::coresight::{ElementError, ElementItem, Located, Packet, PacketItem, Sink};
-use unspool::model::json::Object;
 use unspool::{Error, Trace, Watch};
 
-use crate::args::{CaptureArgs, OutputArgs, RangeArgs, SourceArgs};
-use crate::listing::{Listing, each_trace};
+use crate::args::ListingArgs;
+use crate::listing::{JsonFields, Listing, each_trace};
 use crate::output::Output;
 use crate::verdict::Verdict;
 
-/// Print the packets of each trace source, one a line, with their offsets in the buffer
+/// List the packets of each trace source, one per line, with their offsets in the buffer
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    capture: CaptureArgs,
-    #[command(flatten)]
-    sources: SourceArgs,
-    #[command(flatten)]
-    range: RangeArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    listing: ListingArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -32,18 +23,17 @@ Examples:
   unspool packets capture.zip --json | jq -r .kind | sort | uniq -c
   unspool packets trbe.bin --protocol ete --raw --reg TRCIDR2=0xc0001088";
 
-/// Prints packets.
-pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let capture: Capture = args.capture.open()?;
-    let mut output = Output::open(&args.output, &capture)?;
-    let verdict = each_trace(&capture, &args.sources, |trace| list(trace, args, &mut output))?;
+pub(crate) fn run(Args { listing }: &Args) -> anyhow::Result<Verdict> {
+    let capture = listing.capture.open()?;
+    let mut output = Output::open(&listing.output, &capture)?;
+    let verdict = each_trace(&capture, &listing.sources, |trace| list(trace, listing, &mut output))?;
     output.finish()?;
     Ok(verdict)
 }
 
-fn list(trace: &Trace<'_>, args: &Args, output: &mut Output) -> Result<Verdict, Error> {
+fn list(trace: &Trace<'_>, args: &ListingArgs, output: &mut Output) -> Result<Verdict, Error> {
     trace.features()?;
-    let mut printer = Printer { listing: Listing::new(trace, &args.output, &args.range, output), address: None };
+    let mut printer = Printer { listing: Listing::new(trace, args, output), address: None };
     trace.packets_and_elements(&mut printer)?;
     Ok(printer.listing.verdict())
 }
@@ -90,7 +80,7 @@ impl Watch for Printer<'_, '_> {
     }
 
     fn progress(&mut self, read: u64, total: u64) {
-        self.listing.progress.at(read, total);
+        self.listing.progress(read, total);
     }
 }
 
@@ -110,24 +100,5 @@ impl Printer<'_, '_> {
                 object.hex("address", address);
             }
         });
-    }
-}
-
-/// Writes the fields of an item into a JSON object.
-pub(super) struct JsonFields<'o, 'b>(pub(super) &'o mut Object<'b>);
-
-impl Fields for JsonFields<'_, '_> {
-    fn field(&mut self, name: &'static str, value: Value<'_>) {
-        match value {
-            Value::Number(number) => self.0.plain(name, number),
-            Value::Flag(flag) => self.0.flag(name, flag),
-            Value::Hex(number) => self.0.hex(name, number),
-            Value::Text(text) => self.0.string(name, text),
-            Value::Bits(bits) => {
-                let set = (0..8).filter(|bit| bits >> bit & 1 == 1);
-                self.0.list(name, set, |text, bit| text.push_str(&bit.to_string()))
-            }
-            Value::Unknown => self.0.plain(name, "null"),
-        };
     }
 }

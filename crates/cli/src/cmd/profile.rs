@@ -1,4 +1,4 @@
-//! `profile`: what each function of a log comes to, or its folded stacks.
+//! `profile`: prints calls, time and instructions per function of a Tarmac log, or folded stacks.
 
 use std::io::{self, Write};
 
@@ -7,46 +7,34 @@ use unspool::analyze::calls::{Call, Cost};
 use unspool::analyze::folded::Folded;
 use unspool::analyze::profile::{Profile, Row};
 use unspool::model::json::Object;
-use unspool::{CallForest, Clock, Program, TarmacCalls};
+use unspool::{CallForest, Clock, Program};
 
-use super::calls::{WhichArgs, function, open, time, unit};
-use crate::args::{ImageArgs, OutputArgs};
-use crate::file::{FileArgs, tarmac_verdict};
-use crate::output::Output;
+use super::calls::{CallArgs, function, start_table, time, unit};
+use crate::file::tarmac_verdict;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Count calls, time and instructions of the functions in a Tarmac log
+/// Show calls, time and instructions per function of a Tarmac log
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    file: FileArgs,
+    calls: CallArgs,
 
-    #[command(flatten)]
-    images: ImageArgs,
-
-    #[command(flatten)]
-    which: WhichArgs,
-
-    /// Print folded stacks, of which flame graphs are made
+    /// Print folded stacks, the input of flame graph tools
     #[arg(long)]
     folded: bool,
 
-    /// What folded stacks are weighed by
+    /// Weight of folded stacks
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Weight::Time, requires = "folded")]
     weight: Weight,
-
-    #[command(flatten)]
-    output: OutputArgs,
 }
 
-/// What a stack is weighed by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Weight {
     /// Time, in the unit of the log
     Time,
-    /// Instructions; better where many of them have the same time
+    /// Instructions; better where many instructions have the same time
     Instructions,
 }
 
@@ -56,49 +44,39 @@ Examples:
   unspool profile run.tarmac --image program.elf --folded | inferno-flamegraph > run.svg
   unspool profile run.tarmac --json | jq -r 'select(.own_instructions > 1000) | .name'
 
-'time' and 'instructions' are with all that a function called, 'own' is without. A call that begins and ends at the same
-time has time 1 and own time 0.";
+'time' and 'instructions' include callees, 'own' excludes them. A call that starts and ends at the same time has time 1
+and own time 0.";
 
-/// Counts and prints.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let mut file = open(&args.file, "profile")?;
-    let program = Program::new(args.images.load()?);
-    let mut output = Output::open_for(&args.output, &args.file.file)?;
-    let mut found = Found { forest: args.folded.then(CallForest::default), args, profiles: Vec::new() };
+    let (mut file, program, mut output) = args.calls.open("profile")?;
+    let mut totals = Totals { forest: args.folded.then(CallForest::default), args, profiles: Vec::new() };
     let mut progress = Progress::new(output.on_terminal);
-    let (calls, end) = file.calls(&mut progress.callback(), &mut |core, call| found.add(core, call))?;
+    let (calls, end) = file.calls(&mut progress.callback(), &mut |core, call| totals.add(core, call))?;
     let mut listing = Listing { args, program: &program, clock: calls.clock(), line: String::new() };
-    for (core, name) in args.which.cores(&calls)? {
-        let prefix = if calls_many(&calls) { name.as_str() } else { "" };
-        match found.folded(core)? {
+    for (core, name) in args.calls.cores(&calls)? {
+        let prefix = if calls.cores().len() > 1 { name.as_str() } else { "" };
+        match totals.folded(core)? {
             Some(folded) => output.write(|out| listing.folded(prefix, &folded, out)),
-            None => output.write(|out| listing.profile(&name, found.profiles.get(core), out)),
+            None => output.write(|out| listing.profile(&name, totals.profiles.get(core), out)),
         }
     }
     output.finish()?;
     Ok(tarmac_verdict(&mut file, &end))
 }
 
-fn calls_many(calls: &TarmacCalls) -> bool {
-    calls.cores().len() > 1
-}
-
-/// What the calls come to, core by core.
-struct Found<'a> {
+struct Totals<'a> {
     args: &'a Args,
-    /// For folded stacks.
     forest: Option<CallForest>,
-    /// For profiles.
     profiles: Vec<Profile>,
 }
 
-impl Found<'_> {
+impl Totals<'_> {
     fn add(&mut self, core: usize, call: &Call) {
         if let Some(forest) = &mut self.forest {
             return forest.add(core, call);
         }
         if self.profiles.len() <= core {
-            let empty = || if self.args.which.complete { Profile::of_complete_calls() } else { Profile::new() };
+            let empty = || if self.args.calls.complete { Profile::of_complete_calls() } else { Profile::new() };
             self.profiles.resize_with(core + 1, empty);
         }
         self.profiles[core].add(call);
@@ -106,13 +84,13 @@ impl Found<'_> {
 
     fn folded(&mut self, core: usize) -> anyhow::Result<Option<Folded>> {
         let Some(forest) = &mut self.forest else { return Ok(None) };
-        let mut folded = if self.args.which.complete { Folded::of_complete_calls() } else { Folded::new() };
-        if let Some(tree) = forest.tree(core).context("the call tree needs a temporary file")? {
+        let mut folded = if self.args.calls.complete { Folded::of_complete_calls() } else { Folded::new() };
+        if let Some(tree) = forest.tree(core).context("cannot create a temporary file for the call tree")? {
             let add = |depth: usize, call: &Call| {
                 folded.add(depth, call);
                 Ok(())
             };
-            tree.each(|_| true, add).context("the temporary file of the call tree")?;
+            tree.each(|_| true, add).context("cannot read the temporary file of the call tree")?;
         }
         Ok(Some(folded))
     }
@@ -126,7 +104,7 @@ struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    /// One line a stack. Where there are several cores, each is the root of its stacks.
+    /// One line per stack. With several cores, each is the root of its stacks.
     fn folded(&mut self, core: &str, folded: &Folded, out: &mut dyn Write) -> io::Result<()> {
         folded.each(|stack, own| {
             self.line.clear();
@@ -134,7 +112,7 @@ impl Listing<'_> {
             let names = Some(core.to_string()).into_iter().filter(|core| !core.is_empty()).chain(functions);
             for name in names {
                 self.line.push_str(if self.line.is_empty() { "" } else { ";" });
-                // These two mean something else here.
+                // Both are separators of the format.
                 self.line
                     .extend(name.chars().map(|character| if matches!(character, ';' | ' ') { '_' } else { character }));
             }
@@ -148,7 +126,7 @@ impl Listing<'_> {
             Weight::Time => own.time,
             Weight::Instructions => own.instructions,
         };
-        if !self.args.output.json {
+        if !self.args.calls.output.json {
             return writeln!(out, "{stack} {weight}");
         }
         let mut object = Object::new(&mut self.line);
@@ -159,8 +137,10 @@ impl Listing<'_> {
 
     fn profile(&mut self, core: &str, profile: Option<&Profile>, out: &mut dyn Write) -> io::Result<()> {
         let Some(profile) = profile else { return Ok(()) };
-        if !self.args.output.json {
-            self.heading(core, out)?;
+        if !self.args.calls.output.json {
+            let time = start_table(core, self.clock, out)?;
+            write!(out, "# {:>16} {:>10} {time:>14} {:>14}", "address", "calls", "own time")?;
+            writeln!(out, " {:>14} {:>16}  function", "instructions", "own instructions")?;
         }
         for (address, row) in profile.rows() {
             let name = function(self.program, address);
@@ -169,22 +149,10 @@ impl Listing<'_> {
         profile.rest().map_or(Ok(()), |row| self.row(core, None, "(others)", row, out))
     }
 
-    fn heading(&self, core: &str, out: &mut dyn Write) -> io::Result<()> {
-        if !core.is_empty() {
-            writeln!(out, "# core {core}")?;
-        }
-        let time = match unit(self.clock) {
-            "" => "time".to_string(),
-            unit => format!("time ({unit})"),
-        };
-        write!(out, "# {:>16} {:>10} {time:>14} {:>14}", "address", "calls", "own time")?;
-        writeln!(out, " {:>14} {:>16}  function", "instructions", "own instructions")
-    }
-
     fn row(&mut self, core: &str, address: Option<u64>, name: &str, row: &Row, out: &mut dyn Write) -> io::Result<()> {
         let Row { calls, incomplete, instructions, own, .. } = *row;
         let [whole, alone] = [row.time, own.time].map(|at| time(self.clock, at));
-        if !self.args.output.json {
+        if !self.args.calls.output.json {
             let address = address.map_or_else(String::new, |address| format!("{address:#x}"));
             write!(out, "{address:>18} {calls:>10} {whole:>14} {alone:>14}")?;
             return writeln!(out, " {instructions:>14} {:>16}  {name}", own.instructions);

@@ -1,9 +1,9 @@
-//! `program`: register values for a trace unit, what they do, and the instructions that write them.
+//! `program`: computes register values for a trace unit, explains them, and generates the instructions that write them.
 //!
 //! ```text
-//! what is wanted ─▶ plan ─┐
-//! registers of a file or ─┴▶ values ─▶ a table with what is traced, an explanation, a listing
-//! a capture
+//! options ─▶ plan ───────┐
+//! registers of a file or ┴▶ values ─▶ table and audit, explanation, or listing
+//! of a capture
 //! ```
 
 use std::fs;
@@ -13,117 +13,113 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use unspool::coresight::Protocol;
-use unspool::coresight::etm4::explain;
 use unspool::coresight::etm4::program::{
-    Buffer, Levels, Listing, Plan, Remark, Value, Verdict as Traced, listing, outlook,
+    Buffer, Levels, Listing, Plan, Remark, Value, Verdict as Traced, audit, listing,
 };
+use unspool::coresight::etm4::{ExplainedField, explain};
+use unspool::coresight::trace_buffer::FillMode;
 use unspool::file::is_standard;
 use unspool::model::json::Object;
 use unspool::{FileKind, Program};
 
-use crate::args::{ImageArgs, OutputArgs, number_u8, number_u64};
+use super::encode::FILL_MODES;
+use crate::args::{Choice, ImageArgs, OutputArgs, TRACE_UNITS, one_of, parse_number, parse_trace_id};
 use crate::output::Output;
 use crate::verdict::Verdict;
 
-/// Work out register values for a trace unit, say what they trace, explain and check those of others
+/// Compute register values for a trace unit, or explain and check existing ones
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Registers to look at instead of making some: a capture, or a file of lines NAME=VALUE ('-': standard input)
+    /// Existing registers to explain: a capture, or a file with lines NAME=VALUE ('-': standard input)
     #[arg(value_name = "REGISTERS")]
     input: Option<PathBuf>,
 
-    /// Say what every field of every register means
+    /// Explain every field of every register
     #[arg(long)]
     explain: bool,
 
-    /// Print the instructions that do this, for the GNU assembler (ETE)
-    #[arg(long, value_name = "WHAT", value_enum, conflicts_with_all = ["explain", "unit"])]
-    listing: Option<Which>,
+    /// Print the instructions for this, in the syntax of the GNU assembler (ETE)
+    #[arg(long, value_name = "WHAT", value_parser = one_of(LISTINGS), conflicts_with_all = ["explain", "unit"])]
+    listing: Option<Listing>,
 
-    /// Print lines NAME=VALUE and no more, as 'unspool encode --unit' reads them
+    /// Print only lines NAME=VALUE, the input of 'unspool encode --unit'
     #[arg(long, conflicts_with = "explain")]
     unit: bool,
 
-    /// The architecture of the trace unit
-    #[arg(long, value_name = "NAME", value_enum, default_value = "ete")]
-    protocol: super::encode::Architecture,
+    /// Architecture of the trace unit
+    #[arg(long, value_name = "NAME", value_parser = one_of(TRACE_UNITS), default_value = "ete")]
+    protocol: Protocol,
 
-    /// Trace only here: addresses A to B, B included, or a function by the symbols of --image; up to 8 times
-    #[arg(long, value_name = "A..B|NAME", help_heading = "What is traced", conflicts_with = "input")]
+    /// Trace only addresses A to B, B included, or a function of --image. Can be repeated up to 8 times
+    #[arg(long, value_name = "A..B|NAME", help_heading = "Filters", conflicts_with = "input")]
     include: Vec<String>,
 
-    /// Do not trace here
-    #[arg(long, value_name = "A..B|NAME", help_heading = "What is traced", conflicts_with = "input")]
+    /// Do not trace this range or function
+    #[arg(long, value_name = "A..B|NAME", help_heading = "Filters", conflicts_with = "input")]
     exclude: Vec<String>,
 
-    /// Start to trace at this instruction: its address, or a function by the symbols of --image
-    #[arg(long, value_name = "ADDR|NAME", help_heading = "What is traced", conflicts_with = "input")]
+    /// Start tracing at this instruction: its address, or a function of --image
+    #[arg(long, value_name = "ADDR|NAME", help_heading = "Filters", conflicts_with = "input")]
     start: Vec<String>,
 
-    /// Stop to trace behind this instruction
-    #[arg(long, value_name = "ADDR|NAME", help_heading = "What is traced", conflicts_with = "input")]
+    /// Stop tracing after this instruction
+    #[arg(long, value_name = "ADDR|NAME", help_heading = "Filters", conflicts_with = "input")]
     stop: Vec<String>,
 
-    /// Exception levels that are traced: ns-el0 to ns-el2, s-el0 to s-el2, el3, realm-el0 to realm-el2, or all
-    /// (ns-el0, and of an ETE realm-el0, if not said)
-    #[arg(
-        long,
-        value_name = "LEVELS",
-        value_delimiter = ',',
-        help_heading = "What is traced",
-        conflicts_with = "input"
-    )]
+    /// Exception levels to trace: ns-el0 to ns-el2, s-el0 to s-el2, el3, realm-el0 to realm-el2, or all [default: ns-el0,
+    /// and realm-el0 of an ETE]
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',', help_heading = "Filters", conflicts_with = "input")]
     levels: Vec<String>,
 
     #[command(flatten)]
     images: ImageArgs,
 
-    /// Trace id of the stream
-    #[arg(long, value_name = "ID", value_parser = number_u8, default_value = "0x10", help_heading = "What is told")]
+    /// Trace id
+    #[arg(long, value_name = "ID", value_parser = parse_trace_id, default_value = "0x10", help_heading = "Trace contents")]
     id: u8,
 
-    /// Count cycles, where there are at least N
-    #[arg(long, value_name = "N", help_heading = "What is told")]
+    /// Trace cycle counts of at least N cycles
+    #[arg(long, value_name = "N", help_heading = "Trace contents")]
     cycle_counts: Option<u16>,
 
-    /// Tell targets of all taken branches
-    #[arg(long, help_heading = "What is told")]
+    /// Trace targets of all taken branches
+    #[arg(long, help_heading = "Trace contents")]
     branch_broadcast: bool,
 
-    /// Tell targets that a return stack knows, too
-    #[arg(long, help_heading = "What is told")]
+    /// Trace also targets that a return stack predicts
+    #[arg(long, help_heading = "Trace contents")]
     no_return_stack: bool,
 
-    /// Do not tell the time
-    #[arg(long, help_heading = "What is told")]
+    /// Do not trace timestamps
+    #[arg(long, help_heading = "Trace contents")]
     no_timestamps: bool,
 
-    /// Do not tell context identifiers and virtual context identifiers
-    #[arg(long, help_heading = "What is told")]
+    /// Do not trace context identifiers and virtual context identifiers
+    #[arg(long, help_heading = "Trace contents")]
     no_context_ids: bool,
 
-    /// Synchronise every N bytes: a power of two from 256 on, or 0 for never
-    #[arg(long, value_name = "N", default_value_t = 4096, help_heading = "What is told")]
+    /// Synchronize every N bytes: a power of two from 256, or 0 for never
+    #[arg(long, value_name = "N", default_value_t = 4096, help_heading = "Trace contents")]
     sync: u32,
 
-    /// The trace buffer of the PE, too: its first byte and the byte behind its last, on 4 KiB pages (ETE)
-    #[arg(long, value_name = "BASE..LIMIT", value_parser = buffer, help_heading = "Trace buffer", conflicts_with = "input")]
+    /// Program also the trace buffer of the PE, from BASE up to but not including LIMIT, on 4 KiB pages (ETE)
+    #[arg(long, value_name = "BASE..LIMIT", value_parser = parse_buffer, help_heading = "Trace buffer", conflicts_with = "input")]
     buffer: Option<(u64, u64)>,
 
-    /// What the trace buffer does when it is full
+    /// Behavior of the trace buffer when it is full
     #[arg(
         long,
         value_name = "MODE",
-        value_enum,
+        value_parser = one_of(FILL_MODES),
         default_value = "fill",
         requires = "buffer",
         help_heading = "Trace buffer"
     )]
-    buffer_mode: super::encode::Mode,
+    buffer_mode: FillMode,
 
-    /// Have an interrupt when N bytes were collected, and go on
-    #[arg(long, value_name = "N", value_parser = number_u64, requires = "buffer", help_heading = "Trace buffer")]
+    /// Raise an interrupt after N bytes, and continue
+    #[arg(long, value_name = "N", value_parser = parse_number, requires = "buffer", help_heading = "Trace buffer")]
     watermark: Option<u64>,
 
     #[command(flatten)]
@@ -132,38 +128,32 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  unspool program                                        the values that trace a process at Non-secure EL0
+  unspool program                                        trace a process at Non-secure EL0
   unspool program --include 0x400000..0x400ffc
   unspool program --include main --image program.elf --unit > unit.ini
-  unspool encode run.astf -o capture/ --unit unit.ini    what such a trace unit makes of a run
+  unspool encode run.astf -o capture/ --unit unit.ini    simulate that trace unit
   unspool program --listing enable --buffer 0x80000000..0x80100000 --buffer-mode circular
-  unspool program capture/                               what the trace units of a capture traced, and what not
+  unspool program capture/                               explain what the trace units of a capture traced
   unspool program registers.txt --explain
 
-Exit code 1: the registers are wrong somewhere ('problem').";
+Exit code 1: the registers have a 'problem'.";
 
-/// Which listing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Which {
-    /// Write the registers and switch tracing on
-    Enable,
-    /// Switch tracing off
-    Disable,
-    /// Save the registers
-    Save,
-    /// Restore them
-    Restore,
-}
+const LISTINGS: &[Choice<Listing>] = &[
+    ("enable", "Write the registers and start tracing", Listing::Enable),
+    ("disable", "Stop tracing", Listing::Disable),
+    ("save", "Save the registers", Listing::Save),
+    ("restore", "Restore the registers", Listing::Restore),
+];
 
-fn buffer(text: &str) -> Result<(u64, u64), String> {
+fn parse_buffer(text: &str) -> Result<(u64, u64), String> {
     let (base, limit) = text.split_once("..").ok_or("not BASE..LIMIT")?;
-    Ok((number_u64(base)?, number_u64(limit)?))
+    Ok((parse_number(base)?, parse_number(limit)?))
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let units = match &args.input {
-        Some(path) => read(path, args.protocol.into())?,
-        None => vec![Unit { name: String::new(), protocol: args.protocol.into(), values: plan(args)?.values()? }],
+        Some(path) => read(path, args.protocol)?,
+        None => vec![Unit { name: String::new(), protocol: args.protocol, values: plan(args)?.values()? }],
     };
     let input = args.input.as_deref().unwrap_or(Path::new(""));
     let mut out = Output::open_for(&args.output, input)?;
@@ -178,7 +168,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         } else if args.explain {
             out.write(|out| unit.explained(args.output.json, out));
         } else {
-            let remarks = outlook(unit.protocol, unit.values.iter().map(|value| (&*value.register, value.value)));
+            let remarks = audit(unit.protocol, unit.values.iter().map(|value| (&*value.register, value.value)));
             if remarks.iter().any(|remark| remark.verdict == Traced::Problem) {
                 verdict = Verdict::Problems;
             }
@@ -190,15 +180,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 }
 
 fn plan(args: &Args) -> anyhow::Result<Plan> {
-    let protocol = args.protocol.into();
+    let protocol = args.protocol;
     let program = Program::new(args.images.load()?);
     let ranges = |texts: &[String]| texts.iter().map(|text| range(text, &program)).collect::<anyhow::Result<_>>();
     let points = |texts: &[String]| texts.iter().map(|text| point(text, &program)).collect::<anyhow::Result<_>>();
-    let usual = Plan::new(protocol);
-    let mode = args.buffer_mode.into();
+    let defaults = Plan::new(protocol);
+    let mode = args.buffer_mode;
     Ok(Plan {
         trace_id: args.id,
-        levels: if args.levels.is_empty() { usual.levels } else { levels(&args.levels, protocol)? },
+        levels: if args.levels.is_empty() { defaults.levels } else { levels(&args.levels, protocol)? },
         include: ranges(&args.include)?,
         exclude: ranges(&args.exclude)?,
         start: points(&args.start)?,
@@ -210,13 +200,13 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         branch_broadcast: args.branch_broadcast,
         sync_bytes: args.sync,
         buffer: args.buffer.map(|(base, limit)| Buffer { base, limit, mode, watermark: args.watermark }),
-        ..usual
+        ..defaults
     })
 }
 
 fn range(text: &str, program: &Program) -> anyhow::Result<RangeInclusive<u64>> {
     if let Some((first, last)) = text.split_once("..") {
-        let number = |text| number_u64(text).map_err(anyhow::Error::msg);
+        let number = |text| parse_number(text).map_err(anyhow::Error::msg);
         return Ok(number(first)?..=number(last)?);
     }
     function(text, program)
@@ -224,16 +214,15 @@ fn range(text: &str, program: &Program) -> anyhow::Result<RangeInclusive<u64>> {
 
 fn point(text: &str, program: &Program) -> anyhow::Result<u64> {
     if text.starts_with(|first: char| first.is_ascii_digit()) {
-        return number_u64(text).map_err(anyhow::Error::msg);
+        return parse_number(text).map_err(anyhow::Error::msg);
     }
     Ok(*function(text, program)?.start())
 }
 
-/// Where a function is: its first byte and its last.
 fn function(name: &str, program: &Program) -> anyhow::Result<RangeInclusive<u64>> {
     match program.functions(name).next() {
         Some(range) => Ok(range.start..=range.end - 1),
-        None => bail!("no image has a function '{name}' whose size is known; give --image FILE or addresses"),
+        None => bail!("no image has a function '{name}' with a known size; add --image FILE or use addresses"),
     }
 }
 
@@ -251,7 +240,9 @@ fn levels(names: &[String], protocol: Protocol) -> anyhow::Result<Levels> {
                     "ns" if level < 3 => &mut levels.non_secure,
                     "s" if level < 3 => &mut levels.secure,
                     "realm" if level < 3 => &mut levels.realm,
-                    _ => bail!("'{name}' is no level: say ns-el0 to ns-el2, s-el0 to s-el2, el3, realm-el0 or all"),
+                    _ => bail!(
+                        "'{name}' is not a level: use ns-el0 to ns-el2, s-el0 to s-el2, el3, realm-el0 to realm-el2 or all"
+                    ),
                 };
                 *position |= 1 << level;
             }
@@ -260,14 +251,13 @@ fn levels(names: &[String], protocol: Protocol) -> anyhow::Result<Levels> {
     Ok(levels)
 }
 
-/// A trace unit and its registers.
 struct Unit {
     name: String,
     protocol: Protocol,
     values: Vec<Value>,
 }
 
-/// The trace units of a capture, or the one of a file.
+/// Reads the trace units of a capture, or the one of a file.
 fn read(path: &Path, protocol: Protocol) -> anyhow::Result<Vec<Unit>> {
     if !is_standard(path)
         && matches!(FileKind::at(path), Ok(FileKind::Capture))
@@ -294,12 +284,12 @@ fn of_capture(capture: &unspool::capture::Capture) -> anyhow::Result<Vec<Unit>> 
         }
     }
     if units.is_empty() {
-        bail!("{}: it has no ETE or ETMv4 source", capture.path.display());
+        bail!("{}: no ETE or ETMv4 source in the capture", capture.path.display());
     }
     Ok(units)
 }
 
-/// Lines of a name and a value, whatever stands between; sections and comments are passed over.
+/// Parses lines of a name and a value with any separator; sections and comments are skipped.
 fn parse(text: &str, protocol: Protocol) -> anyhow::Result<Vec<Value>> {
     let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(['[', ';', '#']));
@@ -308,10 +298,10 @@ fn parse(text: &str, protocol: Protocol) -> anyhow::Result<Vec<Value>> {
         let is_between = |c: char| c == '=' || c == ':' || c.is_whitespace();
         let parts = line.split_once(is_between).map(|(name, value)| (name, value.trim_start_matches(is_between)));
         let Some((name, text)) = parts else { bail!("line {number}: '{line}' is not NAME=VALUE") };
-        let Ok(found) = number_u64(text.trim()) else {
-            // Options of a unit file are none of the registers.
+        let Ok(found) = parse_number(text.trim()) else {
+            // Options of a unit file are not registers.
             if name.to_ascii_uppercase().starts_with("TR") {
-                bail!("line {number}: '{text}' is no number (12 or 0xc)");
+                bail!("line {number}: '{text}' is not a number (12 or 0xc)");
             }
             continue;
         };
@@ -326,7 +316,7 @@ fn value(name: &str, value: u64, protocol: Protocol) -> Value {
 }
 
 impl Unit {
-    /// Which unit, if there are several.
+    /// Name of the unit, if there are several.
     fn header(&self, args: &Args, units: usize, out: &mut dyn Write) -> io::Result<()> {
         match args.output.json || units == 1 {
             true => Ok(()),
@@ -334,16 +324,10 @@ impl Unit {
         }
     }
 
-    fn listing(&self, which: Which) -> anyhow::Result<String> {
+    fn listing(&self, which: Listing) -> anyhow::Result<String> {
         if self.protocol != Protocol::Ete {
-            bail!("an ETMv4 is programmed through memory: there are listings for ETE only");
+            bail!("an ETMv4 is programmed through memory: --listing supports ETE only");
         }
-        let which = match which {
-            Which::Enable => Listing::Enable,
-            Which::Disable => Listing::Disable,
-            Which::Save => Listing::Save,
-            Which::Restore => Listing::Restore,
-        };
         let has_buffer = self.values.iter().any(|value| value.register.starts_with("TRB"));
         Ok(listing(which, &self.values, has_buffer))
     }
@@ -356,14 +340,10 @@ impl Unit {
     fn table(&self, json: bool, remarks: &[Remark], out: &mut dyn Write) -> io::Result<()> {
         for value in &self.values {
             if json {
-                let mut line = String::new();
-                let mut object = Object::new(&mut line);
-                object.string("kind", "register").string("name", &value.register);
-                object.hex("value", value.value).string("meaning", &value.why);
-                if !self.name.is_empty() {
-                    object.string("source", &self.name);
-                }
-                object.finish(out)?;
+                self.object(out, |object| {
+                    object.string("kind", "register").string("name", &value.register);
+                    object.hex("value", value.value).string("meaning", &value.why);
+                })?;
             } else {
                 writeln!(out, "{:<14} {:#010x}  {}", value.register, value.value, value.why)?;
             }
@@ -384,10 +364,17 @@ impl Unit {
         if !json {
             return writeln!(out, "{verdict:<11} {} ({})", remark.text, remark.register);
         }
+        self.object(out, |object| {
+            object.string("kind", verdict.replace(' ', "-")).string("register", &remark.register);
+            object.string("text", &remark.text);
+        })
+    }
+
+    /// Writes a JSON line, with the name of the source if there is one.
+    fn object(&self, out: &mut dyn Write, fields: impl FnOnce(&mut Object<'_>)) -> io::Result<()> {
         let mut line = String::new();
         let mut object = Object::new(&mut line);
-        object.string("kind", verdict.replace(' ', "-")).string("register", &remark.register);
-        object.string("text", &remark.text);
+        fields(&mut object);
         if !self.name.is_empty() {
             object.string("source", &self.name);
         }
@@ -398,26 +385,30 @@ impl Unit {
         for value in &self.values {
             let fields = explain(&value.register, value.value, self.protocol);
             if !json {
-                let title = fields.as_ref().map_or("not known here", |explanation| explanation.title);
+                let title = fields.as_ref().map_or("unknown register", |explanation| explanation.title);
                 writeln!(out, "{} = {:#010x}: {title}", value.register, value.value)?;
             }
             for field in fields.iter().flat_map(|explanation| &explanation.fields) {
-                let bits = if field.high == field.low {
-                    field.low.to_string()
-                } else {
-                    format!("{}:{}", field.high, field.low)
-                };
                 if json {
                     let mut line = String::new();
                     let mut object = Object::new(&mut line);
                     object.string("kind", "field").string("register", &value.register).string("name", field.name);
-                    object.string("bits", bits).hex("value", field.value).string("meaning", &field.meaning);
+                    object.string("bits", bits(field)).hex("value", field.value).string("meaning", &field.meaning);
                     object.finish(out)?;
                 } else {
-                    writeln!(out, "  {bits:>5} {:<12} {:#x}  {}", field.name, field.value, field.meaning)?;
+                    writeln!(out, "  {}", field_text(field))?;
                 }
             }
         }
         Ok(())
     }
+}
+
+fn bits(field: &ExplainedField) -> String {
+    if field.high == field.low { field.low.to_string() } else { format!("{}:{}", field.high, field.low) }
+}
+
+/// Bits, name, value and meaning of a register field.
+pub(super) fn field_text(field: &ExplainedField) -> String {
+    format!("{:>5} {:<12} {:#x}  {}", bits(field), field.name, field.value, field.meaning)
 }

@@ -1,128 +1,35 @@
-//! `record`: run a program under QEMU, and write a trace of its execution.
+//! `record`: runs a program under QEMU, and writes a trace of its execution.
 //!
-//! PROGRAM ─▶ steps of its threads ─▶ a sink per thread ─▶ OUT, OUT.1 ...
+//! PROGRAM ─▶ steps of its threads ─▶ a file per thread: OUT, OUT.1 ...
 //!
-//! The program keeps the standard streams; messages go to the error stream. Files appear when they are complete, or not at
+//! The program keeps the standard streams; messages go to standard error. Files appear when they are complete, or not at
 //! all.
 
+mod args;
+mod output_file;
 mod signals;
-mod sinks;
 mod system;
+mod threads;
 
-use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, bail};
 use signal_hook::low_level::signal_name;
-use unspool::astf::lower::LeftOut;
 use unspool::convert::Format;
 use unspool::model::StepSource;
-use unspool::number::{grouped, many};
+use unspool::number::many;
 use unspool::record::{Machine, Options, Recording};
 
+pub(crate) use self::args::Args;
+use self::args::has_values;
+use self::output_file::Written;
 use self::signals::Signals;
-use self::sinks::Sinks;
-use crate::args::{AstfLevel, assumed, number_u64};
+use self::threads::ThreadFiles;
 use crate::diagnostic::diagnostic;
 use crate::verdict::Verdict;
 
-/// Run a program or a whole system under QEMU, and write a trace of its execution
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
-    /// Output file; its name selects the format [default: the name of the program with .astf for AArch64, .tarmac for
-    /// AArch32, .stf for RISC-V]
-    #[arg(short, long, value_name = "OUT")]
-    output: Option<PathBuf>,
-
-    /// Start when a thread first reaches this address or function
-    #[arg(long, value_name = "ADDR|SYMBOL")]
-    from: Option<String>,
-
-    /// Then skip the first N instructions of each thread
-    #[arg(long, value_name = "N", value_parser = number_u64, default_value = "0")]
-    skip: u64,
-
-    /// Record at most N instructions of each thread; the program runs to its end, a system is stopped
-    #[arg(long, value_name = "N", value_parser = number_u64)]
-    limit: Option<u64>,
-
-    /// Record the values that instructions write to registers (Tarmac and STF); needs QEMU 9.0 or later with plugins
-    #[arg(long)]
-    registers: bool,
-
-    /// The plugin [default: libunspool_plugin.so beside unspool]
-    #[arg(long, value_name = "PATH")]
-    plugin: Option<PathBuf>,
-
-    /// The emulator [default: qemu-aarch64, qemu-arm or qemu-riscv64; with --system qemu-system-aarch64]
-    #[arg(long, value_name = "PATH")]
-    emulator: Option<PathBuf>,
-
-    /// Record a whole AArch64 system, with all Exception levels; what follows '--' are arguments of the emulator
-    #[arg(long, help_heading = "Systems")]
-    system: bool,
-
-    /// State that the emulator does not report: el=0 to 3 (where CPUs start), security=secure or nonsecure (below EL3),
-    /// sp=0 or x (SP_EL0 or SP_ELx), vl=BITS (vectors)
-    #[arg(long, value_name = "KEY=VALUE,...", value_parser = assumed, requires = "system", help_heading = "Systems")]
-    assume: Option<unspool::model::Context>,
-
-    /// Where the trace of a CPU cannot continue, start another file: OUT with -2 before its extension and so on
-    #[arg(long, requires = "system", help_heading = "Systems")]
-    split: bool,
-
-    /// Level of ASTF traces [default: basicplus]. A Basic trace has no exceptions, and no instructions whose address is
-    /// unknown: those are counted
-    #[arg(long, value_name = "LEVEL", value_enum, requires = "system", help_heading = "Systems")]
-    astf_level: Option<AstfLevel>,
-
-    /// The program and its arguments; with --system, the arguments of the emulator
-    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    program: Vec<OsString>,
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  unspool record -o sort.astf -- ./sort 1000
-  unspool record -o main.astf.xz --from main --limit 1000000 -- ./program
-  unspool record -o run.zstf -- ./riscv-program
-  unspool record --registers --emulator ~/qemu-10/build/qemu-aarch64 -o sort.tarmac -- ./sort 1000
-  unspool record --system -o boot.astf -- -M virt -cpu cortex-a72 -nodefaults -nographic -kernel image.elf
-  unspool record --system -o firmware.astf.xz --assume security=nonsecure,sp=x -- -M virt,secure=on -bios bl1.bin
-  unspool record --system -o linux.tarmac.xz --limit 100000000 -- -M virt -cpu cortex-a57 -nographic -kernel Image
-
-The emulator is QEMU in user mode: the package qemu-user of Debian 12 (QEMU 7.2) supports plugins. It reports
-instructions, their opcodes, and the addresses of accesses; not data or register values, and not the addresses of prefetches,
-cache maintenance and DC ZVA: ASTF is written without those, and they are counted. SVE and SME are disabled, since their
-accesses are not reported; QEMU_CPU selects another processor.
-QEMU 9.2 and later reports the data of accesses too, which Tarmac and STF then contain; 9.0 and later reports registers
-(--registers), of programs and of systems. Packages of such user-mode emulators are built without plugins: build one
-(configure --enable-plugins --target-list=aarch64-linux-user,arm-linux-user,riscv64-linux-user), and name it with --emulator.
-Recorded are all registers at the start, and then what each instruction writes: X0 to X30, SP, V0 to V31 and the flags in
-PSTATE; x1 to x31 and f0 to f31 of RISC-V; of AArch32, R0 to R14, D0 to D31 and the CPSR, where an instruction changes them.
-The result of a system call is written by the call. After a signal all registers are recorded again, as state. Not recorded:
-SVE, SME and RISC-V vectors, system registers and CSRs, FPSR, FPCR and FPSCR, the branch type in PSTATE, and the IT state.
-ASTF is compressed with zlib, unless the name selects otherwise (.astf.xz, .astf.raw): raw records have 32 bytes each.
-Each thread is a trace of its own, OUT, OUT with .1 before its extension and so on; a Tarmac log has them all, as cores.
-Child processes of a program are not recorded. A program that is stopped by Ctrl-C or SIGTERM leaves a complete trace up to
-there.
-
-A system is recorded with QEMU in system mode, the package qemu-system-arm (7.2 and 10.0 are tested). Its log of exceptions is
-combined with what it executes; -d and -D are reserved for that. ASTF is BasicPlus, unless --astf-level is basic. Each CPU is
-a trace of its own. A recording ends when the system ends (by PSCI or semihosting), by its monitor, by Ctrl-C, or when all
-CPUs have reached --limit: the trace is complete up to there. -icount shift=1,sleep=off makes runs repeatable.
-The level at the start is the one that the first exception comes from; if none comes for long, use --assume el=. The Security
-state below EL3 is not reported: use --assume. Calls that the emulator serves (PSCI) are exceptions that continue after the
-call. QEMU 9.0 and later reports registers, and 9.2 and later the data of accesses, which Tarmac and STF then contain. Without
-registers (7.2) the stack pointer after a return to EL1 to EL3 is known only if SPSR_ELx was not written since the exception
-(--assume sp=), and prefetches, DC ZVA and maintenance of caches and translations by address have no address in ASTF: a trace
-ends there, and is complete up to there (exit code 1), continues after it in another file (--split), or is Basic and written
-without them (--astf-level basic).";
-
-/// Records.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let signals = Signals::wait()?;
     if args.system {
@@ -133,7 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         Some(format) => format,
         None => default_format(Machine::of_program(Path::new(program))?),
     };
-    refuse_registers(args, format)?;
+    args.check_registers(format)?;
     let options = Options {
         program: program.into(),
         arguments: arguments.to_vec(),
@@ -146,58 +53,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         plugin: args.plugin.clone(),
     };
     let mut recording = Recording::start(&options)?;
-    signals.hand_on_to(recording.process());
+    signals.forward_to(recording.process());
     let output = args.output.clone().unwrap_or_else(|| default_name(&options, format));
-    let mut sinks = Sinks::new(&output, format, recording.coverage());
-    recording.follow(&mut sinks)?;
-    sinks.result()?;
+    let mut files = ThreadFiles::new(output, format, recording.coverage());
+    recording.follow(&mut files)?;
+    files.result()?;
     if let Some(ambiguous) = recording.ambiguous_state() {
         let blocks = many(ambiguous.blocks as u64, "block");
         diagnostic(format_args!("{blocks} of code recorded as T32 may be A32; the first is at {:#x}", ambiguous.first));
     }
-    signals.let_go();
+    signals.stop_forwarding();
     let status = recording.wait().context("waiting for the emulator")?;
-    diagnostic(format_args!("{}: {}", options.program.display(), ended(status)));
-    let written = sinks.finish()?;
+    diagnostic(format_args!("{}: {}", options.program.display(), status_text(status)));
+    let written = files.finish()?;
     if written.is_empty() {
-        return Err(anyhow!("nothing was recorded: the program did not reach the start of recording"));
+        bail!("nothing was recorded: the program did not reach the start of recording");
     }
-    for trace in written {
-        let name = trace.path.display();
-        tell_left_out(&trace.path, &trace.left_out);
-        diagnostic(format_args!("{name}: {} instructions", grouped(trace.instructions)));
-        if !trace.losses.is_empty() {
-            diagnostic(format_args!("{name}: dropped: the format has no field for it: {}", trace.losses));
-        }
-    }
+    written.iter().for_each(Written::report);
     Ok(Verdict::Clean)
 }
 
-/// Whether the format holds data and register values.
-fn has_values(format: Format) -> bool {
-    format != Format::Astf
-}
-
-/// Fails if the format holds no register values that were asked for.
-fn refuse_registers(args: &Args, format: Format) -> anyhow::Result<()> {
-    if args.registers && !has_values(format) {
-        return Err(anyhow!("ASTF has no register values: --registers needs Tarmac or STF (-o OUT.tarmac, OUT.stf)"));
-    }
-    Ok(())
-}
-
-/// Reports instructions that are not in the trace, since the emulator reports too little of them.
-fn tell_left_out(path: &Path, left_out: &[LeftOut]) {
-    let name = path.display();
-    for LeftOut { kind, count, first } in left_out {
-        let (count, kind) = (grouped(*count), kind.words());
-        diagnostic(format_args!(
-            "{name}: dropped: the emulator does not report the address of {count} {kind}, the first at {first:#x}"
-        ));
-    }
-}
-
-fn ended(status: ExitStatus) -> String {
+fn status_text(status: ExitStatus) -> String {
     match status.code() {
         Some(code) => format!("the program ended with exit code {code}"),
         None => match status.signal().and_then(signal_name) {
@@ -207,7 +83,6 @@ fn ended(status: ExitStatus) -> String {
     }
 }
 
-/// The default format.
 fn default_format(machine: Machine) -> Format {
     match machine {
         Machine::Aarch64 => Format::Astf,
@@ -216,7 +91,7 @@ fn default_format(machine: Machine) -> Format {
     }
 }
 
-/// The default output: the name of the program, in the current folder.
+/// Default output: the name of the program, in the current directory.
 fn default_name(options: &Options, format: Format) -> PathBuf {
     let mut name = options.program.file_name().unwrap_or_default().to_os_string();
     name.push(match format {

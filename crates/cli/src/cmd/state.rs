@@ -1,4 +1,4 @@
-//! `state`: registers and memory at one point of a Tarmac log.
+//! `state`: prints registers and memory at one point of a Tarmac log.
 
 use std::io::{self, Read, Seek, Write};
 use std::ops::RangeInclusive;
@@ -10,86 +10,83 @@ use unspool::file::{TarmacFile, is_standard};
 use unspool::indexed_log::{LogError, index_in_memory, index_path, open_or_make};
 use unspool::number::{grouped, many};
 use unspool::tarmac::index::{
-    CoreState, IndexOptions, Indexed, MemoryQuery, Position, Scanner, State, StateView, WriteQuery, register, time_text,
+    CoreState, IndexOptions, Indexed, MemoryQuery, Position, Scanner, State, StateView, WriteQuery, register,
 };
 use unspool::tarmac::record::{Time, Unit};
 use unspool::tarmac::state::LastWrite;
 
 use super::index::LogArgs;
-use crate::args::{OutputArgs, number_u64};
+use crate::args::{JobsArgs, OutputArgs, parse_number};
 use crate::diagnostic::diagnostic;
 use crate::file::tarmac_verdict;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Print what registers and memory hold at a place of a Tarmac log
+/// Print registers and memory at one point of a Tarmac log
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     log: LogArgs,
 
-    /// Where: a line (1200), a time (1200ns, 40clk) or an instruction (#1200)
-    #[arg(long, value_name = "LINE|TIME|#N", value_parser = position)]
+    /// Point in the log: a line (1200), a time (1200ns, 40clk) or an instruction (#1200)
+    #[arg(long, value_name = "LINE|TIME|#N", value_parser = parse_position)]
     at: Position,
 
-    /// Only this core; instructions are then counted for it alone
+    /// Only this core; instructions are then counted for this core alone
     #[arg(long, value_name = "NAME")]
     core: Option<String>,
 
-    /// Memory: an address with a length (16, if not said), or 'all'. As often as needed
-    #[arg(long, value_name = "ADDR[+LEN]|all", value_parser = memory)]
+    /// Print memory: an address with a length [default: 16], or 'all'. Can be repeated
+    #[arg(long, value_name = "ADDR[+LEN]|all", value_parser = parse_memory)]
     memory: Vec<MemoryQuery>,
 
-    /// Only this register. As often as needed
+    /// Only this register. Can be repeated
     #[arg(long, value_name = "NAME")]
     register: Vec<String>,
 
-    /// Which line wrote a register or memory last. As often as needed
-    #[arg(long, value_name = "NAME|ADDR[+LEN]", value_parser = wanted)]
+    /// Print the line that last wrote a register or memory. Can be repeated
+    #[arg(long, value_name = "NAME|ADDR[+LEN]", value_parser = parse_write)]
     last_write: Vec<WriteQuery>,
 
-    /// The index of the log (beside it, if not said)
+    /// Index of the log [default: LOG.unspool-index]
     #[arg(long, value_name = "FILE")]
     index: Option<PathBuf>,
 
-    /// Threads for making an index (all cores, if not said)
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
-
+    #[command(flatten)]
+    jobs: JobsArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  unspool state boot.tarmac --at 1200                  behind line 1200
-  unspool state boot.tarmac --at 35us --register x0    behind all that happened up to then
-  unspool state boot.tarmac --at '#1000' --core cpu1   behind the 1000th instruction of cpu1
+  unspool state boot.tarmac --at 1200                  after line 1200
+  unspool state boot.tarmac --at 35us --register x0    after everything up to that time
+  unspool state boot.tarmac --at '#1000' --core cpu1   after the 1000th instruction of cpu1
   unspool state boot.tarmac --at 1200 --memory 0x8000+64 --memory all
   unspool state boot.tarmac --at 1200 --last-write sp --last-write 0x8000+8
 
-Digits that nobody knows are 'x', bytes '..'. A byte that is read later, before anything is written there, is known
-before as well. A large log is given an index first, beside it; of a compressed log or a pipe everything is read.";
+Unknown digits are 'x', unknown bytes '..'. A byte that is read later without a write in between is known before, too.
+A large log is indexed first; a compressed log or a pipe is read from the start.";
 
-/// Logs that are shorter are read faster than an index would be found.
+/// Size of logs that are read without an index.
 const SMALL: u64 = 16 << 20;
 
-/// Times eight bytes of memory that are kept for each core when there is no index.
-const LIMIT: usize = 1 << 21;
+/// Words of eight bytes of memory that are kept for each core when there is no index.
+const MAX_WORDS: usize = 1 << 21;
 
-/// Prints the state.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let (state, verdict) = find(args)?;
     let Some(state) = state else {
-        bail!("{}: the log has no such place", args.log.log.display());
+        bail!("{}: --at is not in the log", args.log.log.display());
     };
     if let Some(name) = &args.core
         && state.core(name.as_bytes()).is_none()
     {
         let names = state.cores.iter().map(|core| String::from_utf8_lossy(&core.name)).collect::<Vec<_>>();
-        bail!("{}: there is no core '{name}' yet; there are: {}", args.log.log.display(), names.join(", "));
+        bail!("{}: no core '{name}' up to this point; cores: {}", args.log.log.display(), names.join(", "));
     }
     let mut output = Output::open_for(&args.output, &args.log.log)?;
     let view = StateView {
@@ -104,7 +101,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     Ok(verdict)
 }
 
-/// The state, if there is such a place, and whether all of the log could be understood.
+/// State, if the log has that point, and whether all of the log could be parsed.
 type Answer = (Option<State>, Verdict);
 
 fn find(args: &Args) -> anyhow::Result<Answer> {
@@ -119,15 +116,15 @@ fn find(args: &Args) -> anyhow::Result<Answer> {
     let path = args.index.clone().unwrap_or_else(|| index_path(log));
     let is_small = log.metadata().is_ok_and(|about| about.len() < SMALL);
     if is_small && !path.exists() {
-        return ask(args, &mut index_in_memory(log, &options)?);
+        return query(args, &mut index_in_memory(log, &options)?);
     }
     let mut progress = Progress::new(false);
-    let stale = |error: &LogError| diagnostic(format_args!("{error}; it is made anew"));
+    let stale = |error: &LogError| diagnostic(format_args!("{error}; it is rebuilt"));
     let report = |done| progress.at(done, args.log.size());
-    ask(args, &mut open_or_make(log, &path, &options, report, stale)?)
+    query(args, &mut open_or_make(log, &path, &options, report, stale)?)
 }
 
-fn ask<T: Read + Seek, S: Read + Seek>(args: &Args, log: &mut Indexed<T, S>) -> anyhow::Result<Answer> {
+fn query<T: Read + Seek, S: Read + Seek>(args: &Args, log: &mut Indexed<T, S>) -> anyhow::Result<Answer> {
     let name = || args.log.log.display().to_string();
     let core = args.core.as_ref().map(String::as_bytes);
     let totals = log.index().totals();
@@ -137,18 +134,17 @@ fn ask<T: Read + Seek, S: Read + Seek>(args: &Args, log: &mut Indexed<T, S>) -> 
     if totals.problems == 0 {
         return Ok((Some(state), Verdict::Clean));
     }
-    diagnostic(format_args!("{}: {} in all cannot be understood", name(), many(totals.problems, "line")));
+    diagnostic(format_args!("{}: {} in total cannot be parsed", name(), many(totals.problems, "line")));
     Ok((Some(state), Verdict::Problems))
 }
 
-/// All memory that is asked for.
+/// Memory ranges of all options, merged.
 fn ranges(args: &Args) -> Vec<RangeInclusive<u64>> {
     let of_writes = args.last_write.iter().filter_map(|wanted| match wanted {
         WriteQuery::Memory(range) => Some(range.clone()),
         WriteQuery::Register(_) => None,
     });
     let mut ranges: Vec<_> = args.memory.iter().map(MemoryQuery::range).chain(of_writes).collect();
-    // None is looked at twice.
     ranges.sort_by_key(|range| *range.start());
     ranges.dedup_by(|next, last| {
         let overlaps = next.start() / 8 <= last.end() / 8;
@@ -160,20 +156,19 @@ fn ranges(args: &Args) -> Vec<RangeInclusive<u64>> {
     ranges
 }
 
-/// Reads everything.
 fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Answer> {
     let mut log = TarmacFile::open(&args.log.log, &args.log.tarmac.options(None))?;
     let options =
         options.unwrap_or_else(|| IndexOptions { big_endian: args.log.big_endian, ..IndexOptions::of(log.dialect()) });
     let core = args.core.as_ref().map(String::as_bytes);
-    let mut scanner = Scanner::new(options, args.at, core, LIMIT);
+    let mut scanner = Scanner::new(options, args.at, core, MAX_WORDS);
     let mut last = 0;
     let end = log.each(&mut Progress::new(false).callback(), |position, line| {
         scanner.line(position.line, line);
         last = position.line;
         true
     })?;
-    // Damage is told; what came before it is known.
+    // Damage is reported; the state before it is known.
     let verdict = tarmac_verdict(&mut log, &end);
     let state = scanner.finish().filter(|_| !matches!(args.at, Position::Line(line) if line > last));
     Ok((state, verdict))
@@ -182,8 +177,8 @@ fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Answer> {
 const UNITS: [Unit; 10] =
     [Unit::S, Unit::Ms, Unit::Us, Unit::Ns, Unit::Ps, Unit::Fs, Unit::Clk, Unit::Cs, Unit::Cyc, Unit::Tic];
 
-fn position(text: &str) -> Result<Position, String> {
-    let wrong = || format!("'{text}' is no line (1200), no time (1200ns, 40clk) and no instruction (#1200)");
+fn parse_position(text: &str) -> Result<Position, String> {
+    let wrong = || format!("'{text}' is not a line (1200), a time (1200ns, 40clk) or an instruction (#1200)");
     if let Some(number) = text.strip_prefix('#') {
         return number.parse().map(Position::Instruction).map_err(|_| wrong());
     }
@@ -202,30 +197,29 @@ fn position(text: &str) -> Result<Position, String> {
     Ok(Position::Time(Time { value, decimals, unit }))
 }
 
-fn memory(text: &str) -> Result<MemoryQuery, String> {
+fn parse_memory(text: &str) -> Result<MemoryQuery, String> {
     if text == "all" {
         return Ok(MemoryQuery::All);
     }
-    range(text, 16).map(MemoryQuery::Range)
+    parse_range(text, 16).map(MemoryQuery::Range)
 }
 
-fn wanted(text: &str) -> Result<WriteQuery, String> {
+fn parse_write(text: &str) -> Result<WriteQuery, String> {
     if text.starts_with(|letter: char| letter.is_ascii_digit()) {
-        return range(text, 1).map(WriteQuery::Memory);
+        return parse_range(text, 1).map(WriteQuery::Memory);
     }
     Ok(WriteQuery::Register(text.to_string()))
 }
 
-/// At most as much memory is shown for one option.
-const MOST: u64 = 1 << 24;
+const MAX_LENGTH: u64 = 1 << 24;
 
-fn range(text: &str, usual: u64) -> Result<RangeInclusive<u64>, String> {
+fn parse_range(text: &str, default_length: u64) -> Result<RangeInclusive<u64>, String> {
     let (start, length) = match text.split_once('+') {
-        Some((start, length)) => (number_u64(start)?, number_u64(length)?),
-        None => (number_u64(text)?, usual),
+        Some((start, length)) => (parse_number(start)?, parse_number(length)?),
+        None => (parse_number(text)?, default_length),
     };
-    if length == 0 || length > MOST {
-        return Err(format!("the length has to be from 1 to {MOST}"));
+    if length == 0 || length > MAX_LENGTH {
+        return Err(format!("the length must be from 1 to {MAX_LENGTH}"));
     }
     Ok(start..=start.saturating_add(length - 1))
 }
@@ -233,7 +227,7 @@ fn range(text: &str, usual: u64) -> Result<RangeInclusive<u64>, String> {
 fn text(view: &StateView<'_>, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "line {}", grouped(view.state.line))?;
     if let Some(time) = view.state.time {
-        write!(out, ", {}", time_text(time))?;
+        write!(out, ", {time}")?;
     }
     writeln!(out)?;
     for core in view.cores() {
@@ -252,10 +246,9 @@ fn core_text(view: &StateView<'_>, core: &CoreState, out: &mut dyn Write) -> io:
     for row in &rows {
         writeln!(out, "  {:<width$}  {}  line {}", row.name, row.value, row.line)?;
     }
-    view.unknown(core).try_for_each(|name| writeln!(out, "  {name}  nobody knows"))
+    view.unknown(core).try_for_each(|name| writeln!(out, "  {name}  unknown"))
 }
 
-/// Prints sixteen bytes per row.
 fn dump(view: &StateView<'_>, query: &MemoryQuery, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)?;
     for (start, bytes) in view.memory_rows(query) {
@@ -293,10 +286,10 @@ fn last_write_text(view: &StateView<'_>, wanted: &WriteQuery, out: &mut dyn Writ
 
 fn written(write: Option<LastWrite>) -> String {
     match write {
-        None => "nothing is known".to_string(),
+        None => "unknown".to_string(),
         Some(LastWrite { line: 0, .. }) => "never written, but read".to_string(),
         Some(LastWrite { line, is_seen: true, .. }) => {
-            format!("read as something new on line {line}; nobody here wrote it")
+            format!("line {line} read a new value; its write is not in the log")
         }
         Some(LastWrite { line, value: None, .. }) => format!("line {line}, value unknown"),
         Some(LastWrite { line, .. }) => format!("line {line}"),
@@ -305,10 +298,10 @@ fn written(write: Option<LastWrite>) -> String {
 
 fn mode(core: &CoreState) -> String {
     let mode = core.registers.mode();
-    match (mode.level.name(), mode.security) {
+    match (mode.level.name(), mode.security_name()) {
         ("", None) => String::new(),
         (level, None) => format!(" in {level}"),
-        (level, Some(security)) => format!(" in {level}, {}", security.name()),
+        (level, Some(security)) => format!(" in {level}, {security}"),
     }
 }
 
@@ -317,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions() {
+    fn arguments_are_parsed() {
         let time = |value, decimals, unit| Position::Time(Time { value, decimals, unit });
         let rows = [
             ("1200", Some(Position::Line(1200))),
@@ -333,14 +326,14 @@ mod tests {
             ("1.2.3ns", None),
         ];
         for (text, expected) in rows {
-            assert_eq!(position(text).ok(), expected, "{text}");
+            assert_eq!(parse_position(text).ok(), expected, "{text}");
         }
-        assert_eq!(memory("0x10+4"), Ok(MemoryQuery::Range(0x10..=0x13)));
-        assert_eq!(memory("16"), Ok(MemoryQuery::Range(16..=31)));
-        assert_eq!(memory("all"), Ok(MemoryQuery::All));
-        assert!(memory("0x10+0").is_err());
-        assert_eq!(wanted("sp"), Ok(WriteQuery::Register("sp".into())));
-        assert_eq!(wanted("0x8"), Ok(WriteQuery::Memory(8..=8)));
-        assert_eq!(memory("0xffffffffffffffff+8"), Ok(MemoryQuery::Range(u64::MAX..=u64::MAX)));
+        assert_eq!(parse_memory("0x10+4"), Ok(MemoryQuery::Range(0x10..=0x13)));
+        assert_eq!(parse_memory("16"), Ok(MemoryQuery::Range(16..=31)));
+        assert_eq!(parse_memory("all"), Ok(MemoryQuery::All));
+        assert!(parse_memory("0x10+0").is_err());
+        assert_eq!(parse_write("sp"), Ok(WriteQuery::Register("sp".into())));
+        assert_eq!(parse_write("0x8"), Ok(WriteQuery::Memory(8..=8)));
+        assert_eq!(parse_memory("0xffffffffffffffff+8"), Ok(MemoryQuery::Range(u64::MAX..=u64::MAX)));
     }
 }

@@ -1,9 +1,9 @@
-//! `stats`: counts, branches, the instruction mix, and the memory that a trace touches.
+//! `stats`: instruction mix, branches, and the memory that a trace touches.
 //!
 //! ```text
 //! capture, ASTF ─────────▶ steps ─▶ counts
 //! STF, Tarmac ─┬─────────▶ steps ─▶ counts
-//!              └─▶ records, lines ─▶ counts of the format itself
+//!              └─▶ records, lines ─▶ native counts of the format
 //! ```
 
 mod by;
@@ -24,7 +24,7 @@ use unspool::{Counted, FileKind, Meter, OpenSteps, Trace, count_steps, open_step
 use self::by::By;
 use self::native::{Native, StfPage, TarmacPage};
 use self::text::Page;
-use crate::args::{ImageArgs, OutputArgs, SourceArgs};
+use crate::args::{ImageArgs, JobsArgs, OutputArgs, SourceArgs};
 use crate::diagnostic::diagnostic;
 use crate::file::{TarmacArgs, open, report_astf, stf_verdict, tarmac_verdict, with_hint};
 use crate::listing::report_assumptions;
@@ -32,31 +32,26 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Count what a trace tells: instructions by class, mnemonic, level and process, branches, accesses, memory touched
+/// Show instruction mix, branch and memory statistics of a trace
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A capture, an ASTF or STF file or a Tarmac log ('-': standard input, but for captures)
+    /// Capture, ASTF file, STF file or Tarmac log ('-': standard input, except for captures)
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Only this table (all, if not said)
+    /// Only this table [default: all]
     #[arg(long, value_name = "WHAT", value_enum)]
     by: Option<By>,
 
-    /// Threads (all cores, if not said)
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
-
+    #[command(flatten)]
+    jobs: JobsArgs,
     #[command(flatten)]
     sources: SourceArgs,
-
     #[command(flatten)]
     images: ImageArgs,
-
     #[command(flatten)]
     tarmac: TarmacArgs,
-
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -70,28 +65,21 @@ Examples:
   unspool stats trace.astf.xz --by process --json
   unspool stats trace.zstf --json | jq -r 'select(.kind == \"class\") | [.name, .count] | @tsv'
 
-Of a capture, every source is counted by itself. Memory is that of the addresses in the trace: code is counted in bytes,
-data in lines of 64 bytes, both in pages of 4 KiB; where there are too many to keep, it says 'at least'.
-The first lines about an STF file are as tools around STF count: instructions that faulted are not in the mix, and until
-an event says that user mode is entered, instructions are executed outside it. Of STF, --by class and --by mnemonic are
-the fastest: nothing else is counted.";
+The sources of a capture are counted separately. Memory is counted by the addresses in the trace: code in bytes, data in
+lines of 64 bytes, both in pages of 4 KiB; 'at least' marks counts with too many addresses to keep.
+The first lines about an STF file count as STF tools do: instructions that faulted are not in the mix, and instructions
+before the first event that enters user mode are not user mode. For STF, --by class and --by mnemonic are the fastest,
+since they count nothing else.";
 
-impl Args {
-    fn threads(&self) -> Option<usize> {
-        self.jobs.map(usize::from)
-    }
-}
-
-/// Counts.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if let Some(capture) = open_capture(args)? {
-        return of_capture(args, &capture);
+        return count_capture(args, &capture);
     }
     let (trace, again) = if is_pipe(&args.file) {
-        let options = args.tarmac.options(args.threads());
+        let options = args.tarmac.options(args.jobs.threads());
         TraceFile::open_twice(&args.file, &options).map_err(|error| with_hint(error, args.tarmac.hint))?
     } else {
-        (open(&args.file, args.threads(), &args.tarmac)?, None)
+        (open(&args.file, args.jobs.threads(), &args.tarmac)?, None)
     };
     match trace {
         TraceFile::Astf(file) => {
@@ -106,16 +94,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         }
         TraceFile::Stf(file) => {
             let needs_steps = !matches!(args.by, Some(By::Class | By::Mnemonic));
-            of_both(args, again, needs_steps, |progress| count_stf(file, progress))
+            count_both(args, again, needs_steps, |progress| count_stf(file, progress))
         }
         TraceFile::Tarmac(file) => {
             let needs_steps = !matches!(args.by, Some(By::Mnemonic | By::Isa));
-            of_both(args, again, needs_steps, |progress| count_tarmac(file, progress))
+            count_both(args, again, needs_steps, |progress| count_tarmac(file, progress))
         }
     }
 }
 
-/// Opens a capture, if it is one.
 fn open_capture(args: &Args) -> anyhow::Result<Option<Capture>> {
     let is_capture =
         !args.tarmac.is_given() && matches!(FileKind::at(&args.file), Ok(FileKind::Capture)) && !is_pipe(&args.file);
@@ -124,18 +111,17 @@ fn open_capture(args: &Args) -> anyhow::Result<Option<Capture>> {
     }
     match Capture::open(&args.file) {
         Ok(capture) => Ok(Some(capture)),
-        // The readers of files report what a file is not.
+        // The readers of trace files report a better error.
         Err(capture::Error::NotACapture { .. }) if args.file.is_file() => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Every source by itself, a block each.
-fn of_capture(args: &Args, capture: &Capture) -> anyhow::Result<Verdict> {
+fn count_capture(args: &Args, capture: &Capture) -> anyhow::Result<Verdict> {
     report_assumptions(capture);
     let traces = args.sources.select(capture)?;
-    let mut output = Output::open_beside(&args.output, capture, &args.images.paths().collect::<Vec<_>>())?;
-    let options = OpenSteps { codes: args.images.load()?, threads: args.threads(), ..OpenSteps::default() };
+    let mut output = Output::open_beside(&args.output, capture, &args.images.paths())?;
+    let options = OpenSteps { codes: args.images.load()?, threads: args.jobs.threads(), ..OpenSteps::default() };
     let (mut verdict, mut blocks) = (Verdict::Clean, 0);
     for (name, id) in sources(&traces) {
         match open_steps(&args.file, &OpenSteps { source: Some(name.clone()), ..options.clone() }) {
@@ -148,7 +134,7 @@ fn of_capture(args: &Args, capture: &Capture) -> anyhow::Result<Verdict> {
                 verdict = verdict.or(print(args, &name, Some(id), &counted, &[], &mut output)?);
             }
             Err(error) => {
-                // Sources that were not asked for by name may be of any kind.
+                // Sources that were not named may be of any kind.
                 if !args.sources.is_empty() || !matches!(error, unspool::Error::NotReadable { .. }) {
                     verdict = Verdict::Problems;
                 }
@@ -158,12 +144,12 @@ fn of_capture(args: &Args, capture: &Capture) -> anyhow::Result<Verdict> {
     }
     output.finish()?;
     if blocks == 0 {
-        bail!("{}: no trace source could be read; 'unspool info' tells what is there", args.file.display());
+        bail!("{}: no trace source could be read; 'unspool info' shows what the capture contains", args.file.display());
     }
     Ok(verdict)
 }
 
-/// Names and ids of the sources of traces, each once.
+/// Distinct names and ids of the sources.
 fn sources(traces: &[Trace<'_>]) -> Vec<(String, Option<u8>)> {
     let mut sources: Vec<(String, Option<u8>)> = Vec::new();
     for source in traces.iter().map(Trace::source) {
@@ -176,8 +162,8 @@ fn sources(traces: &[Trace<'_>]) -> Vec<(String, Option<u8>)> {
 
 type NativeCounts = anyhow::Result<(Option<Box<dyn Native>>, Verdict)>;
 
-/// Counts what the format itself has, and steps on another thread.
-fn of_both(
+/// Counts natively, and steps on another thread.
+fn count_both(
     args: &Args,
     again: Option<TraceFile>,
     needs_steps: bool,
@@ -203,7 +189,7 @@ fn of_both(
 fn spawn(args: &Args, again: Option<TraceFile>) -> anyhow::Result<JoinHandle<Counted>> {
     let again = match again {
         Some(again) => again,
-        None => open(&args.file, args.threads(), &args.tarmac)?,
+        None => open(&args.file, args.jobs.threads(), &args.tarmac)?,
     };
     let (mut steps, meter) = again.into_steps(false);
     // The other thread has the progress bar.
@@ -235,7 +221,6 @@ fn count_tarmac(mut file: TarmacFile, mut progress: Progress) -> NativeCounts {
     Ok((Some(Box::new(page)), tarmac_verdict(&mut file, &end)))
 }
 
-/// Prints counts of steps, but for the tables that the format has itself.
 fn print(
     args: &Args,
     name: &str,
@@ -252,7 +237,7 @@ fn print(
     });
     match &counted.ended {
         Ok(()) => Ok(Verdict::Clean),
-        // A format that has counted by itself has met the same damage, and reported it.
+        // The native count has reported the same damage.
         Err(error) if error.is_damage && !native.is_empty() => Ok(Verdict::Problems),
         Err(error) if error.is_damage => {
             diagnostic(format_args!("{name}: {error}"));

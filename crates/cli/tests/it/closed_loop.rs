@@ -1,46 +1,46 @@
-//! The closed loop: programs are recorded, encoded with every option in turn, decoded, and every instruction is there.
+//! The closed loop: recorded programs are encoded with every option in turn, decoded, and compared.
 //!
-//! Comes in: small programs in C, built with the cross compilers of Debian. Where a compiler or the emulator is missing,
-//! a test is skipped.
+//! Builds small programs in C with the cross compilers of Debian. Without a compiler or the emulator, a test is skipped.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod judge;
 mod loops;
+mod reference;
 
 use std::path::{Path, PathBuf};
 
-use self::loops::{Positions, setups, turn};
+use self::loops::{Positions, round_trip, setups};
 use crate::programs::{Target, built, record, unspool};
+use crate::run::text;
 
 /// Records a part of a program.
 fn recorded(dir: &Path, name: &str, target: Target, out: &str) -> Option<PathBuf> {
     let program = built(dir, name, target)?;
     let out = dir.join(out);
-    record(&["-o", out.to_str().unwrap(), "--from", "main", "--limit", "25000"], &program, &[]);
+    record(&["-o", text(&out), "--from", "main", "--limit", "25000"], &program, &[]);
     Some(out)
 }
 
-fn assert_closed(traces: &[PathBuf], what: &str) {
+fn assert_closed(traces: &[PathBuf], name: &str) {
     let positions = Positions::of(traces).unwrap();
     let mut shown = Vec::new();
     for setup in setups(&positions) {
         let dir = tempfile::tempdir().unwrap();
-        let outcome = turn(traces, &setup, &positions, dir.path());
-        let outcome = outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
+        let outcome = round_trip(traces, &setup, &positions, dir.path());
+        let outcome = outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
         let is_short = outcome.bytes < 2 * positions.instructions && outcome.breaks < 200;
-        assert!(is_short, "{what}, {}: {outcome:?}", setup.name);
+        assert!(is_short, "{name}, {}: {outcome:?}", setup.name);
         let (overflows, times) = (setup.settings.overflow_seed.is_some(), setup.settings.config().timestamps);
-        assert_eq!(outcome.overflows > 0, overflows, "{what}, {}: {outcome:?}", setup.name);
-        assert_eq!(outcome.times > 0, times, "{what}, {}: {outcome:?}", setup.name);
+        assert_eq!(outcome.overflows > 0, overflows, "{name}, {}: {outcome:?}", setup.name);
+        assert_eq!(outcome.times > 0, times, "{name}, {}: {outcome:?}", setup.name);
         shown.push((setup.name, outcome.same));
     }
     let all = shown[0].1;
-    assert!(all > 1000 && all == positions.instructions, "{what}: {all} of {}", positions.instructions);
-    for (name, same) in shown {
-        let is_filtered = ["include", "exclude", "start and stop"].contains(&name);
-        assert!(!is_filtered || (same > 0 && same < all), "{what}, {name}: {same} of {all}");
+    assert!(all > 1000 && all == positions.instructions, "{name}: {all} of {}", positions.instructions);
+    for (setup, same) in shown {
+        let is_filtered = ["include", "exclude", "start and stop"].contains(&setup);
+        assert!(!is_filtered || (same > 0 && same < all), "{name}, {setup}: {same} of {all}");
     }
 }
 
@@ -63,19 +63,17 @@ fn threads_each_have_a_trace() {
 }
 
 #[test]
-fn traces_of_threads_are_cores_of_one_capture() {
+fn traces_of_threads_become_cores_of_one_capture() {
     let dir = tempfile::tempdir().unwrap();
     let Some(trace) = recorded(dir.path(), "threads", Target::A64, "out.astf") else { return };
     let traces = ["out.astf", "out.1.astf", "out.2.astf", "out.3.astf"].map(|name| trace.with_file_name(name));
     assert_eq!(Positions::of(&traces).unwrap().cores, 4);
     assert_closed(&traces, "threads side by side");
     let capture = dir.path().join("capture");
-    let [capture, traces @ ..] = [&capture, &traces[0], &traces[1], &traces[2]].map(|path| path.to_str().unwrap());
-    let done = unspool(&[&["encode", "-o", capture, "--formatted"], &traces[..]].concat());
-    assert!(done.status.success(), "{done:?}");
+    let [capture, traces @ ..] = [&capture, &traces[0], &traces[1], &traces[2]].map(|path| text(path));
+    unspool(&[&["encode", "-o", capture, "--formatted"], &traces[..]].concat()).expect(0, &[]);
     for (trace, unit) in traces.iter().zip(["UNIT_0", "UNIT_1", "UNIT_2"]) {
-        let done = unspool(&["diff", capture, trace, "--source-a", unit]);
-        assert!(done.status.success(), "{unit}: {done:?}");
+        unspool(&["diff", capture, trace, "--source-a", unit]).expect(0, &[]);
     }
 }
 
@@ -99,10 +97,9 @@ fn programs_of_aarch32() {
 }
 
 #[test]
-fn the_commands_close_it_too() {
+fn encode_and_diff_close_the_loop() {
     let dir = tempfile::tempdir().unwrap();
     let Some(trace) = recorded(dir.path(), "json", Target::A64, "out.astf") else { return };
-    let trace = trace.to_str().unwrap();
     let rows: &[&[&str]] = &[
         &[],
         &["--return-stack", "--timestamps", "--cycle-counts", "--context-ids"],
@@ -112,10 +109,7 @@ fn the_commands_close_it_too() {
     ];
     for (at, options) in rows.iter().enumerate() {
         let capture = dir.path().join(format!("capture{at}"));
-        let capture = capture.to_str().unwrap();
-        let done = unspool(&[&["encode", trace, "-o", capture], *options].concat());
-        assert!(done.status.success(), "{options:?}: {done:?}");
-        let done = unspool(&["diff", capture, trace]);
-        assert!(done.status.success(), "{options:?}: {done:?}");
+        unspool(&[&["encode", text(&trace), "-o", text(&capture)], *options].concat()).expect(0, &[]);
+        unspool(&["diff", text(&capture), text(&trace)]).expect(0, &[]);
     }
 }

@@ -1,24 +1,25 @@
-//! Real captures: `decode --emit ranges --json` against what the reference decoder says was executed.
+//! Real captures: `decode --emit ranges --json` compared with the reference decoder.
 //!
-//! Needs `UNSPOOL_CORPUS`, the folder that holds `coresight/`. `crates/unspool/tests/corpus_flow.rs` compares all captures;
-//! here a few have to survive the way through the command line, with all that JSON says of a range.
+//! Needs `UNSPOOL_CORPUS`, the folder that contains `coresight/`. `crates/unspool/tests/corpus_flow.rs` compares all
+//! captures; here a few are compared through the command line, with all JSON fields of a range.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 use unspool_testing::corpus;
 
+use crate::run::on;
+
 const SNAPSHOTS: [&str; 4] = ["q_elem", "rme_test", "tme_test", "trace_file_cid_vmid"];
 
-/// The reference takes a stale address for a branch's target here: see `corpus_flow.rs`.
+/// The reference uses a stale address as the target of a branch here: see `corpus_flow.rs`.
 const FROM_A_STALE_ADDRESS: (&str, &str) = ("q_elem s1.1", "Q 6960c 695c8 1");
 
-/// A line of ours in the words of the reference.
+/// Our line in the notation of the reference.
 fn our_line(line: &Value) -> Option<String> {
     let hex = |key: &str| line[key].as_str().map_or("-", |text| text.strip_prefix("0x").unwrap()).to_string();
     let is = |key: &str| line[key].as_bool().unwrap();
@@ -44,7 +45,7 @@ fn our_line(line: &Value) -> Option<String> {
             let (start, end, count) = (hex("start"), hex("end"), &line["instructions"]);
             Some(format!("R {start} {end} {count} {isa} {outcome} {kind} {sub} {condition}"))
         }
-        // The reference leaves out what it does not know.
+        // The reference omits unknown addresses.
         "q" if line["start"].is_string() && line["next"].is_string() => {
             Some(format!("Q {} {} {}", hex("start"), hex("next"), line["instructions"]))
         }
@@ -57,7 +58,7 @@ fn their_line(line: &str) -> Option<String> {
     let fields: Vec<&str> = line.split('\t').collect();
     match fields[..] {
         ["R", start, end, count, _, isa, outcome, kind, sub, condition, ..] => {
-            // A barrier for data is no P0 instruction; we say no more of it.
+            // A data barrier is not a P0 instruction, and we do not distinguish it.
             let kind = if kind == "DSB.DMB" { "---" } else { kind };
             Some(format!("R {start} {end} {count} {isa} {outcome} {kind} {sub} {condition}"))
         }
@@ -83,13 +84,11 @@ fn ranges_are_those_of_the_reference() {
 }
 
 fn compare(path: &Path, name: &str) -> usize {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
-    let run = command.arg("decode").arg(path).args(["--emit", "ranges", "--json"]).output().unwrap();
-    // Some of these captures have contradictions in them.
-    assert!(matches!(run.status.code(), Some(0 | 1)), "{name}: {}", String::from_utf8_lossy(&run.stderr));
+    let run = on("decode", path, &["--emit", "ranges", "--json"]);
+    // Some of these captures contain contradictions.
+    assert!(matches!(run.code, 0 | 1), "{name}: {}", run.err);
     let mut ours: BTreeMap<(u64, u64), Vec<String>> = BTreeMap::new();
-    for line in String::from_utf8(run.stdout).unwrap().lines() {
-        let line: Value = serde_json::from_str(line).unwrap();
+    for line in run.json() {
         let whose = ours.entry((line["source"].as_u64().unwrap(), line["session"].as_u64().unwrap())).or_default();
         whose.extend(our_line(&line));
     }

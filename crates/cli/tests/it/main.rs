@@ -8,3 +8,4 @@ mod programs;
 mod record;
 mod record_registers;
 mod record_system;
+mod run;

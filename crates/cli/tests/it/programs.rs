@@ -1,19 +1,18 @@
-//! Programs for tests: built by the cross compilers of Debian, and recorded by `unspool record`.
+//! Programs for tests, built by the cross compilers of Debian and recorded by `unspool record`.
 
-#![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
+#![allow(clippy::unwrap_used)]
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
 use unspool_testing::tool;
 
-pub(crate) const UNSPOOL: &str = env!("CARGO_BIN_EXE_unspool");
+use crate::run::{Run, UNSPOOL, text};
 
-/// What a program is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     A64,
@@ -23,7 +22,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The compiler with its options, and the emulator.
+    /// Compiler, its options, and the emulator.
     fn tools(self) -> (&'static str, &'static [&'static str], &'static str) {
         match self {
             Self::A64 => ("aarch64-linux-gnu-gcc", &[], "qemu-aarch64"),
@@ -33,7 +32,7 @@ impl Target {
         }
     }
 
-    /// The package of Debian that has the C library to link with.
+    /// Debian package of the C library.
     fn library(self) -> &'static str {
         match self {
             Self::A64 => "libc6-dev-arm64-cross",
@@ -56,12 +55,12 @@ pub(crate) fn plugin() -> &'static Path {
     })
 }
 
-/// A program of this folder; `None`: it cannot be built or run here.
+/// Builds a program of this folder; `None`: it cannot be built or run here.
 pub(crate) fn built(dir: &Path, name: &str, target: Target) -> Option<PathBuf> {
     built_with(dir, name, target, &["-pthread"])
 }
 
-/// One that needs no library.
+/// Builds a program that needs no library.
 pub(crate) fn built_alone(dir: &Path, name: &str, target: Target) -> Option<PathBuf> {
     let lone = ["-nostdlib", "-ffreestanding", "-fno-stack-protector", "-fno-tree-loop-distribute-patterns", "-lgcc"];
     let options: &[&str] = if target == Target::A64 { &["-march=armv8.3-a"] } else { &[] };
@@ -77,48 +76,42 @@ fn built_with(dir: &Path, name: &str, target: Target, settings: &[&str]) -> Opti
     let package = compiler.strip_suffix("-gcc").map(|triple| format!("gcc-{triple}")).unwrap_or_default();
     tool(compiler, &format!("{package}, {}", target.library()))?;
     tool(emulator, "qemu-user")?;
-    let done = build.output().unwrap();
-    assert!(done.status.success(), "{}", text(&done.stderr));
+    Run::from(build.output().unwrap()).expect(0, &[]);
     Some(program)
 }
 
-pub(crate) fn unspool(words: &[&str]) -> Output {
-    // Whoever compares two runs wants both to see the same.
-    Command::new(UNSPOOL).args(words).env("QEMU_RAND_SEED", "1").output().unwrap()
+/// Runs `unspool` without a time limit; emulated programs see the same random numbers each time.
+pub(crate) fn unspool(args: &[&str]) -> Run {
+    Command::new(UNSPOOL).args(args).env("QEMU_RAND_SEED", "1").output().unwrap().into()
 }
 
-pub(crate) fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+#[track_caller]
+pub(crate) fn record(options: &[&str], program: &Path, arguments: &[&str]) -> Run {
+    let head = ["record", "--plugin", text(plugin())];
+    unspool(&[&head, options, &["--", text(program)], arguments].concat()).expect(0, &[])
 }
 
-/// Records, and gives back what the program said and what we said.
-pub(crate) fn record(options: &[&str], program: &Path, arguments: &[&str]) -> (String, String) {
-    let mut words = vec!["record", "--plugin", plugin().to_str().unwrap()];
-    words.extend_from_slice(options);
-    words.extend_from_slice(&["--", program.to_str().unwrap()]);
-    words.extend_from_slice(arguments);
-    let done = unspool(&words);
-    assert!(done.status.success(), "{words:?}: {}", text(&done.stderr));
-    (text(&done.stdout), text(&done.stderr))
+#[track_caller]
+pub(crate) fn assert_clean(trace: &Path) {
+    unspool(&["check", text(trace)]).expect(0, &[]);
 }
 
-/// What comes of it if it is ended by Ctrl-C while it records.
-pub(crate) fn interrupted(words: &[&str]) -> Output {
-    // A terminal sends it to all that it has started.
-    ended_by("-INT", "-", words)
+/// Interrupts a run by Ctrl-C, which a terminal sends to the whole process group.
+pub(crate) fn interrupted(args: &[&str]) -> Run {
+    ended_by("-INT", "-", args)
 }
 
-/// What comes of it if it is told to end, and nobody else is.
-pub(crate) fn terminated(words: &[&str]) -> Output {
-    ended_by("-TERM", "", words)
+/// Terminates the process of `unspool` alone.
+pub(crate) fn terminated(args: &[&str]) -> Run {
+    ended_by("-TERM", "", args)
 }
 
-fn ended_by(signal: &str, whom: &str, words: &[&str]) -> Output {
+fn ended_by(signal: &str, prefix: &str, args: &[&str]) -> Run {
     let mut command = Command::new(UNSPOOL);
-    command.args(words).process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(args).process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     thread::sleep(Duration::from_secs(3));
-    let whom = format!("{whom}{}", child.id());
-    assert!(Command::new("kill").args([signal, "--", &whom]).status().unwrap().success());
-    child.wait_with_output().unwrap()
+    let target = format!("{prefix}{}", child.id());
+    assert!(Command::new("kill").args([signal, "--", &target]).status().unwrap().success());
+    child.wait_with_output().unwrap().into()
 }

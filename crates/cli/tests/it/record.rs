@@ -1,7 +1,6 @@
-//! `record`: real programs, run under QEMU, and what the traces of them say.
+//! `record`: traces of real programs that run under QEMU.
 //!
-//! Comes in: small programs in C, built with the cross compilers of Debian. Where a compiler or the emulator is missing,
-//! a test is skipped.
+//! Builds small programs in C with the cross compilers of Debian. Without a compiler or the emulator, a test is skipped.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
@@ -9,39 +8,31 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use tempfile::TempDir;
 use unspool_testing::{example, tool};
 
-use crate::programs::{Target, UNSPOOL, built, interrupted, plugin, record, terminated, text, unspool};
+use crate::programs::{Target, assert_clean, built, interrupted, plugin, record, terminated, unspool};
+use crate::run::{Run, UNSPOOL, text};
 
 fn a64(dir: &TempDir, name: &str) -> Option<PathBuf> {
     built(dir.path(), name, Target::A64)
 }
 
-fn assert_clean(trace: &Path) {
-    let done = unspool(&["check", trace.to_str().unwrap()]);
-    assert!(done.status.success(), "{}: {}{}", trace.display(), text(&done.stdout), text(&done.stderr));
-}
-
 #[test]
 fn programs_of_aarch64_become_astf_that_passes_the_check() {
     let rows = [("sort", "sorted 200\n", 7), ("calls", "1138 0\n", 0), ("signals", "102\n", 0)];
-    for (name, says, code) in rows {
+    for (name, output, code) in rows {
         let dir = TempDir::new().unwrap();
         let Some(program) = a64(&dir, name) else { return };
         let out = dir.path().join("out.astf");
-        let (said, told) = record(&["-o", out.to_str().unwrap()], &program, &[]);
-        assert_eq!(said.lines().count(), says.lines().count(), "{name}: {said}");
-        if name != "calls" {
-            assert_eq!(said, says, "{name}");
-        }
-        assert!(told.contains(&format!("ended with exit code {code}")), "{name}: {told}");
+        let run = record(&["-o", text(&out)], &program, &[]).expect(0, &[&format!("ended with exit code {code}")]);
+        assert_eq!(run.out.lines().count(), output.lines().count(), "{name}: {}", run.out);
+        assert!(name == "calls" || run.out == output, "{name}: {}", run.out);
         assert_clean(&out);
-        // A branch that is told wrongly breaks no rule: execution would go on elsewhere, behind a string that says so.
-        let dump = unspool(&["dump", out.to_str().unwrap()]);
-        assert_eq!(text(&dump.stdout).matches("gap:").count(), 0, "{name}");
+        // A wrong branch breaks no rule: a string marks the gap before execution resumes elsewhere.
+        assert_eq!(unspool(&["dump", text(&out)]).out.matches("gap:").count(), 0, "{name}");
     }
 }
 
@@ -50,37 +41,36 @@ fn addresses_are_those_of_the_log_of_the_emulator() {
     let dir = TempDir::new().unwrap();
     let Some(program) = a64(&dir, "sort") else { return };
     let out = dir.path().join("out.tarmac");
-    record(&["-o", out.to_str().unwrap()], &program, &["20"]);
+    record(&["-o", text(&out)], &program, &["20"]);
     let (found, expected) = (addresses(&out), executed_alone(&dir, &program, &["20"]));
     assert!(found.len() > 5000);
     let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
     assert_eq!((differs, found.len()), (None, expected.len()));
 }
 
-/// What faults is not complete: it is told when it is repeated.
+/// An instruction that faults is not complete: it is recorded when it is repeated.
 #[test]
-fn what_faults_is_told_when_it_is_complete() {
+fn faulting_instructions_are_recorded_when_complete() {
     let dir = TempDir::new().unwrap();
     let Some(program) = a64(&dir, "faults") else { return };
     let (out, trace) = (dir.path().join("out.tarmac"), dir.path().join("out.astf"));
-    let (said, _) = record(&["-o", out.to_str().unwrap()], &program, &[]);
-    let (handler, hits) = said.trim().strip_prefix("0x").unwrap().split_once(' ').unwrap();
+    let run = record(&["-o", text(&out)], &program, &[]);
+    let (handler, hits) = run.out.trim().strip_prefix("0x").unwrap().split_once(' ').unwrap();
     assert_eq!(hits, "3");
     let handler = u64::from_str_radix(handler, 16).unwrap();
     let executed = executed_alone(&dir, &program, &[]);
-    // The log has what was begun: what led to the handler came to nothing.
+    // The log contains attempts: instructions that led to the handler did not complete.
     let is_complete = |pair: &[u64]| (pair[1] != handler).then_some(pair[0]);
     let expected: Vec<u64> = executed.windows(2).filter_map(is_complete).chain(executed.last().copied()).collect();
     assert_eq!(expected.len() + 3, executed.len());
     assert!(addresses(&out) == expected);
-    // Runs tell the same as steps do.
-    record(&["-o", trace.to_str().unwrap()], &program, &[]);
+    // Templates record the same as steps.
+    record(&["-o", text(&trace)], &program, &[]);
     assert_clean(&trace);
-    let difference = unspool(&["diff", out.to_str().unwrap(), trace.to_str().unwrap()]);
-    assert!(difference.status.success(), "{}", text(&difference.stdout));
+    unspool(&["diff", text(&out), text(&trace)]).expect(0, &[]);
 }
 
-/// The addresses of what is executed, by the log of the emulator.
+/// Executed addresses, by the log of the emulator.
 fn executed_alone(dir: &TempDir, program: &Path, arguments: &[&str]) -> Vec<u64> {
     let log = dir.path().join("log");
     let settings = ["-L", "/usr/aarch64-linux-gnu", "-cpu", "max,sve=off,sme=off", "-singlestep"];
@@ -91,7 +81,7 @@ fn executed_alone(dir: &TempDir, program: &Path, arguments: &[&str]) -> Vec<u64>
     log.lines().filter(|line| line.starts_with("Trace")).map(address_of_log).collect()
 }
 
-/// Those of a Tarmac log.
+/// Executed addresses of a Tarmac log.
 fn addresses(trace: &Path) -> Vec<u64> {
     fs::read_to_string(trace).unwrap().lines().filter_map(address_of_line).collect()
 }
@@ -107,7 +97,7 @@ fn address_of_line(line: &str) -> Option<u64> {
     u64::from_str_radix(address, 16).ok()
 }
 
-/// The emulator disassembles each block as it translates it: words of A32, halfwords of T32.
+/// The emulator logs the disassembly of each block that it translates: words of A32, halfwords of T32.
 #[test]
 fn instructions_of_aarch32_are_those_that_the_emulator_translates() {
     for (name, target) in
@@ -116,12 +106,12 @@ fn instructions_of_aarch32_are_those_that_the_emulator_translates() {
         let dir = TempDir::new().unwrap();
         let Some(program) = built(dir.path(), name, target) else { return };
         let (out, log) = (dir.path().join("out.tarmac"), dir.path().join("log"));
-        record(&["-o", out.to_str().unwrap()], &program, &[]);
+        record(&["-o", text(&out)], &program, &[]);
         let mut alone = Command::new("qemu-arm");
         alone.args(["-L", "/usr/arm-linux-gnueabihf", "-d", "in_asm", "-D"]).arg(&log).arg(&program);
         alone.env("QEMU_RAND_SEED", "1").output().unwrap();
         let mut translated: HashMap<u64, HashSet<(char, u32, usize)>> = HashMap::new();
-        let log = text(&fs::read(log).unwrap());
+        let log = String::from_utf8_lossy(&fs::read(log).unwrap()).into_owned();
         for (address, one) in log.lines().filter_map(translated_line) {
             translated.entry(address).or_default().insert(one);
         }
@@ -131,7 +121,7 @@ fn instructions_of_aarch32_are_those_that_the_emulator_translates() {
         for (address, one) in found {
             let expected = translated.get(&address);
             let is_right = expected.is_some_and(|expected| expected.contains(&one));
-            assert!(is_right, "{name} {target:?}: {address:#x} is {one:x?}, and not {expected:x?}");
+            assert!(is_right, "{name} {target:?}: {address:#x} is {one:x?}, not {expected:x?}");
         }
     }
 }
@@ -154,24 +144,22 @@ fn executed_line(line: &str) -> Option<(u64, (char, u32, usize))> {
 }
 
 #[test]
-fn what_the_emulator_does_not_tell_is_left_out_by_kind() {
+fn accesses_that_the_emulator_does_not_report_are_dropped_by_kind() {
     let dir = TempDir::new().unwrap();
-    let Some(program) = a64(&dir, "untold") else { return };
+    let Some(program) = a64(&dir, "unreported") else { return };
     let out = dir.path().join("out.astf");
-    let (_, told) = record(&["-o", out.to_str().unwrap(), "--from", "main"], &program, &[]);
-    for kind in ["2 prefetches, the first at 0x", "2 operations on caches (DC, IC)", "1 blocks zeroed (DC ZVA)"] {
-        assert!(told.contains(kind), "{told}");
-    }
+    let kinds = ["2 prefetches, the first at 0x", "2 operations on caches (DC, IC)", "1 blocks zeroed (DC ZVA)"];
+    record(&["-o", text(&out), "--from", "main"], &program, &[]).expect(0, &kinds);
     assert_clean(&out);
 }
 
 #[test]
-fn a_part_is_recorded() {
+fn from_skip_and_limit_select_a_part() {
     let dir = TempDir::new().unwrap();
     let Some(program) = a64(&dir, "sort") else { return };
     let recorded = |name: &str, options: &[&str]| -> Vec<u64> {
         let out = dir.path().join(name);
-        record(&[&["-o", out.to_str().unwrap()], options].concat(), &program, &["20"]);
+        record(&[&["-o", text(&out)], options].concat(), &program, &["20"]);
         fs::read_to_string(out).unwrap().lines().filter_map(address_of_line).collect()
     };
     let from = recorded("from.tarmac", &["--from", "main"]);
@@ -183,52 +171,45 @@ fn a_part_is_recorded() {
     assert_eq!(recorded("address.tarmac", &["--from", &address, "--limit", "5"]), from[..5]);
 }
 
-/// The capture that the README shows is what its program does, here and now.
+/// The capture of the README equals a new recording of its program.
 #[test]
-fn the_example_is_what_its_program_does() {
+fn the_example_equals_a_new_recording() {
     let example = example("hello-qemu");
-    let example = example.to_str().unwrap();
     if tool("qemu-aarch64", "qemu-user").is_none() {
         return;
     }
     let dir = TempDir::new().unwrap();
     let out = dir.path().join("out.astf");
-    let out = out.to_str().unwrap();
-    let (said, _) = record(&["-o", out], &Path::new(example).join("hello"), &[]);
-    assert_eq!(said, "hello, 5 ways\nhello, 1 ways\n");
-    let done = unspool(&["diff", example, out]);
-    assert!(done.status.success(), "{}", text(&done.stdout));
-    let told = text(&done.stdout);
-    assert!(
-        told.contains("instructions             133            133            0            0            0"),
-        "{told}"
-    );
+    let run = record(&["-o", text(&out)], &example.join("hello"), &[]);
+    assert_eq!(run.out, "hello, 5 ways\nhello, 1 ways\n");
+    let equal = "instructions             133            133            0            0            0";
+    unspool(&["diff", text(&example), text(&out)]).expect(0, &[]).shows(&[equal]);
 }
 
 #[test]
-fn threads_are_traces_of_their_own() {
+fn each_thread_has_a_trace() {
     let dir = TempDir::new().unwrap();
     let Some(program) = a64(&dir, "threads") else { return };
-    let (said, _) = record(&["-o", dir.path().join("out.astf").to_str().unwrap()], &program, &[]);
-    assert_eq!(said, "288\n");
+    let run = record(&["-o", text(&dir.path().join("out.astf"))], &program, &[]);
+    assert_eq!(run.out, "288\n");
     for name in ["out.astf", "out.1.astf", "out.2.astf", "out.3.astf"] {
         assert_clean(&dir.path().join(name));
     }
-    // The first is the one that the program starts with.
+    // The first is the main thread.
     let size = |name: &str| fs::metadata(dir.path().join(name)).unwrap().len();
     assert!(size("out.astf") > size("out.1.astf"));
 }
 
 #[test]
-fn more_threads_than_there_is_memory_for_are_recorded() {
+fn many_threads_are_recorded() {
     let dir = TempDir::new().unwrap();
     let Some(program) = a64(&dir, "many") else { return };
-    let (said, _) = record(&["-o", dir.path().join("out.astf").to_str().unwrap()], &program, &[]);
-    assert_eq!(said, format!("{}\n", 100 * 999 * 1000 / 2));
+    let run = record(&["-o", text(&dir.path().join("out.astf"))], &program, &[]);
+    assert_eq!(run.out, format!("{}\n", 100 * 999 * 1000 / 2));
     assert_clean(&dir.path().join("out.astf"));
     for number in 1..=100 {
         let out = dir.path().join(format!("out.{number}.astf"));
-        let counted = text(&unspool(&["stats", out.to_str().unwrap()]).stdout);
+        let counted = unspool(&["stats", text(&out)]).out;
         let writes = counted.split_once("bytes, ").and_then(|(_, rest)| rest.split_once(" writes")).unwrap().0;
         assert!(writes.replace(',', "").parse::<u32>().unwrap() >= 1000, "{number}: {counted}");
         assert_clean(&out);
@@ -236,20 +217,18 @@ fn more_threads_than_there_is_memory_for_are_recorded() {
     assert!(!dir.path().join("out.101.astf").exists());
 }
 
-/// Whatever a process does that is forked, it does not change what is recorded.
+/// Forked processes do not change the recording.
 #[test]
 fn forked_processes_are_not_recorded() {
     let dir = TempDir::new().unwrap();
     let Some(program) = a64(&dir, "forks") else { return };
-    let traces = ["0", "3"].map(|much| {
-        let out = dir.path().join(format!("{much}.astf"));
-        let (said, _) = record(&["-o", out.to_str().unwrap()], &program, &[much]);
-        assert_eq!(said, "19674\n");
+    let traces = ["0", "3"].map(|work| {
+        let out = dir.path().join(format!("{work}.astf"));
+        assert_eq!(record(&["-o", text(&out)], &program, &[work]).out, "19674\n");
         assert_clean(&out);
         out.display().to_string()
     });
-    let difference = unspool(&["diff", &traces[0], &traces[1]]);
-    assert!(difference.status.success(), "{}", text(&difference.stdout));
+    unspool(&["diff", &traces[0], &traces[1]]).expect(0, &[]);
 }
 
 #[test]
@@ -257,39 +236,37 @@ fn programs_of_riscv_become_stf() {
     let dir = TempDir::new().unwrap();
     let Some(program) = built(dir.path(), "calls", Target::Riscv64) else { return };
     let out = dir.path().join("out.stf");
-    record(&["-o", out.to_str().unwrap()], &program, &[]);
+    record(&["-o", text(&out)], &program, &[]);
     assert_clean(&out);
 }
 
 #[test]
-fn what_is_interrupted_is_complete_up_to_there() {
+fn an_interrupted_trace_is_complete_up_to_there() {
     let dir = TempDir::new().unwrap();
     let Some(program) = a64(&dir, "sort") else { return };
-    for (name, end) in [("interrupted", interrupted as fn(&[&str]) -> Output), ("terminated", terminated)] {
+    for (name, end) in [("interrupted", interrupted as fn(&[&str]) -> Run), ("terminated", terminated)] {
         let out = dir.path().join(format!("{name}.astf"));
-        let words = ["record", "--plugin", plugin().to_str().unwrap(), "-o", out.to_str().unwrap(), "--"];
-        let done = end(&[&words[..], &[program.to_str().unwrap(), "100000000"]].concat());
-        assert!(text(&done.stderr).contains("killed by SIG"), "{name}: {}", text(&done.stderr));
+        let args = ["record", "--plugin", text(plugin()), "-o", text(&out), "--", text(&program), "100000000"];
+        let run = end(&args);
+        assert!(run.err.contains("killed by SIG"), "{name}: {run:?}");
         assert_clean(&out);
     }
 }
 
 #[test]
-fn what_is_missing_is_told() {
+fn missing_tools_are_reported() {
     let dir = TempDir::new().unwrap();
     let Some(program) = a64(&dir, "sort") else { return };
-    let program = program.to_str().unwrap();
-    let plugin = plugin().to_str().unwrap();
+    let program = text(&program);
+    let plugin = text(plugin());
     let rows: &[(&[&str], &str)] = &[
         (&["--plugin", plugin, "--emulator", "qemu-nowhere", "--", program], "install the package qemu-user"),
         (&["--plugin", "/nowhere.so", "--", program], "/nowhere.so"),
-        (&["--plugin", plugin, "--from", "nobody", "--", program], "no function 'nobody'"),
+        (&["--plugin", plugin, "--from", "missing", "--", program], "no function 'missing'"),
         (&["--plugin", plugin, "--", "/dev/null"], "not an ELF file"),
         (&["--plugin", plugin, "--", UNSPOOL], "is not AArch64, AArch32 or RISC-V"),
     ];
-    for (words, expected) in rows {
-        let done = unspool(&[&["record"], *words].concat());
-        assert_eq!(done.status.code(), Some(2), "{words:?}");
-        assert!(text(&done.stderr).contains(expected), "{words:?}: {}", text(&done.stderr));
+    for (args, expected) in rows {
+        unspool(&[&["record"], *args].concat()).expect(2, &[expected]);
     }
 }

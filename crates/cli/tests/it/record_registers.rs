@@ -1,9 +1,9 @@
-//! `record --registers`: what instructions write into registers, and data, judged by the log of QEMU itself.
+//! `record --registers`: register writes and data, compared with the log of QEMU.
 //!
-//! Comes in: a program that does the same in each run. QEMU logs all registers before each instruction (`-d cpu`, in blocks
-//! of one); what a trace says that they have has to be the same there, for each instruction. That needs QEMU 9.2 or later in
-//! user mode with plugins, which no package has: `UNSPOOL_USER_EMULATOR` names its qemu-aarch64, beside which qemu-arm and
-//! qemu-riscv64 are looked for; `.ci/tools` builds them. Without it a test is skipped.
+//! The programs do the same in each run. QEMU logs all registers before each instruction (`-d cpu`, in blocks of one), and
+//! those of the trace must be equal. That needs QEMU 9.2 or later in user mode with plugins, which no package has:
+//! `UNSPOOL_USER_EMULATOR` names its qemu-aarch64, beside qemu-arm and qemu-riscv64; `.ci/tools` builds them. Without it a
+//! test is skipped.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
@@ -19,9 +19,10 @@ use unspool::model::{Direction, Event, StepSource as _};
 use unspool::{OpenSteps, open_steps};
 use unspool_testing::skip;
 
-use crate::programs::{Target, UNSPOOL, built, built_alone, plugin, text};
+use crate::programs::{Target, assert_clean, built, built_alone, plugin, unspool};
+use crate::run::{Run, UNSPOOL, text};
 
-/// The emulator of a target that tells registers, if there is one.
+/// Emulator that reports registers, if there is one.
 fn emulator(name: &str) -> Option<PathBuf> {
     let Some(given) = env::var_os("UNSPOOL_USER_EMULATOR") else {
         skip("UNSPOOL_USER_EMULATOR names no qemu-aarch64 9.2 or newer with plugins");
@@ -32,7 +33,7 @@ fn emulator(name: &str) -> Option<PathBuf> {
     Some(beside)
 }
 
-/// Runs with addresses that are the same each time.
+/// Command with reproducible addresses.
 fn command(program: impl AsRef<std::ffi::OsStr>, target: Target) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", env::var_os("PATH").unwrap_or_default()).env("QEMU_RAND_SEED", "1");
@@ -42,21 +43,20 @@ fn command(program: impl AsRef<std::ffi::OsStr>, target: Target) -> Command {
     command
 }
 
-fn record(emulator: &Path, target: Target, options: &[&str], out: &Path, program: &Path) -> (bool, String) {
+fn record(emulator: &Path, target: Target, options: &[&str], out: &Path, program: &Path) -> Run {
     let mut command = command(UNSPOOL, target);
     command.args(["record", "--plugin"]).arg(plugin()).arg("--emulator").arg(emulator).args(options);
-    let done = command.arg("-o").arg(out).arg("--").arg(program).output().unwrap();
-    (done.status.success(), text(&done.stderr))
+    command.arg("-o").arg(out).arg("--").arg(program).output().unwrap().into()
 }
 
-/// What is in registers, by name: the value, and which bits of it are known.
+/// Registers by name: value, and known bits.
 type Registers = BTreeMap<String, (u128, u128)>;
 
-/// The registers before each instruction, with its address, as the trace has them.
+/// Address of each instruction of a trace, and the registers before it.
 fn registers_of_trace(trace: &Path) -> Vec<(u64, Registers)> {
     let mut source = open_steps(trace, &OpenSteps::default()).unwrap();
     let (mut registers, mut all) = (Registers::new(), Vec::new());
-    let told = source.each(&mut |step| {
+    let read = source.each(&mut |step| {
         if let Event::Instruction(instruction) = &step.event {
             all.push((instruction.address, registers.clone()));
         }
@@ -68,11 +68,11 @@ fn registers_of_trace(trace: &Path) -> Vec<(u64, Registers)> {
         }
         ControlFlow::Continue(())
     });
-    told.unwrap();
+    read.unwrap();
     all
 }
 
-/// Logs may say which mode a register is of.
+/// Name without the mode, which logs may contain.
 fn name_of(name: &str) -> &str {
     match name.split_once('_').map_or(name, |(name, _)| name) {
         "lr" => "r14",
@@ -81,7 +81,7 @@ fn name_of(name: &str) -> &str {
     }
 }
 
-/// What QEMU logs before each instruction, without us.
+/// Registers that QEMU logs before each instruction, without `unspool`.
 fn registers_of_log(emulator: &Path, target: Target, log: &Path, program: &Path) -> Vec<BTreeMap<String, u128>> {
     let mut alone = command(emulator, target);
     if target == Target::A64 {
@@ -133,7 +133,7 @@ fn hex(digits: &str) -> Option<u128> {
     u128::from_str_radix(digits, 16).ok()
 }
 
-/// BTYPE, which an indirect branch sets for one instruction: it is not told.
+/// BTYPE, which an indirect branch sets for one instruction and which is not recorded.
 const BRANCH_TYPE: u128 = 0xc00;
 
 #[test]
@@ -150,8 +150,7 @@ fn registers_are_those_of_the_log_of_the_emulator() {
         let dir = TempDir::new().unwrap();
         let Some(program) = built_alone(dir.path(), "values", target) else { return };
         let out = dir.path().join(out);
-        let (is_done, told) = record(&emulator, target, &["--registers"], &out, &program);
-        assert!(is_done && told.contains("exit code 42"), "{target:?}: {told}");
+        record(&emulator, target, &["--registers"], &out, &program).expect(0, &["exit code 42"]);
         let expected = registers_of_log(&emulator, target, &dir.path().join("log"), &program);
         let found = registers_of_trace(&out);
         assert!(found.len() > 5000 && found.len() == expected.len(), "{target:?}: {} {}", found.len(), expected.len());
@@ -162,17 +161,17 @@ fn registers_are_those_of_the_log_of_the_emulator() {
                 let Some((value, known)) = found.get(name) else { continue };
                 let known = if target == Target::A64 && name == "cpsr" { known & !BRANCH_TYPE } else { *known };
                 let is_equal = (value ^ expected) & known == 0;
-                assert!(is_equal, "{target:?} {index} {address:#x}: {name} is {expected:#x}, and not {value:#x}");
+                assert!(is_equal, "{target:?} {index} {address:#x}: {name} is {value:#x}, not {expected:#x}");
                 compared += 1;
             }
         }
-        // All that there are, before each instruction.
+        // All registers, before each instruction.
         assert_eq!(compared, found.len() * count, "{target:?}");
     }
 }
 
 #[test]
-fn what_is_read_is_what_was_written() {
+fn data_is_read_as_it_was_written() {
     let rows = [
         (Target::A64, "qemu-aarch64", "out.tarmac"),
         (Target::T32, "qemu-arm", "out.tarmac"),
@@ -183,46 +182,42 @@ fn what_is_read_is_what_was_written() {
         let dir = TempDir::new().unwrap();
         let Some(program) = built_alone(dir.path(), "values", target) else { return };
         let out = dir.path().join(out);
-        let (is_done, told) = record(&emulator, target, &[], &out, &program);
-        assert!(is_done, "{target:?}: {told}");
+        record(&emulator, target, &[], &out, &program).expect(0, &[]);
         let (mut memory, mut compared) = (BTreeMap::new(), 0);
         let mut source = open_steps(&out, &OpenSteps::default()).unwrap();
-        let told = source.each(&mut |step| {
-            assert_eq!(step.registers().len(), 0, "{target:?}: nobody asked for registers");
+        let read = source.each(&mut |step| {
+            assert_eq!(step.registers().len(), 0, "{target:?}: registers without --registers");
             for access in step.accesses() {
                 let bytes = (access.address..).zip(access.bytes);
                 for (address, (byte, known)) in bytes.filter(|(_, (_, known))| *known == 0xff) {
                     let before = memory.insert(address, *byte);
                     let is_equal = access.direction == Direction::Write || before.is_none_or(|before| before == *byte);
-                    assert!(is_equal, "{target:?}: {address:#x} has {byte:#x}, and not {before:x?} ({known})");
+                    assert!(is_equal, "{target:?}: {address:#x} is {byte:#x}, not {before:x?} ({known})");
                     compared += usize::from(before.is_some() && access.direction == Direction::Read);
                 }
-                // What is written and not told is unknown from then on.
+                // A write without data makes memory unknown.
                 if access.direction != Direction::Read && access.bytes.is_empty() {
-                    (access.address..access.address + access.size).for_each(|address| {
-                        memory.remove(&address);
-                    });
+                    memory.retain(|address, _| !(access.address..access.address + access.size).contains(address));
                 }
             }
             ControlFlow::Continue(())
         });
-        told.unwrap();
+        read.unwrap();
         assert!(compared > 2000, "{target:?}: {compared}");
     }
 }
 
-/// BL writes where it returns to, and that is behind itself, on each thread.
+/// BL writes the address after itself, on each thread.
 #[test]
 fn threads_have_registers_of_their_own() {
     let Some(emulator) = emulator("qemu-aarch64") else { return };
     let dir = TempDir::new().unwrap();
     let Some(program) = built(dir.path(), "threads", Target::A64) else { return };
     let out = dir.path().join("out.tarmac");
-    let (is_done, told) = record(&emulator, Target::A64, &["--registers"], &out, &program);
-    assert!(is_done, "{told}");
+    record(&emulator, Target::A64, &["--registers"], &out, &program).expect(0, &[]);
     let mut calls: BTreeMap<u32, usize> = BTreeMap::new();
     let mut source = open_steps(&out, &OpenSteps::default()).unwrap();
-    let told = source.each(&mut |step| {
+    let read = source.each(&mut |step| {
         let Event::Instruction(instruction) = &step.event else { return ControlFlow::Continue(()) };
         if instruction.opcode.is_some_and(|opcode| opcode >> 26 == 0b100101) {
             let link: Vec<u8> = step.registers().flat_map(|write| write.bytes.iter().map(|byte| byte.0)).collect();
@@ -231,40 +226,37 @@ fn threads_have_registers_of_their_own() {
         }
         ControlFlow::Continue(())
     });
-    told.unwrap();
+    read.unwrap();
     assert!(calls.len() > 1 && calls.values().all(|count| *count > 10), "{calls:?}");
 }
 
 #[test]
-fn a_trace_with_registers_comes_back_from_other_formats() {
+fn registers_survive_other_formats() {
     let Some(emulator) = emulator("qemu-aarch64") else { return };
     let dir = TempDir::new().unwrap();
     let Some(program) = built_alone(dir.path(), "values", Target::A64) else { return };
     let [log, trace] = ["out.tarmac", "out.stf"].map(|name| dir.path().join(name));
-    let (is_done, told) = record(&emulator, Target::A64, &["--registers"], &log, &program);
-    assert!(is_done, "{told}");
+    record(&emulator, Target::A64, &["--registers"], &log, &program).expect(0, &[]);
     for verb in ["convert", "diff"] {
-        let done = Command::new(UNSPOOL).arg(verb).args([&log, &trace]).output().unwrap();
-        assert!(done.status.success(), "{verb}: {}{}", text(&done.stdout), text(&done.stderr));
+        unspool(&[verb, text(&log), text(&trace)]).expect(0, &[]);
     }
-    let done = Command::new(UNSPOOL).arg("check").arg(&trace).output().unwrap();
-    assert!(done.status.success(), "{}", text(&done.stdout));
+    assert_clean(&trace);
 }
 
-/// That of Debian 12 does not tell registers, and says so before the program runs.
+/// QEMU of Debian 12 does not report registers, which is an error before the program runs.
 #[test]
-fn an_emulator_that_does_not_tell_registers_is_refused() {
+fn an_emulator_that_does_not_report_registers_is_rejected() {
     let dir = TempDir::new().unwrap();
     let Some(program) = built_alone(dir.path(), "values", Target::A64) else { return };
     let version = Command::new("qemu-aarch64").arg("--version").output().unwrap();
-    if !text(&version.stdout).contains("version 7.") {
-        skip("qemu-aarch64 is newer than 7.2, the one of Debian 12 (Debian 12: qemu-user)");
+    if !String::from_utf8_lossy(&version.stdout).contains("version 7.") {
+        skip("qemu-aarch64 is newer than 7.2, the version of Debian 12 (Debian 12: qemu-user)");
         return;
     }
     let out = dir.path().join("out.tarmac");
-    let (is_done, told) = record(Path::new("qemu-aarch64"), Target::A64, &["--registers"], &out, &program);
-    assert!(!is_done && told.contains("needs QEMU 9.0 or later with plugins"), "{told}");
-    assert!(!told.contains("exit code") && !out.exists());
+    let run = record(Path::new("qemu-aarch64"), Target::A64, &["--registers"], &out, &program);
+    let run = run.expect(2, &["needs QEMU 9.0 or later with plugins"]);
+    assert!(!run.err.contains("exit code") && !out.exists());
 }
 
 #[test]
@@ -272,6 +264,6 @@ fn astf_has_no_registers() {
     let dir = TempDir::new().unwrap();
     let Some(program) = built_alone(dir.path(), "values", Target::A64) else { return };
     let out = dir.path().join("out.astf");
-    let (is_done, told) = record(Path::new("qemu-aarch64"), Target::A64, &["--registers"], &out, &program);
-    assert!(!is_done && told.contains("--registers needs Tarmac or STF"), "{told}");
+    let run = record(Path::new("qemu-aarch64"), Target::A64, &["--registers"], &out, &program);
+    run.expect(2, &["--registers needs Tarmac or STF"]);
 }

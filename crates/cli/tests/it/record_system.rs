@@ -1,8 +1,8 @@
-//! `record --system`: systems without an operating system, run under QEMU, and what the traces of them say.
+//! `record --system`: traces of bare-metal systems that run under QEMU.
 //!
-//! Comes in: small systems in assembly, built with the cross compiler of Debian. Who judges is the log of QEMU itself:
-//! registers before each instruction (`-d cpu`, in blocks of one), and exceptions (`-d int`). Where the compiler or the emulator
-//! is missing, a test is skipped.
+//! Builds small systems in assembly with the cross compiler of Debian. Traces are compared with the log of QEMU: registers
+//! before each instruction (`-d cpu`, in blocks of one), and exceptions (`-d int`). Without the compiler or the emulator, a
+//! test is skipped.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
@@ -18,46 +18,42 @@ use std::time::Duration;
 use tempfile::TempDir;
 use unspool_testing::{skip, tool};
 
-use crate::programs::{UNSPOOL, interrupted, terminated, text};
+use crate::programs::{assert_clean, interrupted, plugin, terminated};
+use crate::run::{Run, UNSPOOL, text};
 
 const COMPILER: &str = "aarch64-linux-gnu-gcc";
 
-/// The machine of `levels.S`; counted instructions make runs repeatable.
+/// Machine of `levels.S`; counted instructions make runs repeatable.
 const LEVELS: &str = "-M virt,secure=on,virtualization=on -cpu cortex-a72 -nodefaults -display none -semihosting";
 const COUNTED: &str = "-icount shift=1,sleep=off";
-/// That of `cpus.S`.
+/// Machine of `cpus.S`.
 const CPUS: &str = "-M virt -cpu cortex-a72 -nodefaults -display none";
-/// What the log does not tell.
+/// State that the log does not contain.
 const ASSUMED: &str = "security=nonsecure,sp=x";
 
-/// The emulator that is installed.
 const SYSTEM_EMULATOR: &str = "qemu-system-aarch64";
 
-/// The emulator that `UNSPOOL_SYSTEM_EMULATOR` names, otherwise the one that is installed.
+/// The emulator of `UNSPOOL_SYSTEM_EMULATOR`, otherwise the installed one.
 fn emulator() -> &'static str {
     static EMULATOR: OnceLock<String> = OnceLock::new();
     EMULATOR.get_or_init(|| std::env::var("UNSPOOL_SYSTEM_EMULATOR").unwrap_or_else(|_| SYSTEM_EMULATOR.into()))
 }
 
-/// QEMU up to 8?
+/// Is it QEMU 8 or older?
 fn is_old() -> bool {
     static IS_OLD: OnceLock<bool> = OnceLock::new();
     *IS_OLD.get_or_init(|| {
         let help = Command::new(emulator()).arg("-help").output();
-        help.is_ok_and(|help| text(&help.stdout).contains("-singlestep"))
+        help.is_ok_and(|help| Run::from(help).out.contains("-singlestep"))
     })
 }
 
-/// Blocks have one instruction each.
+/// Option for blocks of one instruction.
 fn single() -> &'static str {
     if is_old() { "-singlestep" } else { "-accel tcg,one-insn-per-tb=on" }
 }
 
-fn plugin() -> &'static str {
-    crate::programs::plugin().to_str().unwrap()
-}
-
-/// A system, and a folder for what is made of it.
+/// System, and a folder for its files.
 struct System {
     dir: TempDir,
     image: PathBuf,
@@ -75,8 +71,7 @@ impl System {
         if emulator() == SYSTEM_EMULATOR {
             tool(SYSTEM_EMULATOR, "qemu-system-arm")?;
         }
-        let done = Command::new(COMPILER).args(settings).arg(&image).arg(source).output().unwrap();
-        assert!(done.status.success(), "{}", text(&done.stderr));
+        Run::from(Command::new(COMPILER).args(settings).arg(&image).arg(source).output().unwrap()).expect(0, &[]);
         Some(Self { dir, image })
     }
 
@@ -84,36 +79,36 @@ impl System {
         self.dir.path().join(name)
     }
 
-    /// The words for the emulator.
+    /// Arguments of the emulator.
     fn machine<'a>(&'a self, settings: &[&'a str]) -> Vec<&'a str> {
-        let words = settings.iter().flat_map(|settings| settings.split_whitespace());
-        words.chain(["-kernel", self.image.to_str().unwrap()]).collect()
+        let args = settings.iter().flat_map(|settings| settings.split_whitespace());
+        args.chain(["-kernel", text(&self.image)]).collect()
     }
 
-    fn record(&self, out: &str, options: &[&str], settings: &[&str]) -> Output {
+    fn record(&self, out: &str, options: &[&str], settings: &[&str]) -> Run {
         self.record_by(unspool, out, options, settings)
     }
 
-    fn record_by(&self, run: fn(&[&str]) -> Output, out: &str, options: &[&str], settings: &[&str]) -> Output {
+    fn record_by(&self, run: fn(&[&str]) -> Run, out: &str, options: &[&str], settings: &[&str]) -> Run {
         let out = self.path(out);
-        let mut words = vec!["record", "--system", "--plugin", plugin(), "-o", out.to_str().unwrap()];
+        let mut args = vec!["record", "--system", "--plugin", text(plugin()), "-o", text(&out)];
         if !options.contains(&"--emulator") {
-            words.extend(["--emulator", emulator()]);
+            args.extend(["--emulator", emulator()]);
         }
-        words.extend_from_slice(options);
-        words.push("--");
-        words.extend(self.machine(settings));
-        run(&words)
+        args.extend_from_slice(options);
+        args.push("--");
+        args.extend(self.machine(settings));
+        run(&args)
     }
 
-    /// Records, and has to come to the end.
+    /// Records a system that ends by itself.
+    #[track_caller]
     fn recorded(&self, out: &str, options: &[&str], settings: &[&str]) -> PathBuf {
-        let done = self.record(out, options, settings);
-        assert!(done.status.success(), "{out}: {}", text(&done.stderr));
+        self.record(out, options, settings).expect(0, &[]);
         self.path(out)
     }
 
-    /// What QEMU logs, without us.
+    /// Log of QEMU, without `unspool`.
     fn log(&self, settings: &[&str], items: &str) -> String {
         let log = self.path("log");
         let mut alone = Command::new(emulator());
@@ -123,101 +118,45 @@ impl System {
     }
 }
 
-fn unspool(words: &[&str]) -> Output {
-    // What goes wrong here runs for ever.
-    Command::new("timeout").args(["120", UNSPOOL]).args(words).output().unwrap()
+/// Runs `unspool` with a time limit, since a broken system may run forever.
+fn unspool(args: &[&str]) -> Run {
+    Command::new("timeout").args(["120", UNSPOOL]).args(args).output().unwrap().into()
 }
 
-fn assert_clean(trace: &Path) {
-    let done = unspool(&["check", trace.to_str().unwrap()]);
-    assert!(done.status.success(), "{}: {}{}", trace.display(), text(&done.stdout), text(&done.stderr));
-}
-
-/// Where an instruction was executed: its address, the Exception level with `h` or `t`, and the Security state, if told.
-#[derive(Debug, PartialEq, Eq)]
+/// Executed instruction: its address, the Exception level with `h` or `t`, and the Security state, if known.
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Position {
     address: u64,
     mode: String,
     security: Option<String>,
 }
 
-/// ` PC=0000000040100000 X00=...` and, later, `PSTATE=400003cd -Z-- NS EL1h`.
-///
-/// QEMU logs before it executes. If an access to a device makes it start again, or an interrupt comes first, it logs the
-/// same address twice, or one that was not executed: the interrupt returns to it.
-fn places_of_log(log: &str) -> Vec<Position> {
-    let (mut positions, mut address, mut is_interrupt) = (Vec::<Position>::new(), 0, false);
-    for line in log.lines() {
-        if let Some(rest) = line.strip_prefix(" PC=") {
-            address = u64::from_str_radix(&rest[..16], 16).unwrap();
-        } else if let Some(rest) = line.strip_prefix("PSTATE=") {
-            let words: Vec<&str> = rest.split_whitespace().skip(2).collect();
-            let mode = words.iter().find_map(|word| word.strip_prefix("EL")).unwrap().to_string();
-            let security = words.iter().find(|word| ["NS", "S"].contains(word)).map(|word| word.to_lowercase());
-            if positions.last().is_none_or(|last| last.address != address) {
-                positions.push(Position { address, mode, security });
-            }
-        } else if line.starts_with("Taking exception") {
-            is_interrupt = line.contains("[IRQ]");
-        } else if let Some(elr) = line.strip_prefix("...with ELR 0x") {
-            let elr = u64::from_str_radix(elr, 16).unwrap();
-            positions.pop_if(|last| is_interrupt && last.address == elr);
-        }
-    }
-    positions
-}
-
-/// `  ES  (0000000040100000:5800fc40) O el3h_s:  ldr x0, 0x40101f88`
-fn places_of_trace(trace: &Path) -> Vec<Position> {
-    let position = |line: &str| {
-        let rest = line.trim_start().strip_prefix("ES  (")?;
-        let (address, rest) = rest.split_once(':')?;
-        let (mode, security) = rest.split_once(" O el")?.1.split_once(':')?.0.split_once('_')?;
-        let address = u64::from_str_radix(address, 16).ok()?;
-        Some(Position { address, mode: mode.into(), security: Some(security.into()) })
-    };
-    fs::read_to_string(trace).unwrap().lines().filter_map(position).collect()
-}
-
-#[test]
-fn addresses_levels_and_stack_pointers_are_those_of_the_log_of_the_emulator() {
-    let Some(system) = System::build("levels") else { return };
-    let expected = places_of_log(&system.log(&[LEVELS, COUNTED, single()], "cpu,int,nochain"));
-    assert!(expected.len() > 1000);
-    for settings in ["", single()] {
-        let trace = system.recorded("out.tarmac", &["--assume", ASSUMED], &[LEVELS, COUNTED, settings]);
-        let found = places_of_trace(&trace);
-        let differs = found.iter().zip(&expected).position(|(found, expected)| {
-            // At EL3, and without EL3, the log says nothing of security.
-            let is_told = expected.security.is_some();
-            (found.address, &found.mode) != (expected.address, &expected.mode)
-                || is_told && found.security != expected.security
-        });
-        assert_eq!((differs, found.len()), (None, expected.len()), "{settings}");
-        for mode in ["3h", "2h", "1h", "1t", "0t"] {
-            assert!(found.iter().any(|position| position.mode == mode), "{mode}");
-        }
-    }
-}
-
 /// Registers by name, before an instruction.
 type Registers = BTreeMap<String, u128>;
 
-/// As [`places_of_log`], with registers: `X00=..`, `SP=..`, `PSTATE=..`, `Q00=..:..`.
-fn registers_of_log(log: &str) -> Vec<(u64, Registers)> {
-    let (mut all, mut is_interrupt) = (Vec::<(u64, Registers)>::new(), false);
+/// ` PC=0000000040100000 X00=...` and, later, `SP=..`, `Q00=..:..` and `PSTATE=400003cd -Z-- NS EL1h`.
+///
+/// QEMU logs before it executes. If an access to a device makes it restart, or an interrupt comes first, it logs the same
+/// address twice, or one that was not executed: the interrupt returns to it.
+fn executed_by_log(log: &str) -> Vec<(Position, Registers)> {
+    let (mut all, mut is_interrupt) = (Vec::<(Position, Registers)>::new(), false);
     for line in log.lines() {
         if let Some(rest) = line.strip_prefix(" PC=") {
             let address = u64::from_str_radix(&rest[..16], 16).unwrap();
-            all.pop_if(|last| last.0 == address);
-            all.push((address, Registers::new()));
+            all.pop_if(|(last, _)| last.address == address);
+            all.push((Position { address, ..Position::default() }, Registers::new()));
         } else if line.starts_with("Taking exception") {
             is_interrupt = line.contains("[IRQ]");
         } else if let Some(elr) = line.strip_prefix("...with ELR 0x") {
             let elr = u64::from_str_radix(elr, 16).unwrap();
-            all.pop_if(|last| is_interrupt && last.0 == elr);
+            all.pop_if(|(last, _)| is_interrupt && last.address == elr);
         }
-        let Some((_, registers)) = all.last_mut() else { continue };
+        let Some((position, registers)) = all.last_mut() else { continue };
+        if let Some(rest) = line.strip_prefix("PSTATE=") {
+            let words: Vec<&str> = rest.split_whitespace().skip(2).collect();
+            position.mode = words.iter().find_map(|word| word.strip_prefix("EL")).unwrap().to_string();
+            position.security = words.iter().find(|word| ["NS", "S"].contains(word)).map(|word| word.to_lowercase());
+        }
         for (name, value) in line.split_whitespace().filter_map(|word| word.split_once('=')) {
             let number = name.get(1..).and_then(|digits| digits.parse::<u8>().ok());
             let name = match (name, name.get(..1), number) {
@@ -233,7 +172,44 @@ fn registers_of_log(log: &str) -> Vec<(u64, Registers)> {
     all
 }
 
-/// `  R X0 0000000040102fd0` behind the instruction that wrote it.
+fn positions_of_log(log: &str) -> Vec<Position> {
+    executed_by_log(log).into_iter().map(|(position, _)| position).collect()
+}
+
+/// `  ES  (0000000040100000:5800fc40) O el3h_s:  ldr x0, 0x40101f88`
+fn positions_of_trace(trace: &Path) -> Vec<Position> {
+    let position = |line: &str| {
+        let rest = line.trim_start().strip_prefix("ES  (")?;
+        let (address, rest) = rest.split_once(':')?;
+        let (mode, security) = rest.split_once(" O el")?.1.split_once(':')?.0.split_once('_')?;
+        let address = u64::from_str_radix(address, 16).ok()?;
+        Some(Position { address, mode: mode.into(), security: Some(security.into()) })
+    };
+    fs::read_to_string(trace).unwrap().lines().filter_map(position).collect()
+}
+
+#[test]
+fn addresses_levels_and_stack_pointers_are_those_of_the_log_of_the_emulator() {
+    let Some(system) = System::build("levels") else { return };
+    let expected = positions_of_log(&system.log(&[LEVELS, COUNTED, single()], "cpu,int,nochain"));
+    assert!(expected.len() > 1000);
+    for settings in ["", single()] {
+        let trace = system.recorded("out.tarmac", &["--assume", ASSUMED], &[LEVELS, COUNTED, settings]);
+        let found = positions_of_trace(&trace);
+        let differs = found.iter().zip(&expected).position(|(found, expected)| {
+            // At EL3, and without EL3, the log does not contain the Security state.
+            let is_known = expected.security.is_some();
+            (found.address, &found.mode) != (expected.address, &expected.mode)
+                || is_known && found.security != expected.security
+        });
+        assert_eq!((differs, found.len()), (None, expected.len()), "{settings}");
+        for mode in ["3h", "2h", "1h", "1t", "0t"] {
+            assert!(found.iter().any(|position| position.mode == mode), "{mode}");
+        }
+    }
+}
+
+/// `  R X0 0000000040102fd0` after the instruction that wrote it.
 fn registers_of_trace(trace: &Path) -> Vec<(u64, Registers)> {
     let (mut all, mut registers) = (Vec::new(), Registers::new());
     for line in fs::read_to_string(trace).unwrap().lines() {
@@ -256,15 +232,15 @@ fn registers_of_trace(trace: &Path) -> Vec<(u64, Registers)> {
 fn registers_are_those_of_the_log_of_the_emulator() {
     let Some(system) = System::build("levels") else { return };
     if is_old() {
-        let done = system.record("out.tarmac", &["--registers"], &[LEVELS]);
-        assert!(text(&done.stderr).contains("needs QEMU 9.0 or later with plugins"), "{}", text(&done.stderr));
-        // An old one that is named on purpose is tested as such.
+        let run = system.record("out.tarmac", &["--registers"], &[LEVELS]);
+        assert!(run.err.contains("needs QEMU 9.0 or later with plugins"), "{run:?}");
+        // An old emulator that is named on purpose is tested as such.
         if std::env::var_os("UNSPOOL_SYSTEM_EMULATOR").is_none() {
             skip("registers need qemu-system-aarch64 9.0 or newer: set UNSPOOL_SYSTEM_EMULATOR");
         }
         return;
     }
-    let expected = registers_of_log(&system.log(&[LEVELS, COUNTED, single()], "cpu,fpu,int,nochain"));
+    let expected = executed_by_log(&system.log(&[LEVELS, COUNTED, single()], "cpu,fpu,int,nochain"));
     for settings in ["", single()] {
         let options = ["--registers", "--assume", ASSUMED];
         let trace = system.recorded("out.tarmac", &options, &[LEVELS, COUNTED, settings]);
@@ -272,17 +248,13 @@ fn registers_are_those_of_the_log_of_the_emulator() {
         let found = registers_of_trace(&trace);
         assert_eq!((found.len(), found.len() > 1000), (expected.len(), true), "{settings}");
         let mut compared = 0;
-        for (index, ((address, found), (there, expected))) in found.iter().zip(&expected).enumerate() {
-            assert_eq!(address, there, "{settings} {index}");
+        for (index, ((address, found), (position, expected))) in found.iter().zip(&expected).enumerate() {
+            assert_eq!(*address, position.address, "{settings} {index}");
             for (name, value) in found.iter().filter(|(name, _)| expected.contains_key(*name)) {
-                // BTYPE is not told.
+                // BTYPE is not recorded.
                 let hidden = if name == "CPSR" { 0xc00 } else { 0 };
                 let is_equal = (value ^ expected[name]) & !hidden == 0;
-                assert!(
-                    is_equal,
-                    "{settings} {index} {address:#x}: {name} is {:#x}, and not {value:#x}",
-                    expected[name]
-                );
+                assert!(is_equal, "{settings} {index} {address:#x}: {name} is {value:#x}, not {:#x}", expected[name]);
                 compared += 1;
             }
         }
@@ -344,15 +316,14 @@ fn basicplus_traces_pass_the_check() {
     for (name, settings) in [("counted.astf", COUNTED), ("free.astf", ""), ("single.astf.xz", single())] {
         let trace = system.recorded(name, &["--assume", ASSUMED], &[LEVELS, settings]);
         assert_clean(&trace);
-        let told = text(&unspool(&["info", trace.to_str().unwrap()]).stdout);
-        assert!(told.contains("BasicPlus"), "{told}");
+        unspool(&["info", text(&trace)]).shows(&["BasicPlus"]);
     }
 }
 
 #[test]
-fn accesses_are_told_once_even_if_the_emulator_starts_again() {
+fn accesses_are_recorded_once_even_if_the_emulator_restarts() {
     let Some(system) = System::build("levels") else { return };
-    // Up to here, no time matters; devices are accessed before.
+    // Up to the first wfi, time does not matter; devices are accessed before.
     let beginning = |name: &str, settings: &str| {
         let trace = system.recorded(name, &["--assume", ASSUMED], &[LEVELS, settings]);
         let trace = fs::read_to_string(trace).unwrap();
@@ -360,8 +331,8 @@ fn accesses_are_told_once_even_if_the_emulator_starts_again() {
     };
     let free = beginning("free.tarmac", "");
     assert_eq!(beginning("counted.tarmac", COUNTED), free);
-    let behind_pair = free.split_once("ldp w2, w3, [x0]\n").unwrap().1;
-    let reads: Vec<&str> = behind_pair.lines().take_while(|line| !line.contains("ES ")).collect();
+    let after_pair = free.split_once("ldp w2, w3, [x0]\n").unwrap().1;
+    let reads: Vec<&str> = after_pair.lines().take_while(|line| !line.contains("ES ")).collect();
     let positions: Vec<&str> = reads.iter().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
     assert!(!positions.is_empty() && positions.iter().all(|position| *position == "0000000008000000"), "{reads:?}");
     // The device has eight bytes, in two words or in one.
@@ -370,20 +341,16 @@ fn accesses_are_told_once_even_if_the_emulator_starts_again() {
 }
 
 #[test]
-fn what_is_encoded_and_decoded_again_is_the_same() {
+fn encoding_and_decoding_round_trips() {
     let Some(system) = System::build("levels") else { return };
     let trace = system.recorded("out.astf", &["--assume", ASSUMED], &[LEVELS, COUNTED]);
     let capture = system.path("capture");
-    let [trace, capture] = [&trace, &capture].map(|path| path.to_str().unwrap());
-    let done = unspool(&["encode", trace, "-o", capture]);
-    assert!(done.status.success(), "{}", text(&done.stderr));
-    let done = unspool(&["diff", trace, capture]);
-    assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
-    assert!(text(&done.stdout).contains("equal in what both tell"), "{}", text(&done.stdout));
+    unspool(&["encode", text(&trace), "-o", text(&capture)]).expect(0, &[]);
+    unspool(&["diff", text(&trace), text(&capture)]).expect(0, &[]).shows(&["equal in what both contain"]);
 }
 
 #[test]
-fn cpus_are_traces_of_their_own() {
+fn each_cpu_has_a_trace() {
     let Some(system) = System::build("cpus") else { return };
     for (name, settings) in [("threads", ""), ("counted", COUNTED)] {
         if settings == COUNTED && !is_old() {
@@ -393,20 +360,20 @@ fn cpus_are_traces_of_their_own() {
         for ending in [".astf", ".1.astf"] {
             assert_clean(&system.path(&format!("{name}{ending}")));
         }
-        // Firmware is called, and what follows is behind the call.
-        let dump = text(&unspool(&["dump", system.path(&format!("{name}.astf")).to_str().unwrap()]).stdout);
+        // Execution continues after the call of firmware.
+        let dump = unspool(&["dump", text(&system.path(&format!("{name}.astf")))]).out;
         let call = dump.split_once("HVC").unwrap().1;
         assert!(call.contains("Exception to <0x000000004010001c>"), "{dump}");
     }
     for settings in ["", COUNTED] {
-        let done = system.record("whole.tarmac", &[], &[CPUS, "-smp 2", settings]);
+        let run = system.record("whole.tarmac", &[], &[CPUS, "-smp 2", settings]);
         if settings == COUNTED && !is_old() {
-            assert!(text(&done.stderr).contains("does not distinguish CPUs"), "{}", text(&done.stderr));
+            assert!(run.err.contains("does not distinguish CPUs"), "{run:?}");
             continue;
         }
-        assert!(done.status.success(), "{}", text(&done.stderr));
+        run.expect(0, &[]);
         let trace = fs::read_to_string(system.path("whole.tarmac")).unwrap();
-        // Each of both counted a thousand times, and called firmware.
+        // Each CPU counts a thousand times, and calls firmware.
         let calls =
             |what: &str, name: &str| trace.lines().filter(|line| line.contains(what) && line.contains(name)).count();
         assert_eq!((calls("svc #0x0", "cpu1"), calls("svc #0x0", ""), calls("hvc #0x0", "")), (1000, 2000, 2));
@@ -414,23 +381,23 @@ fn cpus_are_traces_of_their_own() {
 }
 
 #[test]
-fn addresses_are_those_that_code_is_executed_at() {
+fn addresses_are_virtual() {
     let Some(system) = System::build("operands") else { return };
-    let expected = places_of_log(&system.log(&[CPUS, COUNTED, single()], "cpu,int,nochain"));
+    let expected = positions_of_log(&system.log(&[CPUS, COUNTED, single()], "cpu,int,nochain"));
     assert!(expected.iter().any(|position| position.address >> 28 == 8));
     for settings in ["", COUNTED, single()] {
-        let found = places_of_trace(&system.recorded("out.tarmac", &["--assume", "sp=x"], &[CPUS, settings]));
+        let found = positions_of_trace(&system.recorded("out.tarmac", &["--assume", "sp=x"], &[CPUS, settings]));
         let pairs = found.iter().zip(&expected);
         let differs = pairs
             .clone()
             .position(|(found, expected)| (found.address, &found.mode) != (expected.address, &expected.mode));
-        // QEMU logs what it comes to behind the end, too.
+        // QEMU also logs the instruction after the end.
         assert_eq!(differs, None, "{settings}: {:?}", differs.and_then(|at| pairs.clone().nth(at)));
         assert!(expected.len() - found.len() <= 1, "{settings}: {} of {}", found.len(), expected.len());
     }
 }
 
-/// What `operands.S` has in its registers, as the record of the instruction has to say it.
+/// Addresses in the registers of `operands.S`, which the records of these instructions must contain.
 const OPERANDS: &[(&str, &str)] = &[
     ("PRFM", "0x0000000040200008"),
     ("PRFM", "0x0000000040200080"),
@@ -444,24 +411,18 @@ const OPERANDS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn addresses_that_only_registers_tell_are_told() {
+fn addresses_come_from_registers_where_needed() {
     let Some(system) = System::build("operands") else { return };
     if is_old() {
-        let done = system.record("plus.astf", &["--assume", "sp=x"], &[CPUS]);
-        let told = text(&done.stderr);
-        assert!(told.contains("it depends on x1") && told.contains("--astf-level basic"), "{told}");
-        let trace = system.path("basic.astf");
-        let done = system.record("basic.astf", &["--assume", "sp=x", "--astf-level", "basic"], &[CPUS]);
-        let told = text(&done.stderr);
-        assert!(done.status.success(), "{told}");
-        for expected in ["4 prefetches", "2 operations on caches", "2 operations on translations", "1 blocks zeroed"] {
-            assert!(told.contains(expected), "{told}");
-        }
-        return assert_clean(&trace);
+        let run = system.record("plus.astf", &["--assume", "sp=x"], &[CPUS]);
+        assert!(run.err.contains("it depends on x1") && run.err.contains("--astf-level basic"), "{run:?}");
+        let run = system.record("basic.astf", &["--assume", "sp=x", "--astf-level", "basic"], &[CPUS]);
+        run.expect(0, &["4 prefetches", "2 operations on caches", "2 operations on translations", "1 blocks zeroed"]);
+        return assert_clean(&system.path("basic.astf"));
     }
     let trace = system.recorded("plus.astf", &[], &[CPUS]);
     assert_clean(&trace);
-    let dump = text(&unspool(&["dump", trace.to_str().unwrap()]).stdout);
+    let dump = unspool(&["dump", text(&trace)]).out;
     let mut lines = dump.lines();
     for (name, address) in OPERANDS {
         let is_it = |line: &&str| line.split_whitespace().any(|word| word == *name);
@@ -473,10 +434,8 @@ fn addresses_that_only_registers_tell_are_told() {
 #[test]
 fn data_is_what_the_program_writes() {
     let Some(system) = System::build("operands") else { return };
-    let done = system.record("out.tarmac", &["--assume", "sp=x"], &[CPUS]);
-    assert!(done.status.success(), "{}", text(&done.stderr));
-    let says_so = text(&done.stderr).contains("does not report the data of accesses");
-    assert_eq!(says_so, is_old(), "{}", text(&done.stderr));
+    let run = system.record("out.tarmac", &["--assume", "sp=x"], &[CPUS]).expect(0, &[]);
+    assert_eq!(run.err.contains("does not report the data of accesses"), is_old(), "{run:?}");
     let trace = fs::read_to_string(system.path("out.tarmac")).unwrap();
     let rows = [
         ("str x6, [x1]", "ST 0000000040204000 ........ ........ 11223344 55667788"),
@@ -488,8 +447,8 @@ fn data_is_what_the_program_writes() {
         ("ldr q0, [x1]", "LD 0000000040204000 11223344 55667788 11223344 55667788"),
     ];
     for (instruction, expected) in rows {
-        let behind = trace.split_once(&format!("{instruction}\n")).unwrap_or_else(|| panic!("{instruction}")).1;
-        let line = behind.lines().next().unwrap().trim();
+        let rest = trace.split_once(&format!("{instruction}\n")).unwrap_or_else(|| panic!("{instruction}")).1;
+        let line = rest.lines().next().unwrap().trim();
         if is_old() {
             assert!(line.contains('#') && !line.contains("88"), "{instruction}: {line}");
         } else {
@@ -499,11 +458,10 @@ fn data_is_what_the_program_writes() {
 }
 
 #[test]
-fn what_is_interrupted_is_complete_up_to_there() {
+fn an_interrupted_trace_is_complete_up_to_there() {
     let Some(system) = System::build("endless") else { return };
-    for (name, end) in [("interrupted.astf", interrupted as fn(&[&str]) -> Output), ("terminated.astf", terminated)] {
-        let done = system.record_by(end, name, &["--assume", "el=1"], &[CPUS]);
-        assert!(done.status.success(), "{name}: {}", text(&done.stderr));
+    for (name, end) in [("interrupted.astf", interrupted as fn(&[&str]) -> Run), ("terminated.astf", terminated)] {
+        system.record_by(end, name, &["--assume", "el=1"], &[CPUS]).expect(0, &[]);
         assert_clean(&system.path(name));
     }
 }
@@ -511,29 +469,28 @@ fn what_is_interrupted_is_complete_up_to_there() {
 #[test]
 fn a_limit_ends_a_system() {
     let Some(system) = System::build("levels") else { return };
-    let whole = places_of_trace(&system.recorded("whole.tarmac", &["--assume", ASSUMED], &[LEVELS, COUNTED]));
+    let whole = positions_of_trace(&system.recorded("whole.tarmac", &["--assume", ASSUMED], &[LEVELS, COUNTED]));
     for limit in [1, 64, 150, 1000] {
         let count = limit.to_string();
         let trace = system.recorded("out.tarmac", &["--assume", ASSUMED, "--limit", &count], &[LEVELS, COUNTED]);
-        assert_eq!(places_of_trace(&trace), whole[..limit], "{limit}");
+        assert_eq!(positions_of_trace(&trace), whole[..limit], "{limit}");
     }
     let Some(system) = System::build("cpus") else { return };
-    // With one CPU, it waits for another one for ever.
+    // With one CPU, it waits for the other one forever.
     let trace = system.recorded("out.tarmac", &["--limit", "7000"], &[CPUS, "-smp 1"]);
-    assert_eq!(places_of_trace(&trace).len(), 7000);
+    assert_eq!(positions_of_trace(&trace).len(), 7000);
     let from = system.recorded("from.tarmac", &["--from", "0x40100040", "--limit", "10"], &[CPUS, "-smp 1"]);
-    let from = places_of_trace(&from);
+    let from = positions_of_trace(&from);
     assert_eq!((from[0].address, from.len()), (0x4010_0040, 10));
 }
 
 #[test]
-fn who_is_killed_leaves_neither_a_file_nor_an_emulator() {
+fn a_killed_recording_leaves_neither_a_file_nor_an_emulator() {
     let Some(system) = System::build("cpus") else { return };
     let (out, process) = (system.path("out.tarmac"), system.path("process"));
     let settings = format!("-smp 1 -pidfile {}", process.display());
-    let words =
-        ["record", "--system", "--plugin", plugin(), "--emulator", emulator(), "-o", out.to_str().unwrap(), "--"];
-    let mut recording = Command::new(UNSPOOL).args(words).args(system.machine(&[CPUS, &settings])).spawn().unwrap();
+    let args = ["record", "--system", "--plugin", text(plugin()), "--emulator", emulator(), "-o", text(&out), "--"];
+    let mut recording = Command::new(UNSPOOL).args(args).args(system.machine(&[CPUS, &settings])).spawn().unwrap();
     let emulator = soon(|| fs::read_to_string(&process).ok().filter(|text| text.ends_with('\n')));
     thread::sleep(Duration::from_millis(300));
     recording.kill().unwrap();
@@ -545,33 +502,31 @@ fn who_is_killed_leaves_neither_a_file_nor_an_emulator() {
 }
 
 #[test]
-fn one_that_only_takes_exceptions_is_stopped_and_what_it_did_is_told() {
+fn a_cpu_that_takes_exceptions_endlessly_is_stopped() {
     let Some(system) = System::build("stuck") else { return };
-    let done = system.record("out.tarmac", &["--assume", "sp=x"], &[CPUS]);
-    let said = text(&done.stderr);
-    assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains("took exceptions endlessly and executed nothing"), "{said}");
+    let run = system.record("out.tarmac", &["--assume", "sp=x"], &[CPUS]);
+    run.expect(1, &["took exceptions endlessly and executed nothing"]);
     let trace = fs::read_to_string(system.path("out.tarmac")).unwrap();
     let executed: Vec<u64> =
-        places_of_trace(&system.path("out.tarmac")).iter().map(|position| position.address).collect();
+        positions_of_trace(&system.path("out.tarmac")).iter().map(|position| position.address).collect();
     assert_eq!(executed, [0x4010_0000, 0x4010_0004, 0x4010_0008, 0x4010_000c, 0x4010_0010]);
-    // The call, and from then on the vector that cannot be fetched.
+    // The call, and then the vector that cannot be fetched.
     let mut exceptions = trace.lines().filter(|line| line.starts_with("# unspool exception"));
     assert!(exceptions.next().is_some_and(|line| line.ends_with("return=0x40100014 target=0x10000000200")));
     assert!(exceptions.all(|line| line.ends_with("return=0x10000000200 target=0x10000000200")));
 }
 
-/// Waits until there is something.
-fn soon<T>(what: impl Fn() -> Option<T>) -> T {
+/// Waits until `poll` returns something.
+fn soon<T>(poll: impl Fn() -> Option<T>) -> T {
     let found = (0..1000).find_map(|_| {
         thread::sleep(Duration::from_millis(10));
-        what()
+        poll()
     });
     found.unwrap()
 }
 
 #[test]
-fn what_is_missing_is_told() {
+fn missing_tools_and_state_are_reported() {
     let Some(system) = System::build("levels") else { return };
     let rows: &[(&[&str], &[&str], &str)] = &[
         (&["--emulator", "qemu-nowhere"], &[], "install the package qemu-system-arm"),
@@ -581,13 +536,13 @@ fn what_is_missing_is_told() {
         (&["--assume", "security=ns"], &[LEVELS, COUNTED], "--assume sp=0|x"),
     ];
     for (options, settings, expected) in rows {
-        let done = system.record("out.astf", options, settings);
-        // What is in SPSR_ELx is known, where registers are.
+        let run = system.record("out.astf", options, settings);
+        // SPSR_ELx is known where registers are recorded.
         if expected.contains("sp=") && !is_old() {
-            assert!(done.status.success(), "{}", text(&done.stderr));
+            run.expect(0, &[]);
             continue;
         }
-        assert_ne!(done.status.code(), Some(0), "{options:?}");
-        assert!(text(&done.stderr).contains(expected), "{options:?}: {}", text(&done.stderr));
+        assert_ne!(run.code, 0, "{options:?}");
+        assert!(run.err.contains(expected), "{options:?}: {run:?}");
     }
 }

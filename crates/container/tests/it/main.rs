@@ -1,4 +1,4 @@
-//! Every container: what is written comes back; cut or changed files yield what comes before the damage, and its fault.
+//! Every container: round trips; truncated or changed files yield the bytes before the damage, and its fault.
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +32,7 @@ fn packed(bytes: &[u8], container: Container) -> Vec<u8> {
     compressed(bytes, container, CompressOptions { threads: 1, ..CompressOptions::default() })
 }
 
-/// What comes out, and why it ended.
+/// The bytes, and the damage that ended them.
 fn unpacked(input: impl Read, container: Container, threads: usize) -> (Vec<u8>, Option<Damage>) {
     let mut decompressor = Decompressor::new(Input::new(input), container, threads).unwrap();
     let mut bytes = Vec::new();
@@ -41,10 +41,10 @@ fn unpacked(input: impl Read, container: Container, threads: usize) -> (Vec<u8>,
     (bytes, end.err().map(|error| Damage::of(&error).unwrap()))
 }
 
-/// An input that delivers few bytes at a time, and then an end or an error.
-struct Drops<'a>(&'a [u8], Option<io::ErrorKind>);
+/// An input that returns at most seven bytes per call, and then an end or an error.
+struct SmallReads<'a>(&'a [u8], Option<io::ErrorKind>);
 
-impl Read for Drops<'_> {
+impl Read for SmallReads<'_> {
     fn read(&mut self, output: &mut [u8]) -> io::Result<usize> {
         let length = self.0.len().min(output.len()).min(7);
         output[..length].copy_from_slice(&self.0[..length]);
@@ -54,7 +54,7 @@ impl Read for Drops<'_> {
 }
 
 #[test]
-fn what_is_written_comes_back() {
+fn written_bytes_survive_a_round_trip() {
     for length in [0, 1, 1000, 65_535, 65_536, 3_000_000] {
         let expected = bytes(length);
         for container in Container::ALL {
@@ -62,7 +62,10 @@ fn what_is_written_comes_back() {
             for threads in [1, 4] {
                 assert!(unpacked(&file[..], container, threads) == (expected.clone(), None), "{container} {length}");
             }
-            assert!(unpacked(Drops(&file, None), container, 1) == (expected.clone(), None), "{container} in drops");
+            assert!(
+                unpacked(SmallReads(&file, None), container, 1) == (expected.clone(), None),
+                "{container} with small reads"
+            );
             assert!(container == Container::Plain || container.has_header(&file), "{container}");
             assert_eq!(Container::of(&file).unwrap_or(container), container);
         }
@@ -83,7 +86,7 @@ fn threads_do_not_change_what_is_written() {
 }
 
 #[test]
-fn a_file_cut_anywhere_gives_a_prefix() {
+fn a_truncated_file_yields_a_prefix() {
     let expected = bytes(3000);
     for container in COMPRESSED {
         let file = packed(&expected, container);
@@ -104,7 +107,7 @@ fn a_read_error_comes_after_everything_before_it() {
     for container in Container::ALL {
         let file = packed(&expected, container);
         for end in [0, 10, file.len() / 2, file.len()] {
-            let input = Input::new(Drops(&file[..end], Some(io::ErrorKind::PermissionDenied)));
+            let input = Input::new(SmallReads(&file[..end], Some(io::ErrorKind::PermissionDenied)));
             let mut bytes = Vec::new();
             let error = Decompressor::new(input, container, 1).unwrap().read_to_end(&mut bytes).unwrap_err();
             assert!(expected.starts_with(&bytes), "{container} {end}");
@@ -143,7 +146,7 @@ fn members_may_follow_each_other() {
 }
 
 #[test]
-fn too_much_memory_and_unknown_ways() {
+fn memory_limit_and_unsupported_methods_are_faults() {
     let mut lzma = packed(b"small", Container::Lzma);
     // A dictionary of 2 GiB.
     lzma[1..5].copy_from_slice(&(1_u32 << 31).to_le_bytes());

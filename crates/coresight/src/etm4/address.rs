@@ -1,18 +1,18 @@
 //! The bytes of addresses.
 //!
-//! Takes a header byte and up to eight bytes after it. Produces an [`Address`] and how many bytes it took. All
-//! forms are rows of one table. The three that A64 trace is full of are spelled out apart from it: a processor can
-//! predict which comes next, but has to wait for a table.
+//! Takes a header byte and up to eight bytes after it. Produces an [`Address`] and its length. All forms are rows of one
+//! table. The three most frequent in A64 trace are written out besides it: a processor can predict which comes next, but
+//! has to wait for a table.
 
 use super::packet::Address;
 use crate::SubIsa;
 
-/// How the bytes after an address header make an address.
+/// Layout of the bytes after an address header.
 #[derive(Clone, Copy)]
 pub(super) struct AddressForm {
-    /// Which bits of the payload from bit 16 on belong to the address as they are.
+    /// Mask of the payload bits from bit 16 on, which are used in place.
     high: u64,
-    /// Which bits of the first two bytes belong to it.
+    /// Masks of the first two bytes.
     first: u8,
     second: u8,
     /// Payload bytes; the header is not counted.
@@ -29,7 +29,7 @@ impl AddressForm {
         FORMS[usize::from(header & 0xf) << 1 | usize::from(first >> 7)]
     }
 
-    /// The address, and how many bytes of the payload it took.
+    /// The address, and its number of payload bytes.
     #[inline(always)]
     pub(super) fn read(self, payload: u64) -> (Address, usize) {
         let first = payload & u64::from(self.first);
@@ -40,8 +40,8 @@ impl AddressForm {
     }
 }
 
-/// The address packet at the start of `bytes` and its length, if it is of a form that A64 trace is full of and enough
-/// bytes are there to read it without care. Asks in the order of how often each is met: a `match` would be reordered.
+/// The address packet at the start of `bytes` and its length, if it has one of the most frequent forms of A64 trace and
+/// eight bytes follow the header. Tests the most frequent form first: a `match` would be reordered.
 #[inline(always)]
 pub(super) fn common_address(bytes: &[u8], header: u8) -> Option<(Address, usize)> {
     let payload = u64::from_le_bytes(*bytes.get(1..)?.first_chunk()?);
@@ -61,7 +61,7 @@ pub(super) fn common_address(bytes: &[u8], header: u8) -> Option<(Address, usize
     None
 }
 
-/// Two forms a header: bit 7 of the first byte makes a short address longer.
+/// Two forms per header: bit 7 of the first byte makes a short address longer.
 static FORMS: [AddressForm; 32] = {
     let mut forms = [form(0, false); 32];
     let mut index = 0;

@@ -1,7 +1,7 @@
-//! What a trace unit was built for and programmed to do, as far as reading its trace needs it.
+//! Configuration of a trace unit, as far as decoding needs it.
 //!
-//! Comes in: register values, some perhaps missing. Goes out: a [`Config`], and which registers were assumed with
-//! what value. `explain` describes a register value in words.
+//! Takes register values, some perhaps missing. Produces a [`Config`], and the values that were assumed for missing
+//! registers. `explain` describes register values in plain English.
 //! Specification: Arm IHI 0064 and DDI 0487, registers TRCIDR0 to TRCIDR13, TRCCONFIGR, TRCDEVARCH, TRCTRACEIDR.
 
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// Sets a register by its architectural name. False: the name is none that reading trace needs.
+    /// Sets a register by its architectural name. False: decoding does not need the register.
     pub fn set(&mut self, name: &str, value: u32) -> bool {
         let Some(register) = self.register(name) else { return false };
         *register = Some(value);
@@ -31,18 +31,12 @@ impl Registers {
     }
 
     fn register(&mut self, name: &str) -> Option<&mut Option<u32>> {
-        if name.eq_ignore_ascii_case("TRCCONFIGR") {
-            return Some(&mut self.configr);
+        match name.to_ascii_uppercase().as_str() {
+            "TRCCONFIGR" => Some(&mut self.configr),
+            "TRCTRACEIDR" => Some(&mut self.traceidr),
+            "TRCDEVARCH" => Some(&mut self.devarch),
+            name => self.idr.get_mut(name.strip_prefix("TRCIDR")?.parse::<usize>().ok()?),
         }
-        if name.eq_ignore_ascii_case("TRCTRACEIDR") {
-            return Some(&mut self.traceidr);
-        }
-        if name.eq_ignore_ascii_case("TRCDEVARCH") {
-            return Some(&mut self.devarch);
-        }
-        let (head, number) = name.split_at_checked("TRCIDR".len())?;
-        let number: usize = number.parse().ok()?;
-        if head.eq_ignore_ascii_case("TRCIDR") { self.idr.get_mut(number) } else { None }
     }
 }
 
@@ -75,19 +69,19 @@ pub struct Config {
     pub context_id_bytes: u8,
     /// Bytes of a virtual context identifier in a packet: 0 to 4.
     pub vmid_bytes: u8,
-    /// TRCCONFIGR.CID: context identifiers are traced. Not known: only those that packets carry are.
+    /// TRCCONFIGR.CID: context identifiers are traced. If not known, only packets with one have it.
     pub context_ids: bool,
     /// TRCCONFIGR.VMID: virtual context identifiers are traced.
     pub vmids: bool,
-    /// TRCIDR0.COMMOPT: cycle counts carry no commit counts; format 2 then commits all that is speculative.
+    /// TRCIDR0.COMMOPT: cycle counts carry no commit counts; format 2 then commits all speculative elements.
     pub commit_mode_1: bool,
     /// TRCIDR0.COMMTRANS: a transaction start is not a P0 element.
     pub transaction_start_not_p0: bool,
     /// TRCIDR8.MAXSPEC: the greatest number of P0 elements that are speculative at once.
     pub max_speculation: u32,
-    /// Packets about conditional instructions that are no branches may occur (ETMv4).
+    /// Packets about conditional instructions other than branches may occur (ETMv4).
     pub conditional: bool,
-    /// Data synchronisation markers may occur.
+    /// Data synchronization markers may occur.
     pub data_sync: bool,
     /// Q packets may occur.
     pub q: bool,
@@ -95,7 +89,7 @@ pub struct Config {
     pub function_return: bool,
     /// TRCIDR2.WFXMODE: WFI and WFE are P0 instructions.
     pub wfx_is_p0: bool,
-    /// TRCCONFIGR.RS: targets may be left out when a return stack knows them.
+    /// TRCCONFIGR.RS: targets may be left out when a return stack predicts them.
     pub return_stack: bool,
     /// TRCCONFIGR.CCI: cycles are counted.
     pub cycle_counting: bool,
@@ -107,7 +101,7 @@ const fn assume(register: &'static str, value: u32, meaning: &'static str) -> As
     Assumption { register, value, meaning }
 }
 
-/// What is taken for a register that is not there. ETE fixes most of these; ETMv4 values are the common ones.
+/// Defaults for missing registers. ETE fixes most of these; ETMv4 values are the common ones.
 const DEFAULTS_ETE: [Assumption; 5] = [
     assume("TRCDEVARCH", 0x4773_5a13, "ETE v1.3: every packet of the architecture is read"),
     assume("TRCIDR0", 0x28c1_8ea1, "commit mode 1, 64-bit timestamps"),
@@ -124,7 +118,7 @@ const DEFAULTS_ETM4: [Assumption; 5] = [
 ];
 
 impl Config {
-    /// The configuration that registers describe, and what had to be assumed.
+    /// The configuration that registers describe, and the assumptions about missing ones.
     ///
     /// ```
     /// use unspool_coresight::{Profile, Protocol, etm4::{Config, Registers}};
@@ -147,7 +141,7 @@ impl Config {
         (Self::decode(protocol, profile, registers, &filled), assumed)
     }
 
-    /// The configuration that the registers and named options of a capture describe, and what had to be assumed.
+    /// The configuration that the registers and named options of a capture describe, and the assumptions.
     pub fn described<'r>(
         protocol: Protocol,
         profile: Profile,
@@ -163,7 +157,7 @@ impl Config {
         (config, assumed)
     }
 
-    /// A named option states one fact that a register would state among others. There are none for speculation.
+    /// A named option states one fact of a register. There are none for speculation.
     fn apply_option(&mut self, name: &str, value: &str) {
         let Some(number) = parse_number(value) else { return };
         let is = |option: &str| name.eq_ignore_ascii_case(option);
@@ -180,13 +174,13 @@ impl Config {
         }
     }
 
-    /// `given` has what is known, `filled` has a value for everything that is read here.
+    /// `given` has the known registers, `filled` has a value for every register that is read here.
     fn decode(protocol: Protocol, profile: Profile, given: &Registers, filled: &Registers) -> Self {
         let [idr0, idr2, idr8] = [0, 2, 8].map(|n: usize| filled.idr[n].unwrap_or(0));
         let configr = filled.configr.unwrap_or(0);
         let version = version(protocol, filled);
         let is_etm4 = matches!(version, Version::Etm4(_));
-        // A register that was not saved may have any value: then the packet itself is trusted.
+        // A register that was not saved may have any value: the packet itself is trusted then.
         let unless_known = |known: Option<u32>, test: fn(u32) -> bool| known.is_none_or(test);
         Config {
             version,
@@ -265,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn registers_say_how_to_read() {
+    fn registers_define_the_configuration() {
         let (config, assumed) = with(
             Protocol::Ete,
             &[
@@ -287,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_known_is_read_generously_and_said() {
+    fn missing_registers_accept_most_packets_and_are_reported() {
         let (config, assumed) = Config::new(Protocol::Etm4, Profile::Unknown, &Registers::default());
         assert_eq!(assumed.len(), 5);
         assert!((0x40..=0x46).all(|header| config.accepts(header)));
@@ -295,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_a_configuration_rules_out() {
+    fn configuration_restricts_headers() {
         let (ete, _) = with(Protocol::Ete, &[("TRCIDR0", 0x2800_0ea1), ("TRCCONFIGR", 1)]);
         let (etm, _) = with(Protocol::Etm4, &[("TRCIDR0", 0x2800_0ea1), ("TRCIDR1", 0x4100_f403), ("TRCCONFIGR", 1)]);
         let rows: &[(u8, bool, bool)] = &[

@@ -1,4 +1,4 @@
-//! The decoders of ETE and ETMv4, and the one that joins elements with speculation.
+//! The decoders of ETE and ETMv4, and the decoder of committed elements.
 //!
 //! packets ─▶ [`ElementDecoder`] ─▶ [`Speculation`] ─▶ committed elements
 

@@ -1,7 +1,7 @@
-//! Packets to bytes, the decoder's twin.
+//! Packets to bytes: the inverse of the packet decoder.
 //!
-//! Comes in: packets. Goes out: their bytes, in the shortest form. A packet that the configuration has no bytes for is
-//! refused, so that what was written can always be read back.
+//! Takes packets. Produces their bytes, in the shortest form. A packet that the configuration cannot send is refused, so
+//! everything that is written can be read back.
 
 use alloc::vec::Vec;
 
@@ -12,9 +12,9 @@ use super::packet::{
 use super::{Config, atoms};
 use crate::{Context, Security, SubIsa};
 
-/// No bytes say this in this configuration.
+/// A packet that this configuration cannot send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("no packet of this configuration says '{0}'")]
+#[error("this configuration has no packet '{0}'")]
 pub struct Unencodable(pub Packet);
 
 impl Packet {
@@ -29,8 +29,7 @@ impl Packet {
     }
 }
 
-/// The same for who knows that the configuration has such packets. Who also knows which packet it is gets no more than
-/// the bytes of that.
+/// Encodes without a check of the configuration. Inlined, so that for a known packet only its own arm remains.
 #[inline(always)]
 pub(super) fn encode(packet: &Packet, config: &Config, out: &mut Vec<u8>) -> Option<()> {
     match *packet {
@@ -84,8 +83,8 @@ pub(super) fn encode(packet: &Packet, config: &Config, out: &mut Vec<u8>) -> Opt
 }
 
 /// A value that has to fit a field.
-fn small(value: u8, most: u8) -> Option<u8> {
-    (value <= most).then_some(value)
+fn small(value: u8, max: u8) -> Option<u8> {
+    (value <= max).then_some(value)
 }
 
 fn trace_info(info: TraceInfo, out: &mut Vec<u8>) {
@@ -305,7 +304,7 @@ fn with_continued(header: u8, value: u32, out: &mut Vec<u8>) {
     continued(u64::from(value), out);
 }
 
-/// 7 bits a byte, bit 7 set in all but the last.
+/// 7 bits per byte, bit 7 set in all but the last.
 fn continued(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

@@ -1,9 +1,8 @@
-//! What a register value of a trace unit says, in words.
+//! Description of register values in plain English.
 //!
-//! Comes in: a register name, its value, the protocol. Goes out: an [`Explanation`], field by field, with every set
-//! bit accounted for: those that nobody defined are fields named `reserved`.
-//! This room decides nothing: what reading trace needs of the registers is in `config.rs`.
-//! `registers.rs` and the rooms in it are the table, `rules.rs` has the words that depend on a value, this file puts them together.
+//! Takes a register name, its value and the protocol. Produces an [`Explanation`], field by field, that accounts for every
+//! set bit: undefined ones are fields named `reserved`. Decides nothing about decoding: that is in `config.rs`.
+//! `registers.rs` is the table, `rules.rs` describes values.
 //! Specification: Arm IHI 0064 (ETMv4) and DDI 0487 (ETE), register descriptions.
 
 use alloc::{
@@ -17,22 +16,23 @@ use crate::Protocol;
 mod registers;
 mod rules;
 
-use rules::Rule;
+use registers::{Field, REGISTERS, Register};
+use rules::{bits, mask};
 
-/// What one register value means.
+/// The meaning of one register value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// The architectural name, upper case, with its number if there are several.
     pub register: String,
-    /// What the register is for.
+    /// The purpose of the register.
     pub title: &'static str,
     /// Its fields in the order that reads best, then the reserved bits that are set.
     pub fields: Vec<ExplainedField>,
-    /// What to say when no field is notable.
+    /// Summary when no field is notable.
     otherwise: &'static str,
 }
 
-/// What one field of a register value means.
+/// The meaning of one field of a register value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainedField {
     /// The architectural name, or `reserved`.
@@ -43,13 +43,13 @@ pub struct ExplainedField {
     pub low: u8,
     /// The value, shifted down to bit 0.
     pub value: u64,
-    /// The value in words that stand on their own.
+    /// Description of the value.
     pub meaning: String,
-    /// Worth a place on a one-page overview.
+    /// Part of the summary.
     pub notable: bool,
 }
 
-/// Says what `value` means in the named register (case does not matter) of an ETE or ETMv4 trace unit.
+/// Describes `value` in the named register (in any case) of an ETE or ETMv4 trace unit.
 ///
 /// ```
 /// use unspool_coresight::{Protocol, etm4::explain};
@@ -62,7 +62,7 @@ pub fn explain(register: &str, value: u64, protocol: Protocol) -> Option<Explana
     if !matches!(protocol, Protocol::Ete | Protocol::Etm4) {
         return None;
     }
-    let (register, number) = registers::all().find_map(|known| Some((known, known.number(register)?)))?;
+    let (register, number) = REGISTERS.iter().find_map(|known| Some((known, known.number(register)?)))?;
     let mut unexplained = value;
     let mut fields = Vec::new();
     for field in register.fields.iter().filter(|field| field.is_on(protocol)) {
@@ -83,17 +83,8 @@ impl Explanation {
     }
 }
 
-struct Register {
-    name: &'static str,
-    title: &'static str,
-    otherwise: &'static str,
-    /// How many there are, numbered from 0; 0: there is one, without a number.
-    count: u8,
-    fields: &'static [Field],
-}
-
 impl Register {
-    /// Is it called this? Then its number, as it is written.
+    /// The number in `name`, as written, if this is the register; empty for a register without a number.
     fn number<'n>(&self, name: &'n str) -> Option<&'n str> {
         let (head, number) = name.split_at_checked(self.name.len())?;
         let is_right = match number {
@@ -104,15 +95,6 @@ impl Register {
     }
 }
 
-struct Field {
-    name: &'static str,
-    high: u8,
-    low: u8,
-    rule: Rule,
-    /// The only protocol that has this field; the bits are reserved in the other one.
-    only: Option<Protocol>,
-}
-
 impl Field {
     fn is_on(&self, protocol: Protocol) -> bool {
         self.only.is_none_or(|only| only == protocol)
@@ -121,7 +103,7 @@ impl Field {
     fn explain(&self, register: u64) -> ExplainedField {
         let &Field { name, high, low, .. } = self;
         let value = bits(register, high, low);
-        let (meaning, notable) = self.rule.say(value, register, bits(u64::MAX, high, low));
+        let (meaning, notable) = self.rule.describe(value, register, bits(u64::MAX, high, low));
         ExplainedField { name, high, low, value, meaning, notable }
     }
 }
@@ -138,14 +120,6 @@ fn reserved(mut unexplained: u64) -> impl Iterator<Item = ExplainedField> {
             if high == low { format!("reserved bit {low} set") } else { format!("reserved bits {high}:{low} set") };
         Some(ExplainedField { name: "reserved", high, low, value, meaning, notable: true })
     })
-}
-
-const fn mask(high: u8, low: u8) -> u64 {
-    u64::MAX >> (63 - high) & u64::MAX << low
-}
-
-const fn bits(value: u64, high: u8, low: u8) -> u64 {
-    (value & mask(high, low)) >> low
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Packets to elements: nothing is left to look up in earlier packets.
+//! Packets to elements, which are complete without earlier packets.
 //!
 //! packets ─▶ **elements** ─▶ committed
 //!
-//! Keeps what packets are relative to: the last three addresses, the context, the timestamp, the cycle threshold and
-//! the speculation depth. It does not know whether an element will be cancelled; `speculation.rs` does. Errors of the
+//! Keeps the state that packets are relative to: the last three addresses, the context, the timestamp, the cycle threshold
+//! and the speculation depth. Does not know whether an element will be canceled; `speculation.rs` does. Errors of the
 //! packet decoder pass through, and nothing is trusted after one until the next trace info.
 //! Specification: Arm DDI 0487, trace analyzer, stage 1.
 
@@ -26,7 +26,7 @@ pub struct ElementDecoder {
     config: Config,
     /// A trace info has been seen since the start or the last damage.
     known: bool,
-    /// Packets without a trace info that are not yet reported: their first offset and their bytes.
+    /// Packets without a trace info that are not yet reported: their first offset and their length.
     unknown: Option<(u64, u64)>,
     history: [Target; 3],
     context: Context,
@@ -99,10 +99,11 @@ impl ElementDecoder {
         match packet {
             Packet::AlignmentSync | Packet::Ignore => {}
             Packet::TraceInfo(info) => self.trace_info(extent, info, sink),
-            Packet::Discard => self.discard(extent, sink),
-            Packet::Overflow => {
+            Packet::Discard | Packet::Overflow => {
                 emit(extent, Element::Discard, sink);
-                emit(extent, Element::Overflow, sink);
+                if packet == Packet::Overflow {
+                    emit(extent, Element::Overflow, sink);
+                }
                 self.end_discarded(extent, sink);
             }
             Packet::TraceOn => emit(extent, Element::TraceOn, sink),
@@ -162,19 +163,15 @@ impl ElementDecoder {
                 emit(extent, Element::TransactionCommit, sink);
             }
             Packet::Instrumentation { el, value } => emit(extent, Element::Instrumentation { el, value }, sink),
-            Packet::NumberedDataSync(number) => emit(extent, Element::Etm4(OwnElement::NumberedDataSync(number)), sink),
-            Packet::UnnumberedDataSync(value) => {
-                emit(extent, Element::Etm4(OwnElement::UnnumberedDataSync(value)), sink);
-            }
-            Packet::ConditionalInstruction(it) => {
-                emit(extent, Element::Etm4(OwnElement::ConditionalInstruction(it)), sink);
-            }
-            Packet::ConditionalFlush => emit(extent, Element::Etm4(OwnElement::ConditionalFlush), sink),
-            Packet::ConditionalResult(it) => emit(extent, Element::Etm4(OwnElement::ConditionalResult(it)), sink),
+            Packet::NumberedDataSync(number) => emit_own(extent, OwnElement::NumberedDataSync(number), sink),
+            Packet::UnnumberedDataSync(value) => emit_own(extent, OwnElement::UnnumberedDataSync(value), sink),
+            Packet::ConditionalInstruction(it) => emit_own(extent, OwnElement::ConditionalInstruction(it), sink),
+            Packet::ConditionalFlush => emit_own(extent, OwnElement::ConditionalFlush, sink),
+            Packet::ConditionalResult(it) => emit_own(extent, OwnElement::ConditionalResult(it), sink),
         }
     }
 
-    /// Back to the state that the architecture defines for this point.
+    /// Resets to the state that the architecture defines for this point.
     fn trace_info(&mut self, extent: Extent, info: packet::TraceInfo, sink: &mut impl Sink<ElementItem>) {
         self.known = true;
         self.history = [Target::default(); 3];
@@ -190,11 +187,6 @@ impl ElementDecoder {
             in_transaction: self.in_transaction,
         };
         emit(extent, element, sink);
-    }
-
-    fn discard(&mut self, extent: Extent, sink: &mut impl Sink<ElementItem>) {
-        emit(extent, Element::Discard, sink);
-        self.end_discarded(extent, sink);
     }
 
     fn end_discarded(&mut self, extent: Extent, sink: &mut impl Sink<ElementItem>) {
@@ -213,7 +205,7 @@ impl ElementDecoder {
         }
     }
 
-    /// More P0 elements are speculative. Those above the maximum are committed by that.
+    /// Counts speculative P0 elements. Those above the maximum are committed by that.
     #[inline(always)]
     fn deepen(&mut self, extent: Extent, count: u32, sink: &mut impl Sink<ElementItem>) {
         let maximum = self.config.max_speculation;
@@ -275,14 +267,14 @@ impl ElementDecoder {
     fn format_2_commit(&self, near_maximum: bool, field: u8) -> u32 {
         let maximum = self.config.max_speculation;
         match (self.config.commit_mode_1, near_maximum) {
-            // The specification's text names the maximum; no more than there are can be meant.
+            // The specification's text names the maximum; no more than the current depth can be meant.
             (true, _) => maximum.min(self.speculation),
             (false, true) => maximum.saturating_add(u32::from(field)).saturating_sub(15),
             (false, false) => u32::from(field) + 1,
         }
     }
 
-    /// The whole address, remembered as the youngest.
+    /// The complete address, added to the history.
     #[inline(always)]
     fn complete(&mut self, address: Address) -> Target {
         let old = self.history[usize::from(address.entry.min(2))];
@@ -320,7 +312,7 @@ impl ElementDecoder {
             _ => return false,
         };
         let whole = Extent { offset: exception.offset, length: exception.length + extent.length };
-        // The text emits no context for a mere return address, but the packet brought one, and nothing is lost.
+        // The text emits no context for a mere return address, but the packet has one.
         if matches!(packet, Packet::AddressContext { .. }) {
             emit(whole, Element::Context(self.context), sink);
         }
@@ -395,7 +387,7 @@ impl DecodeElements for ElementDecoder {
         0
     }
 
-    /// No exception waits for its address, a trace info was there, and nothing is speculative.
+    /// No exception waits for its address, a trace info was seen, and nothing is speculative.
     #[inline(always)]
     fn is_plain(&self) -> bool {
         self.known && self.exception.is_none() && self.config.max_speculation == 0
@@ -416,6 +408,10 @@ fn emit(extent: Extent, value: Element, sink: &mut impl Sink<ElementItem>) {
     sink.item(Ok(extent.locate(value)));
 }
 
+fn emit_own(extent: Extent, value: OwnElement, sink: &mut impl Sink<ElementItem>) {
+    emit(extent, Element::Etm4(value), sink);
+}
+
 fn exception_without_address(offset: u64) -> ElementError {
     ElementError { offset, skipped: 0, kind: Broken::ExceptionWithoutAddress }
 }
@@ -431,7 +427,7 @@ fn no_context(config: &Config) -> Context {
     }
 }
 
-/// Events may come before the first trace info, and these packets bring their own meaning.
+/// Events may come before the first trace info, and some packets do not depend on it.
 fn needs_trace_info(packet: &Packet) -> bool {
     !matches!(
         packet,

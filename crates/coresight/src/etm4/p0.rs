@@ -15,7 +15,7 @@ pub fn p0_count(element: &Element, config: &Config) -> u32 {
     }
 }
 
-/// Does the element remain when the P0 elements before it are cancelled, discarded or rolled back? Time passed and
+/// Does the element remain when the P0 elements before it are canceled, discarded or rolled back? Time passed and
 /// events occurred even if the instructions around them did not.
 pub fn survives_cancel(element: &Element) -> bool {
     matches!(

@@ -2,7 +2,7 @@
 //!
 //! bytes ─▶ **packets** ─▶ elements ─▶ committed ─▶ steps
 //!
-//! The enum is the specification's table. A packet holds what its own bytes say and no more: a short address is a
+//! The enum is the specification's table. A packet holds the content of its own bytes and no more: a short address is a
 //! few low bits, a timestamp the bits that changed. `read.rs` finds packets in bytes, `encode.rs` writes them.
 //! The address of an exception is a packet of its own that follows the exception's.
 //! Specification: Arm IHI 0064 (ETMv4) and DDI 0487 (ETE).
@@ -10,15 +10,15 @@
 use super::atoms;
 use crate::{Atoms, Context, SubIsa};
 
-/// One packet, in the words of the specification.
+/// One packet, named as in the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Packet {
     /// Marks a packet boundary that can be found without knowing any other.
     AlignmentSync,
-    /// Tracing stopped; what was still speculative is lost.
+    /// Tracing stopped; elements that were still speculative are lost.
     Discard,
-    /// The trace unit had no room: trace is missing here.
+    /// The trace unit overflowed: trace is missing here.
     Overflow,
     /// The state of the compression and of the speculation at this point.
     TraceInfo(TraceInfo),
@@ -26,7 +26,7 @@ pub enum Packet {
     Timestamp {
         /// The new low bits.
         value: u64,
-        /// How many bits are new: a multiple of 7, or 64.
+        /// Number of new bits: a multiple of 7, or 64.
         bits: u8,
         /// Cycles since the last cycle count.
         cycles: Option<u32>,
@@ -40,7 +40,7 @@ pub enum Packet {
     Exception {
         /// The exception type.
         number: u16,
-        /// What the address that follows means.
+        /// The meaning of the address that follows.
         address: ExceptionAddress,
         /// Whether a fault is pending, if the second information byte is present (M-profile).
         fault_pending: Option<bool>,
@@ -58,36 +58,36 @@ pub enum Packet {
     TransactionStart,
     /// The transaction succeeded (ETE).
     TransactionCommit,
-    /// Cycles since the last cycle count, and what became committed with them.
+    /// Cycles since the last cycle count, and the number of commits with them.
     CycleCount(CycleCount),
-    /// A data synchronisation marker with a number, 0 to 7 (ETMv4).
+    /// A data synchronization marker with a number, 0 to 7 (ETMv4).
     NumberedDataSync(u8),
-    /// A data synchronisation marker without a number; the value is 0 to 4 (ETMv4).
+    /// A data synchronization marker without a number; the value is 0 to 4 (ETMv4).
     UnnumberedDataSync(u8),
     /// The oldest `count` speculative P0 elements became architectural.
     Commit {
-        /// How many.
+        /// Number of P0 elements.
         count: u32,
     },
     /// The youngest `count` speculative P0 elements did not happen.
     CancelFormat1 {
-        /// How many.
+        /// Number of P0 elements.
         count: u32,
         /// A mispredict follows.
         mispredict: bool,
     },
-    /// Up to two atoms, then one P0 element is cancelled, then a mispredict.
+    /// Up to two atoms, then one P0 element is canceled, then a mispredict.
     CancelFormat2(FewAtoms),
-    /// Perhaps an E atom, then `count` P0 elements are cancelled, then a mispredict.
+    /// Perhaps an E atom, then `count` P0 elements are canceled, then a mispredict.
     CancelFormat3 {
-        /// How many: 2 to 5.
+        /// Number of P0 elements: 2 to 5.
         count: u8,
         /// An E atom comes first.
         atom: bool,
     },
     /// Up to two atoms, then: the last atom went the other way.
     Mispredict(FewAtoms),
-    /// A conditional instruction that is no branch (ETMv4).
+    /// A conditional instruction other than a branch (ETMv4).
     ConditionalInstruction(ConditionalInstruction),
     /// Results of conditional instructions before this point do not follow (ETMv4).
     ConditionalFlush,
@@ -115,9 +115,9 @@ pub enum Packet {
     Address(Address),
     /// Execution without its branches.
     Q {
-        /// How many instructions, if counted.
+        /// Number of instructions, if counted.
         count: Option<u32>,
-        /// Where execution continued, if traced.
+        /// The address where execution continued, if traced.
         address: Option<Address>,
     },
     /// Instructions up to the taken branch at this address were executed (ETE).
@@ -129,11 +129,12 @@ pub enum Packet {
 /// The content of a trace info packet. A section that the packet leaves out is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TraceInfo {
-    /// The static trace programming: see [`TraceInfo::cycle_counting`] and its neighbours.
+    /// The static trace programming: bit 0 cycles are counted, bits 3:1 TRCCONFIGR.COND, bit 4 loads are P0, bit 5 stores
+    /// are P0, bit 6 tracing starts inside a transaction.
     pub info: Option<u32>,
     /// The next P0 key (ETMv4 with data trace).
     pub key: Option<u32>,
-    /// How many P0 elements before this point are still speculative.
+    /// Number of P0 elements before this point that are still speculative.
     pub speculation: Option<u32>,
     /// The cycle count threshold.
     pub cycle_threshold: Option<u32>,
@@ -143,21 +144,6 @@ impl TraceInfo {
     /// Are cycles counted?
     pub fn cycle_counting(self) -> bool {
         self.info.unwrap_or(0) & 1 != 0
-    }
-
-    /// Which conditional instructions are traced (TRCCONFIGR.COND).
-    pub fn conditional(self) -> u8 {
-        (self.info.unwrap_or(0) >> 1 & 7) as u8
-    }
-
-    /// Are load instructions P0?
-    pub fn loads_are_p0(self) -> bool {
-        self.info.unwrap_or(0) & 1 << 4 != 0
-    }
-
-    /// Are store instructions P0?
-    pub fn stores_are_p0(self) -> bool {
-        self.info.unwrap_or(0) & 1 << 5 != 0
     }
 
     /// Does tracing start inside a transaction?
@@ -180,10 +166,10 @@ pub enum ExceptionAddress {
 pub struct Address {
     /// The new low bits; the others are zero.
     pub value: u64,
-    /// How many low bits are new: none when the address is the same as an older one, 8 to 17 in a short packet, 32
+    /// Number of new low bits: none when the address is the same as an older one, 8 to 17 in a short packet, 32
     /// or all 64 in a long one.
     pub bits: u8,
-    /// Which of the last three addresses the other bits are from, 0 being the youngest.
+    /// The index of the address with the other bits among the last three, 0 being the youngest.
     pub entry: u8,
     /// The instruction set there. Without new bits it is that of the older address, and this is [`SubIsa::Is0`].
     pub isa: SubIsa,
@@ -269,12 +255,12 @@ pub enum ConditionalInstruction {
     },
     /// The key follows from the last one.
     Format2 {
-        /// How: 0, 1 or 2.
+        /// The step: 0, 1 or 2.
         step: u8,
     },
     /// Several elements.
     Format3 {
-        /// How many, 0 to 63.
+        /// Number of elements, 0 to 63.
         count: u8,
         /// One more, whose key is as before.
         last: bool,
@@ -310,7 +296,7 @@ pub enum ConditionalResult {
     },
 }
 
-/// A condition key and what came out.
+/// A condition key and its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyResult {
     /// The key.
@@ -323,7 +309,7 @@ pub struct KeyResult {
 
 macro_rules! kinds {
     ($($kind:ident $name:literal)*) => {
-        /// The kinds of packet, as fine as the headers tell them apart. For counting.
+        /// The kinds of packet, as far as headers distinguish them. For counting.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         #[allow(missing_docs, reason = "the names are the specification's")]
@@ -415,7 +401,7 @@ impl Packet {
         }
     }
 
-    /// Which kind of packet this is.
+    /// The kind of the packet.
     pub fn kind(&self) -> PacketKind {
         use PacketKind as K;
         match self {
@@ -452,11 +438,13 @@ impl Packet {
             Packet::Ignore => K::Ignore,
             Packet::Event { .. } => K::Event,
             Packet::Context(_) => K::Context,
-            Packet::AddressContext { address, .. } => address.kind_of(&ADDRESS_CONTEXT),
+            Packet::AddressContext { address, .. } => {
+                K::ALL[K::AddressContext32Is0 as usize + address.form().saturating_sub(3)]
+            }
             Packet::TimestampMarker => K::TimestampMarker,
-            Packet::Address(address) => address.kind_of(&ADDRESS),
+            Packet::Address(address) => K::ALL[K::AddressMatch as usize + address.form()],
             Packet::Q { .. } => K::Q,
-            Packet::SourceAddress(address) => address.kind_of(&SOURCE_ADDRESS),
+            Packet::SourceAddress(address) => K::ALL[K::SourceAddressMatch as usize + address.form()],
             Packet::Atoms(atoms) => match atoms::format(*atoms) {
                 Some(1) => K::AtomFormat1,
                 Some(2) => K::AtomFormat2,
@@ -469,46 +457,15 @@ impl Packet {
     }
 }
 
-/// Kinds of an address packet: match, short IS0/IS1, 32-bit IS0/IS1, 64-bit IS0/IS1.
-type AddressKinds = [PacketKind; 7];
-
-const ADDRESS: AddressKinds = [
-    PacketKind::AddressMatch,
-    PacketKind::AddressShortIs0,
-    PacketKind::AddressShortIs1,
-    PacketKind::Address32Is0,
-    PacketKind::Address32Is1,
-    PacketKind::Address64Is0,
-    PacketKind::Address64Is1,
-];
-const SOURCE_ADDRESS: AddressKinds = [
-    PacketKind::SourceAddressMatch,
-    PacketKind::SourceAddressShortIs0,
-    PacketKind::SourceAddressShortIs1,
-    PacketKind::SourceAddress32Is0,
-    PacketKind::SourceAddress32Is1,
-    PacketKind::SourceAddress64Is0,
-    PacketKind::SourceAddress64Is1,
-];
-/// An address with context is always long.
-const ADDRESS_CONTEXT: AddressKinds = [
-    PacketKind::AddressContext32Is0,
-    PacketKind::AddressContext32Is0,
-    PacketKind::AddressContext32Is1,
-    PacketKind::AddressContext32Is0,
-    PacketKind::AddressContext32Is1,
-    PacketKind::AddressContext64Is0,
-    PacketKind::AddressContext64Is1,
-];
-
 impl Address {
-    fn kind_of(&self, kinds: &AddressKinds) -> PacketKind {
-        let isa = self.isa as usize;
+    /// The number of its packet kind among those of addresses: match, short IS0 and IS1, 32-bit IS0 and IS1, 64-bit IS0
+    /// and IS1. An address with context is always long.
+    fn form(&self) -> usize {
         match self.bits {
-            0 => kinds[0],
-            32 => kinds[3 + isa],
-            64 => kinds[5 + isa],
-            _ => kinds[1 + isa],
+            0 => 0,
+            32 => 3 + self.isa as usize,
+            64 => 5 + self.isa as usize,
+            _ => 1 + self.isa as usize,
         }
     }
 }

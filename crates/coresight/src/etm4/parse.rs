@@ -1,7 +1,7 @@
-//! One packet: the specification's table of headers, read by a machine.
+//! Parser of one packet: the specification's table of headers.
 //!
-//! Comes in: bytes that start with a packet. Goes out: the packet, or why there is none. Where packets start and what
-//! happens after a bad one is the business of `read.rs`.
+//! Takes bytes that start with a packet. Produces the packet, or the reason why there is none. `read.rs` finds the starts
+//! of packets and recovers after malformed ones.
 
 use super::address::AddressForm;
 use super::packet::{
@@ -12,7 +12,7 @@ use super::{Config, atoms};
 use crate::cursor::{Cursor, Ended};
 use crate::{Context, Malformed, Security};
 
-/// Zero bytes that an alignment synchronisation starts with, at least.
+/// Minimum number of zero bytes at the start of an alignment synchronization.
 pub(super) const SYNC_ZEROS: u64 = 11;
 /// The byte that ends it.
 pub(super) const SYNC_END: u8 = 0x80;
@@ -35,7 +35,7 @@ impl From<Malformed> for Fault {
     }
 }
 
-/// One packet. The specification's table of headers, one line per encoding.
+/// Parses one packet, one line per encoding.
 #[inline(always)]
 pub(super) fn parse(input: &mut Cursor<'_>, header: u8, config: &Config) -> Result<Packet, Fault> {
     input.skip(1);
@@ -111,15 +111,15 @@ pub(super) fn extension(byte: u8) -> Result<Packet, Malformed> {
     }
 }
 
-/// More control bytes than any architecture version could fill.
-const MOST_CONTROL_BYTES: usize = 4;
+/// Greatest number of control bytes; no architecture version has that many.
+const MAX_CONTROL_BYTES: usize = 4;
 
 #[inline(never)]
 fn trace_info(input: &mut Cursor<'_>) -> Result<Packet, Fault> {
     let control = input.u8()?;
     let mut more = control;
-    // Further control bytes announce sections that nobody has defined.
-    for _ in 0..MOST_CONTROL_BYTES {
+    // Further control bytes announce sections that are not defined.
+    for _ in 0..MAX_CONTROL_BYTES {
         if more & 0x80 == 0 {
             break;
         }
@@ -220,7 +220,7 @@ fn context(input: &mut Cursor<'_>, config: &Config) -> Result<Context, Ended> {
     Ok(Context { el: info & 3, aarch64: info & 0x10 != 0, security, vmid, context_id })
 }
 
-/// An address whose bytes are laid out as behind this header of an address packet.
+/// An address in the layout of this address packet header.
 fn address(input: &mut Cursor<'_>, header: u8) -> Result<Address, Ended> {
     let bytes = input.rest();
     let mut payload = [0; 8];

@@ -1,4 +1,4 @@
-//! Bytes to packets: where each one starts and ends.
+//! Bytes to packets: finds their starts and ends.
 //!
 //! bytes ─▶ **packets** ─▶ elements
 //!
@@ -15,7 +15,7 @@ use crate::cursor::Cursor;
 use crate::decode::DecodePackets;
 use crate::{Located, Malformed, PacketError, Sink};
 
-/// A packet, or bytes that are none.
+/// A packet, or bytes that are not one.
 pub type PacketItem = crate::PacketItem<Packet>;
 
 /// The first index from `start` on where an alignment synchronization is followed by a trace info: decoding can start
@@ -29,7 +29,7 @@ pub fn next_start(bytes: &[u8], start: usize) -> Option<usize> {
 #[derive(Debug, Clone)]
 pub struct PacketDecoder {
     config: Config,
-    /// Which header bytes this configuration has.
+    /// Header bytes that this configuration can send.
     accepted: [bool; 256],
     state: State,
     offset: u64,
@@ -38,10 +38,10 @@ pub struct PacketDecoder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// At a packet boundary.
-    Synchronised,
+    Synchronized,
     /// Inside a run of zeros that began at a packet boundary.
     Zeros { start: u64 },
-    /// Looking for an alignment synchronisation; the last `zeros` bytes were zero.
+    /// Searching for an alignment synchronization; the last `zeros` bytes were zero.
     Skipping { start: u64, zeros: u64, kind: Malformed },
 }
 
@@ -58,7 +58,7 @@ impl PacketDecoder {
     pub fn new(config: &Config) -> Self {
         let mut accepted = [false; 256];
         (0..=255).zip(&mut accepted).for_each(|(header, accepted)| *accepted = config.accepts(header));
-        Self { config: *config, accepted, state: unsynchronised(0), offset: 0 }
+        Self { config: *config, accepted, state: unsynchronized(0), offset: 0 }
     }
 
     /// Reads until there is an item. `None`: there is none before more bytes arrive.
@@ -67,7 +67,7 @@ impl PacketDecoder {
     fn uncommon(&mut self, mut bytes: &[u8], last: bool) -> Option<PacketItem> {
         while !bytes.is_empty() {
             let (read, item) = match self.state {
-                State::Synchronised => self.packet(bytes, last)?,
+                State::Synchronized => self.packet(bytes, last)?,
                 State::Zeros { start } => self.zeros(bytes, start, last),
                 State::Skipping { start, zeros, kind } => self.skip(bytes, Skip { start, zeros, kind }),
             };
@@ -80,8 +80,8 @@ impl PacketDecoder {
         if last { self.end() } else { None }
     }
 
-    /// The packet at the start of `bytes`, if it is well-formed; the way out of this state, if not. `None`: it is not
-    /// whole.
+    /// The packet at the start of `bytes`, if it is well-formed; otherwise enters another state. `None`: it is
+    /// incomplete.
     fn packet(&mut self, bytes: &[u8], last: bool) -> Option<(usize, Option<PacketItem>)> {
         let &header = bytes.first()?;
         let offset = self.offset;
@@ -118,7 +118,7 @@ impl PacketDecoder {
         }
     }
 
-    /// A run of zeros that the bytes so far left open.
+    /// Continues a run of zeros.
     fn zeros(&mut self, bytes: &[u8], start: u64, last: bool) -> (usize, Option<PacketItem>) {
         let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
         let Some(&end) = bytes.get(zeros) else {
@@ -136,7 +136,7 @@ impl PacketDecoder {
         };
         let item = match value {
             Ok(value) => {
-                self.state = State::Synchronised;
+                self.state = State::Synchronized;
                 Some(Ok(Located { offset: start, length, value }))
             }
             Err(kind) => {
@@ -147,7 +147,7 @@ impl PacketDecoder {
         (zeros + 1, item)
     }
 
-    /// Looks for an alignment synchronisation, and stops before the byte that ends it.
+    /// Searches for an alignment synchronization, and stops before the byte that ends it.
     fn skip(&mut self, bytes: &[u8], skip: Skip) -> (usize, Option<PacketItem>) {
         for end in memchr::memchr_iter(SYNC_END, bytes) {
             if zeros_before(bytes, end, skip.zeros) < SYNC_ZEROS {
@@ -162,14 +162,14 @@ impl PacketDecoder {
         (bytes.len(), None)
     }
 
-    /// Nothing follows: reports what is still open.
+    /// Ends the stream: reports an incomplete packet or skipped bytes.
     fn end(&mut self) -> Option<PacketItem> {
         let open = match self.state {
-            State::Synchronised => None,
+            State::Synchronized => None,
             State::Zeros { start } => Skip { start, zeros: 0, kind: Malformed::Truncated }.up_to(self.offset),
             State::Skipping { start, zeros, kind } => Skip { start, zeros, kind }.up_to(self.offset),
         };
-        self.state = unsynchronised(self.offset);
+        self.state = unsynchronized(self.offset);
         open
     }
 }
@@ -183,18 +183,18 @@ impl DecodePackets for PacketDecoder {
 
     fn unreported_from(&self) -> u64 {
         match self.state {
-            State::Synchronised => self.offset,
+            State::Synchronized => self.offset,
             State::Zeros { start } | State::Skipping { start, .. } => start,
         }
     }
 
     fn is_between_packets(&self) -> bool {
-        self.state == State::Synchronised
+        self.state == State::Synchronized
     }
 
     fn resync_at(&mut self, offset: u64) {
         self.offset = offset;
-        self.state = unsynchronised(offset);
+        self.state = unsynchronized(offset);
     }
 
     #[inline(always)]
@@ -202,12 +202,11 @@ impl DecodePackets for PacketDecoder {
         let start = self.offset;
         let mut at = 0;
         loop {
-            if self.state == State::Synchronised {
+            if self.state == State::Synchronized {
                 at = common(bytes, at, start, &mut sink);
                 self.offset = start + at as u64;
             }
-            // The sink is seen by the loop over common packets and by this one call only, so that what it counts can
-            // stay in registers.
+            // Only the loop over common packets and this call use the sink, so its counters can stay in registers.
             let Some(item) = self.uncommon(&bytes[at..], last) else { break };
             sink.item(item);
             at = (self.offset - start) as usize;
@@ -216,7 +215,7 @@ impl DecodePackets for PacketDecoder {
     }
 }
 
-/// Reads atoms and addresses, which are nearly all of a stream. Returns where something else starts.
+/// Reads atoms and addresses, which are nearly all of a stream. Returns the index of the first other packet.
 #[inline(always)]
 fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl Sink<PacketItem>) -> usize {
     while let Some(&header) = bytes.get(at) {
@@ -234,11 +233,11 @@ fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl Sink<PacketIte
     at
 }
 
-fn unsynchronised(start: u64) -> State {
-    State::Skipping { start, zeros: 0, kind: Malformed::NotSynchronised }
+fn unsynchronized(start: u64) -> State {
+    State::Skipping { start, zeros: 0, kind: Malformed::NotSynchronized }
 }
 
-/// Bytes that are being passed over.
+/// Bytes that are being skipped.
 #[derive(Debug, Clone, Copy)]
 struct Skip {
     start: u64,
@@ -253,7 +252,7 @@ impl Skip {
     }
 }
 
-/// How many zeros are right before `end`, up to the number that matters; `carried` of them were right before the bytes.
+/// Number of zeros right before `end`, up to the number that matters; `carried` of them were right before `bytes`.
 fn zeros_before(bytes: &[u8], end: usize, carried: u64) -> u64 {
     let wanted = SYNC_ZEROS as usize;
     let zeros = bytes[..end].iter().rev().take(wanted).take_while(|&&byte| byte == 0).count();

@@ -1,18 +1,18 @@
-//! Elements to committed elements: what really happened.
+//! Elements to committed elements: resolves speculation and transactions.
 //!
 //! elements ─▶ **committed** ─▶ steps
 //!
-//! Holds elements back until they are committed, drops those that are cancelled or discarded, and holds those of a
-//! transaction until it is known to have succeeded. Nothing that is still uncertain leaves this stage. A trace unit
-//! that traces no speculation, as most do, has its elements passed straight through.
+//! Holds elements back until they are committed, drops those that are canceled or discarded, and holds those of a
+//! transaction until it has succeeded. No uncertain element leaves this stage. Elements of a trace unit that traces no
+//! speculation, as most do, pass straight through.
 //! Specification: Arm DDI 0487, trace analyzer, stage 2.
 //!
-//! Where the text is silent or contradicts itself, we decided: cancels take the youngest elements first, and those
-//! from before the first trace info last; an element with no speculative P0 element before it is not held back; what
-//! survives keeps its position; cycle counts survive a discard as they survive a cancel; a transaction
-//! failure is not a P0 element; commits and failures of transactions wait for their turn like other elements; only the
-//! first trace info can report a transaction that is under way. A stream that never resolves anything is not held back for
-//! ever: [`Broken::EndlessSpeculation`] and [`Broken::EndlessTransaction`] report that its elements are released unresolved.
+//! Where the text is silent or contradicts itself, we decided: cancels take the youngest elements first, and those from
+//! before the first trace info last; an element with no speculative P0 element before it is not held back; surviving
+//! elements keep their position; cycle counts survive a discard as they survive a cancel; a transaction failure is not a
+//! P0 element; commits and failures of transactions wait for their turn like other elements; only the first trace info
+//! can report a transaction that is under way. The elements of a stream that never resolves anything are released
+//! unresolved: [`Broken::EndlessSpeculation`] and [`Broken::EndlessTransaction`] report it.
 
 use alloc::vec::Vec;
 
@@ -23,7 +23,7 @@ use crate::{Atoms, Broken, Element, ElementError, ElementItem, Located, Sink, Tr
 
 /// Resolves speculation and transactions. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
 ///
-/// Elements that come out are never [`Element::Commit`] or [`Element::Cancel`].
+/// Committed elements are never [`Element::Commit`] or [`Element::Cancel`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Speculation {
     config: Config,
@@ -37,27 +37,27 @@ pub struct Speculation {
     fresh: bool,
 }
 
-/// More than any trace unit holds back. What waits longer is damaged or hostile.
-const MOST_WAITING: usize = 1 << 16;
+/// Greatest number of elements held back: more than any trace unit needs. Longer queues are damaged or hostile.
+const MAX_WAITING: usize = 1 << 16;
 
 impl Speculation {
-    /// At the start of a stream.
+    /// The stage at the start of a stream.
     pub fn new(config: &Config, transactions: Transactions) -> Self {
         Self { config: *config, transactions, unseen: None, queue: Waiting::default(), transaction: None, fresh: true }
     }
 
-    /// Nothing is held back: atoms and addresses pass as they are.
+    /// Do atoms and addresses pass unchanged?
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
         self.config.max_speculation == 0 && self.transaction.is_none()
     }
 
-    /// How many P0 elements are held back now.
+    /// Number of P0 elements that are held back.
     pub fn outstanding(&self) -> u64 {
         self.queue.iter().map(|entry| u64::from(p0_count(&entry.value, &self.config))).sum()
     }
 
-    /// Takes the next element, or the error in its place.
+    /// Processes the next element, or the error in its place.
     #[inline(always)]
     pub fn push(&mut self, item: ElementItem, sink: &mut impl Sink<ElementItem>) {
         // Nearly all elements are of these two kinds, and most trace units show no speculation.
@@ -85,7 +85,7 @@ impl Speculation {
         }
     }
 
-    /// Ends the stream: what is still speculative is dropped. Returns how many P0 elements that were.
+    /// Ends the stream and drops speculative elements. Returns the number of P0 elements among them.
     pub fn finish(&mut self, sink: &mut impl Sink<ElementItem>) -> u64 {
         let outstanding = self.outstanding();
         self.forget(sink);
@@ -118,7 +118,7 @@ impl Speculation {
 
     fn hold(&mut self, element: Located<Element>, sink: &mut impl Sink<ElementItem>) {
         self.queue.push_back(element);
-        if self.queue.len() > MOST_WAITING {
+        if self.queue.len() > MAX_WAITING {
             sink.item(Err(error_at(&element, Broken::EndlessSpeculation)));
             while let Some(oldest) = self.queue.pop_front() {
                 self.release(oldest, sink);
@@ -127,7 +127,7 @@ impl Speculation {
         self.release_certain(sink);
     }
 
-    /// Elements with no speculative P0 element before them cannot be cancelled any more.
+    /// Elements with no speculative P0 element before them cannot be canceled any more.
     fn release_certain(&mut self, sink: &mut impl Sink<ElementItem>) {
         if self.unseen.unwrap_or(0) > 0 {
             return;
@@ -178,7 +178,7 @@ impl Speculation {
         self.release_certain(sink);
     }
 
-    /// Resolves P0 elements that were traced before the first trace info. Returns how many more are to be resolved.
+    /// Resolves P0 elements that were traced before the first trace info. Returns the number left to resolve.
     fn resolve_unseen(&mut self, count: u32) -> u32 {
         let unseen = self.unseen.unwrap_or(0);
         let resolved = unseen.min(count);
@@ -186,7 +186,7 @@ impl Speculation {
         count - resolved
     }
 
-    /// Everything speculative is gone; what survives a cancel is handed out.
+    /// Drops all speculative elements but those that survive a cancel.
     fn cancel_all(&mut self, sink: &mut impl Sink<ElementItem>) {
         self.unseen = self.unseen.map(|_| 0);
         while let Some(element) = self.queue.pop_front() {
@@ -196,13 +196,13 @@ impl Speculation {
         }
     }
 
-    /// What came before does not lead to what follows.
+    /// Ends speculation and transactions at a break in the trace.
     fn forget(&mut self, sink: &mut impl Sink<ElementItem>) {
         self.cancel_all(sink);
         self.end_transaction(false, sink);
     }
 
-    /// The element has happened, unless the transaction that it is in fails.
+    /// Emits an element, or holds it until its transaction succeeds.
     fn release(&mut self, element: Located<Element>, sink: &mut impl Sink<ElementItem>) {
         if self.transactions == Transactions::Show {
             return sink.item(Ok(element));
@@ -215,7 +215,7 @@ impl Speculation {
         match &mut self.transaction {
             Some(held) => {
                 held.push(element);
-                if held.len() > MOST_WAITING {
+                if held.len() > MAX_WAITING {
                     sink.item(Err(error_at(&element, Broken::EndlessTransaction)));
                     self.end_transaction(true, sink);
                 }
@@ -242,7 +242,7 @@ impl Speculation {
     }
 }
 
-/// An element with at most `count` P0 elements, and what is left of it.
+/// Splits an element after `count` P0 elements.
 fn split_oldest(element: Located<Element>, count: u32) -> (Located<Element>, Option<Located<Element>>) {
     let Element::Atoms(atoms) = element.value else { return (element, None) };
     if atoms.count() <= count {

@@ -1,4 +1,4 @@
-//! Tables and properties of the ETE and ETMv4 rooms.
+//! Tables and properties of the ETE and ETMv4 stages.
 
 mod any_packet;
 mod elements;

@@ -1,4 +1,4 @@
-//! Packets as text: one short line each, in the specification's words, as `unspool packets` prints it after the offset.
+//! Packets as text: one short line each, as `unspool packets` prints it after the offset.
 
 use core::fmt;
 

@@ -1,9 +1,9 @@
-//! The trace unit, the decoder's twin: what a PE does becomes the bytes of its trace.
+//! Model of a trace unit: turns execution into the bytes of its trace. The inverse of the decoders.
 //!
 //! instructions, exceptions, contexts, time ─▶ **unit** ─▶ bytes
 //!
-//! Takes what the PE executed, in order, from a caller that knows the program. Produces packets, as few as the registers
-//! in [`Settings`] allow. Does not know opcodes or files. A block is what was executed after one P0 instruction up to and
+//! Takes executed instructions in order, from a caller that knows the program. Produces packets, as few as the registers
+//! in [`Settings`] allow. Does not know opcodes or files. A block is the instructions after one P0 instruction up to and
 //! including the next: the trace cannot express less, so filters that close within a block act at its end.
 //! Specification: Arm IHI 0064 (ETMv4) and DDI 0487 (ETE).
 
@@ -31,7 +31,7 @@ use self::addresses::Addresses;
 pub use self::block::Block;
 use self::decision_memo::Decision;
 use self::guess::Guesses;
-pub use self::overflow::Overflowed;
+pub use self::overflow::OverflowLosses;
 use self::overflow::Overflows;
 use self::pending::PendingAtoms;
 use self::q::QElements;
@@ -41,14 +41,12 @@ use self::view_inst::ViewInst;
 use super::encode::encode;
 use super::packet::{ExceptionAddress, Packet, TraceInfo};
 use super::{Config, Version};
-
-/// The exception type of a PE reset: of ETE, readers take no address from it.
-const RESET: u16 = 0;
+use crate::exception::PE_RESET;
 
 /// The exception type of a PE that halts for a debugger.
 pub const DEBUG_HALT: u16 = 1;
 
-/// What an instruction is to a trace unit.
+/// Kind of an instruction, as far as the trace distinguishes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Class {
     /// The trace has no element for it.
@@ -67,35 +65,35 @@ pub enum Class {
 /// An instruction that the PE executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Executed {
-    /// Where it is.
+    /// Its address.
     pub address: u64,
     /// Its instruction set.
     pub isa: SubIsa,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub length: u8,
-    /// What it is.
+    /// Its kind.
     pub class: Class,
-    /// It may also do nothing.
+    /// It may fail its condition.
     pub conditional: bool,
     /// Writes a return address into the link register.
     pub link: bool,
-    /// It branched. Without meaning for what is no branch.
+    /// It branched. Meaningless for instructions other than branches.
     pub taken: bool,
 }
 
-/// A trace unit at work. Its bytes are taken with [`take`](Self::take).
+/// A running trace unit. [`take`](Self::take) hands out its bytes.
 #[derive(Debug, Clone)]
 pub struct Unit {
     config: Config,
     is_ete: bool,
-    /// In bytes; more than there will ever be if there is none.
+    /// In bytes; `u64::MAX`: none.
     sync_period: u64,
     times_all: bool,
     cycle_threshold: u32,
     broadcasts: bool,
     source_addresses: bool,
     out: Vec<u8>,
-    /// Bytes that were taken already.
+    /// Number of bytes handed out so far.
     taken: u64,
     atoms: PendingAtoms,
     addresses: Addresses,
@@ -104,38 +102,38 @@ pub struct Unit {
     guesses: Guesses,
     q_elements: QElements,
     overflows: Overflows,
-    /// What is traced of the context.
+    /// The traced part of the context.
     context: Context,
-    /// All of it: comparators may ask for what is not traced.
+    /// The whole context: comparators may need identifiers that are not traced.
     whole_context: Context,
-    /// What the trace said last.
+    /// The context that the trace contained last.
     traced_context: Option<Context>,
-    /// That is another one.
-    has_moved: bool,
-    /// The next instruction wants a closer look.
+    /// The context differs from the traced one.
+    context_changed: bool,
+    /// The next instruction needs the slow path.
     attention: bool,
     /// Instructions are being traced.
     is_on: bool,
-    /// Something was traced after the last P0 element.
+    /// Instructions were traced after the last P0 element.
     in_block: bool,
     /// The address where execution continues has to be traced.
     needs_address: bool,
-    /// Not even the return stack may spare it.
+    /// The return stack may not replace it.
     address_is_forced: bool,
     in_broadcast: bool,
     sync_due: bool,
-    /// Where the last synchronisation was.
+    /// Position of the last synchronization in the stream.
     synced_at: u64,
     time: Option<u64>,
     traced_time: u64,
     time_due: bool,
     cycles: u64,
-    /// After an overflow the number is not known.
+    /// The count is unknown after an overflow.
     cycles_are_unknown: bool,
 }
 
 impl Unit {
-    /// A trace unit that starts.
+    /// A trace unit at its start.
     pub fn new(settings: &Settings) -> Self {
         let config = settings.config();
         let context = Context { el: 0, aarch64: true, security: Security::NonSecure, vmid: None, context_id: None };
@@ -159,7 +157,7 @@ impl Unit {
             context,
             whole_context: context,
             traced_context: None,
-            has_moved: true,
+            context_changed: true,
             attention: true,
             is_on: false,
             in_block: false,
@@ -176,19 +174,19 @@ impl Unit {
         }
     }
 
-    /// The bytes that were made since the last time.
+    /// The bytes since the last [`take`](Self::take).
     pub fn bytes(&self) -> &[u8] {
         &self.out
     }
 
-    /// Takes the bytes out.
+    /// Hands out the bytes and clears them.
     pub fn take(&mut self, mut sink: impl FnMut(&[u8])) {
         sink(&self.out);
         self.taken += self.out.len() as u64;
         self.out.clear();
     }
 
-    /// The PE is in this context from the next instruction on. Identifiers that are not traced are of no interest.
+    /// Sets the context of the following instructions.
     pub fn context(&mut self, context: Context) {
         let fits = |value: Option<u32>, is_traced: bool, bytes: u8| {
             let mask = u32::MAX.checked_shr(32 - 8 * u32::from(bytes.min(4))).unwrap_or(0);
@@ -197,13 +195,13 @@ impl Unit {
         let vmid = fits(context.vmid, self.config.vmids, self.config.vmid_bytes);
         let context_id = fits(context.context_id, self.config.context_ids, self.config.context_id_bytes);
         self.context = Context { vmid, context_id, ..context };
-        self.has_moved = self.traced_context != Some(self.context);
+        self.context_changed = self.traced_context != Some(self.context);
         self.whole_context = context;
         self.view.forget();
         self.attention = true;
     }
 
-    /// The PE executed an instruction.
+    /// Traces an executed instruction.
     #[inline]
     pub fn instruction(&mut self, executed: &Executed) {
         let is_cached = !self.attention && self.view.is_cached_as_traced(executed.address);
@@ -216,46 +214,46 @@ impl Unit {
         }
     }
 
-    /// An exception was taken: execution ran up to the return address and goes on at the next instruction.
+    /// Traces an exception: execution ran up to the return address and continues at the next instruction.
     pub fn exception(&mut self, number: u16, return_address: Target) {
-        let return_address = self.sayable(return_address);
+        let return_address = self.encodable(return_address);
         if self.needs_address && self.is_on && !self.view.shows(return_address, &self.whole_context) {
-            self.turn_off();
+            self.stop();
         }
         if !self.is_on {
             return;
         }
-        if number == RESET && self.is_ete && self.in_block {
-            // The rest of the block can only be told before.
+        if number == PE_RESET && self.is_ete && self.in_block {
+            // Of a reset, readers of ETE take no address: the rest of the block needs an exception of its own.
             self.exception(DEBUG_HALT, return_address);
         }
         self.q_elements.arrive(return_address);
         self.flush_q();
         if self.needs_address && self.config.return_stack {
-            // One packet for target and return address would do, but the reference decoder pops its return stack then.
+            // One packet for target and return address would suffice, but the reference decoder pops its return stack then.
             self.address_is_forced = true;
-            self.find(return_address);
+            self.locate(return_address);
         }
         let is_target_too = self.needs_address;
         let address = if is_target_too { ExceptionAddress::TargetAndReturn } else { ExceptionAddress::Return };
         self.flush();
         self.emit(&Packet::Exception { number, address, fault_pending: None });
-        // An exception packet cannot be told apart from its address: nothing may come between them.
+        // Nothing may come between an exception packet and its address.
         self.address(return_address, is_target_too);
         self.guesses.element(1);
-        self.go_anywhere();
+        self.require_address();
         self.time_due = true;
     }
 
-    /// A return address as packets have it: they have no words for low bits that no instruction set has.
-    fn sayable(&self, at: Target) -> Target {
+    /// A return address without the low bits that packets cannot encode.
+    fn encodable(&self, at: Target) -> Target {
         let is_t32 = !self.context.aarch64 && at.address & 3 == 2;
         let isa = if is_t32 { SubIsa::Is1 } else { at.isa };
         let all = if self.context.aarch64 { u64::MAX } else { 0xffff_ffff };
         Target { address: at.address & all & (u64::MAX << isa.shift()), isa }
     }
 
-    /// The PE stops, having executed all up to this address: the rest of a block can only be told so.
+    /// Stops after all instructions up to this address: a debug halt traces the rest of a block.
     pub fn halt(&mut self, at: Target) {
         if self.is_on && self.in_block {
             self.exception(DEBUG_HALT, at);
@@ -263,47 +261,52 @@ impl Unit {
         self.stop();
     }
 
-    /// What follows does not continue what went before.
+    /// Stops tracing: the following instructions do not continue the preceding ones.
     pub fn stop(&mut self) {
-        self.turn_off();
+        if self.is_on {
+            self.commit_all();
+        }
+        self.is_on = false;
+        self.stack.clear();
+        self.require_address();
     }
 
-    /// The trace unit had no room: what the PE did from here until the next instruction that it tells of is lost.
+    /// Traces an overflow: instructions from here until the next traced one are lost.
     pub fn overflow(&mut self) {
-        self.turn_off();
+        self.stop();
         if self.written() == 0 {
-            // Readers pass over all that is before the first synchronisation.
-            self.synchronise();
+            // Readers skip everything before the first synchronization.
+            self.synchronize();
         }
         self.emit(&Packet::Overflow);
         (self.sync_due, self.cycles_are_unknown) = (true, true);
     }
 
-    /// What was lost where the settings ask for overflows.
-    pub fn overflowed(&self) -> Overflowed {
+    /// Losses to the overflows that the settings ask for.
+    pub fn overflowed(&self) -> OverflowLosses {
         self.overflows.losses()
     }
 
-    /// Events 0 to 3 happened, bits 0 to 3.
+    /// Traces events 0 to 3, one bit each.
     #[inline(never)]
     pub fn event(&mut self, mask: u8) {
         if mask & 15 == 0 {
             return;
         }
         if self.written() == 0 {
-            self.synchronise();
+            self.synchronize();
         }
         self.flush();
         self.emit(&Packet::Event { mask: mask & 15 });
     }
 
-    /// It is this late.
+    /// Sets the time.
     #[inline]
     pub fn time(&mut self, time: u64) {
         self.time = Some(time);
     }
 
-    /// So many cycles went by.
+    /// Adds cycles.
     #[inline]
     pub fn cycles(&mut self, cycles: u64) {
         if self.config.cycle_counting {
@@ -311,88 +314,87 @@ impl Unit {
         }
     }
 
-    /// The trace ends: nothing stays behind.
+    /// Ends the trace and flushes it.
     pub fn finish(&mut self) {
-        self.turn_off();
+        self.stop();
     }
 
-    /// Before the next instruction something may have to be said. False: it is not traced.
+    /// Evaluates the filters and emits what is due before the next instruction. False: it is not traced.
     #[inline(never)]
     fn attend(&mut self, at: Target, window: Option<u16>) -> bool {
         let decision = self.view.evaluate(at, window, &self.whole_context);
-        !self.overflows.lose(decision.is_shown) && self.meet(at, decision)
+        !self.overflows.lose(decision.is_shown) && self.apply(at, decision)
     }
 
     /// Applies a decision to an instruction. False: it is not traced.
     #[inline(always)]
-    fn meet(&mut self, at: Target, decision: Decision) -> bool {
-        let goes_on = self.goes_on();
-        if !decision.is_shown && !goes_on {
-            self.turn_off_if_on();
+    fn apply(&mut self, at: Target, decision: Decision) -> bool {
+        let in_block = self.in_traced_block();
+        if !decision.is_shown && !in_block {
+            self.stop_if_on();
             self.event(decision.events);
             return false;
         }
         self.time_due |= decision.asks_for_time && self.time.is_some_and(|time| time != self.traced_time);
-        if !goes_on {
+        if !in_block {
             self.start_block(at);
         }
         if decision.events != 0 {
             self.event(decision.events);
         }
         if self.q_elements.is_open() {
-            self.go_on_untold(at);
+            self.extend_q(at);
         }
-        self.attention = self.time_due || self.q_elements.is_open() || self.has_moved;
+        self.attention = self.time_due || self.q_elements.is_open() || self.context_changed;
         true
     }
 
-    /// Is what comes next the rest of a block that is traced?
+    /// Does the next instruction continue a traced block?
     #[inline(always)]
-    fn goes_on(&self) -> bool {
+    fn in_traced_block(&self) -> bool {
         self.is_on && self.in_block
     }
 
-    /// The trace said this context, or none that holds.
+    /// Records the context that the trace contains; `None`: none that still holds.
     fn set_traced_context(&mut self, context: Option<Context>) {
         self.traced_context = context;
-        self.has_moved = context.is_none();
+        self.context_changed = context.is_none();
     }
 
-    /// Says where a block is, and what else there is to say there.
+    /// Emits everything that is due before a block: synchronization, trace on, address, context, time.
     fn start_block(&mut self, at: Target) {
         if self.q_elements.arrive(at) {
             self.flush_q();
         }
         if self.sync_due {
-            self.synchronise();
+            self.synchronize();
         }
         if !self.is_on {
             self.flush();
             self.emit(&Packet::TraceOn);
             self.is_on = true;
-            // Readers forget the context here.
             self.set_traced_context(None);
         }
-        let is_spared = self.find(at);
+        let is_predicted = self.locate(at);
         if self.time_due {
-            self.tell_time();
+            self.timestamp();
         }
-        // The reference decoder asks its return stack again behind a Q element that starts where the stack said.
-        if self.q_elements.are_made() && !is_spared && self.q_elements.starts() {
+        // The reference decoder asks its return stack again after a Q element that starts at a predicted address.
+        if self.q_elements.are_made() && !is_predicted && self.q_elements.starts() {
             self.flush();
             self.q_elements.open();
         }
     }
 
-    /// Gives readers a place to start, if it is time for that.
+    /// Emits a point where readers can start, if one is due.
     #[inline(never)]
-    fn synchronise(&mut self) {
+    fn synchronize(&mut self) {
         if !core::mem::take(&mut self.sync_due) {
             return;
         }
         self.flush();
         if self.config.return_stack {
-            // The reference decoder empties its return stack here, before it has gone through what is speculative.
+            // The reference decoder empties its return stack here, before it has resolved speculative elements.
             self.commit_all();
         }
         self.emit(&Packet::AlignmentSync);
@@ -408,18 +410,18 @@ impl Unit {
         self.set_traced_context(None);
         self.stack.clear();
         self.traced_time = 0;
-        self.go_anywhere();
+        self.require_address();
         self.time_due = true;
         self.synced_at = self.written();
     }
 
-    /// Tells where execution is and in which context, as far as that does not follow from what was told. True: the return
-    /// stack spares the address.
-    fn find(&mut self, at: Target) -> bool {
-        let mut moved = self.has_moved;
+    /// Emits address and context as far as they do not follow from the trace. True: the return stack predicts the
+    /// address.
+    fn locate(&mut self, at: Target) -> bool {
+        let mut moved = self.context_changed;
         if moved && self.q_elements.is_open() {
             self.flush_q();
-            moved = self.has_moved;
+            moved = self.context_changed;
         }
         if !self.needs_address {
             if moved {
@@ -430,19 +432,19 @@ impl Unit {
             return false;
         }
         // The reference decoder does not ask its return stack before a source address.
-        let may_be_spared = !self.address_is_forced && !moved && !self.source_addresses;
-        let is_spared = may_be_spared && self.stack.pop_if(at);
-        if !is_spared {
+        let may_be_predicted = !self.address_is_forced && !moved && !self.source_addresses;
+        let is_predicted = may_be_predicted && self.stack.pop_if(at);
+        if !is_predicted {
             self.flush();
             self.address(at, true);
         }
         (self.needs_address, self.address_is_forced) = (false, false);
-        is_spared
+        is_predicted
     }
 
-    /// An address, with the context if that is new and may be told here.
+    /// Emits an address, with the context if it changed and the packet may have one.
     fn address(&mut self, at: Target, with_context: bool) {
-        if with_context && self.has_moved {
+        if with_context && self.context_changed {
             let address = self.addresses.long(at);
             self.emit(&Packet::AddressContext { address, context: self.context });
             self.set_traced_context(Some(self.context));
@@ -452,12 +454,12 @@ impl Unit {
         }
     }
 
-    /// A P0 instruction, which branched or not, whatever it says itself.
+    /// Emits the element of a P0 instruction; `taken` replaces its own field.
     fn p0(&mut self, executed: &Executed, taken: bool) {
         self.in_block = false;
         if self.q_elements.are_made() {
             self.attention = true;
-            if self.is_untold(executed) {
+            if self.is_in_q(executed) {
                 return;
             }
         }
@@ -466,20 +468,20 @@ impl Unit {
         if self.source_addresses && taken && is_branch && self.is_ete {
             self.source_address(executed);
         } else if self.guesses.are_made() {
-            // A call that is guessed wrong would be on the reader's return stack.
+            // A mispredicted call would stay on the reader's return stack.
             self.guess(taken, executed.conditional && !executed.link);
         } else {
             self.atoms.push(taken, &mut self.out);
         }
-        if is_branch && self.is_followed_up(executed) && taken {
+        if is_branch && self.needs_more_than_atom(executed) && taken {
             self.branch(executed);
         }
         self.after_p0();
     }
 
-    /// May there be more to tell of this branch, or to remember, if it is taken?
+    /// Does this branch, if taken, need more than an atom?
     #[inline(always)]
-    fn is_followed_up(&self, executed: &Executed) -> bool {
+    fn needs_more_than_atom(&self, executed: &Executed) -> bool {
         executed.class != Class::Direct || self.broadcasts || (executed.link && self.config.return_stack)
     }
 
@@ -487,7 +489,7 @@ impl Unit {
         if self.config.cycle_counting && self.cycles >= u64::from(self.cycle_threshold) {
             self.count_cycles();
         }
-        self.synchronise_if_late();
+        self.synchronize_if_late();
         if self.times_all && self.time.is_some_and(|time| time != self.traced_time) {
             (self.time_due, self.attention) = (true, true);
         }
@@ -496,15 +498,15 @@ impl Unit {
         }
     }
 
-    /// Was the last synchronisation long ago? Then there is another one before the next block.
+    /// Requests a synchronization before the next block if the last one was long ago.
     #[inline(always)]
-    fn synchronise_if_late(&mut self) {
+    fn synchronize_if_late(&mut self) {
         if self.written() - self.synced_at >= self.sync_period {
             (self.sync_due, self.attention) = (true, true);
         }
     }
 
-    /// A branch was taken: what has to be told of its target?
+    /// Handles a taken branch: its target and the return stack.
     #[inline]
     fn branch(&mut self, executed: &Executed) {
         if self.broadcasts {
@@ -524,15 +526,15 @@ impl Unit {
                     self.emit(&Packet::ExceptionReturn);
                 }
                 self.time_due = true;
-                self.go_anywhere();
+                self.require_address();
             }
-            _ if self.in_broadcast => self.go_anywhere(),
+            _ if self.in_broadcast => self.require_address(),
             _ => return,
         }
         self.attention = true;
     }
 
-    /// Does every taken branch here tell its target? The return stack is of no use then.
+    /// Updates whether branches are broadcast here. The return stack is unused then.
     fn broadcast(&mut self, at: Target) {
         let was_in = self.in_broadcast;
         self.in_broadcast = self.view.broadcasts_at(at, &self.whole_context);
@@ -541,27 +543,18 @@ impl Unit {
         }
     }
 
-    /// Where execution goes on follows from nothing that was told.
-    fn go_anywhere(&mut self) {
+    /// The next address does not follow from the trace.
+    fn require_address(&mut self) {
         (self.needs_address, self.address_is_forced, self.in_block, self.attention) = (true, true, false, true);
     }
 
-    fn turn_off_if_on(&mut self) {
+    fn stop_if_on(&mut self) {
         if self.is_on {
-            self.turn_off();
+            self.stop();
         }
     }
 
-    fn turn_off(&mut self) {
-        if self.is_on {
-            self.commit_all();
-        }
-        self.is_on = false;
-        self.stack.clear();
-        self.go_anywhere();
-    }
-
-    /// What came before is told before what comes now. There are never both.
+    /// Emits pending atoms or the pending Q element. There are never both.
     fn flush(&mut self) {
         self.atoms.flush(&mut self.out);
         self.flush_q();
@@ -573,7 +566,7 @@ impl Unit {
 
     #[inline(always)]
     fn emit(&mut self, packet: &Packet) {
-        // What this unit makes fits the configuration that it was made from; what does not is left out.
+        // Every packet of this unit fits its own configuration; one that does not is dropped.
         let start = self.out.len();
         if encode(packet, &self.config, &mut self.out).is_none() {
             debug_assert!(false, "{packet:?}");

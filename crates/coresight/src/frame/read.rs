@@ -1,4 +1,4 @@
-//! Frames to bytes: finds frames, undoes them, and finds them again when alignment is lost.
+//! Frames to bytes: finds frames, unpacks them, and finds them again when alignment is lost.
 //!
 //! Takes the buffer in chunks of any size. Produces [`Span`]s and [`Mark`]s for a [`FrameSink`]; chunk boundaries make no
 //! difference to them. Frames without an id change, which are nearly all, take a short path.
@@ -14,13 +14,13 @@ use super::{
     ID_TRIGGER, Mark, Span,
 };
 
-/// Where frames start.
+/// Start of the frames in a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
     /// The first frame starts at the first byte, as in a trace buffer in memory.
     #[default]
     FromStart,
-    /// Frames start after a full synchronisation, as in a capture of a trace port.
+    /// Frames start after a full synchronization, as in a capture of a trace port.
     FromFullSync,
 }
 
@@ -29,27 +29,27 @@ pub enum Layout {
 pub struct Deformatter {
     id: u8,
     aligned: bool,
-    /// Bytes passed over so far since alignment was lost, not yet reported.
+    /// Bytes skipped since alignment was lost, not yet reported.
     lost: Option<FrameError>,
-    /// Where the run of full synchronisations that ends here began, and how long it is.
+    /// Offset and length of the run of full synchronizations that ends here.
     syncs: (u64, u8),
-    /// The start of a frame whose rest has not come yet.
+    /// The start of an incomplete frame.
     carry: Vec<u8>,
     /// The offset of the first byte of `carry`.
     offset: u64,
-    /// Rises with frames that cannot be and falls with others.
+    /// Rises with impossible frames and falls with others.
     misfits: u32,
-    /// No other frame start is looked for before this offset: the last search found none.
+    /// No search for another frame start before this offset: the last one found none.
     search_from: u64,
 }
 
-/// What a frame that cannot be counts: more than one that can, since one in two can by chance.
+/// Weight of an impossible frame: more than that of a possible one, since one in two is possible by chance.
 const MISFIT: u32 = 3;
-/// With this many misfits, another frame start is looked for.
+/// Weight of impossible frames that starts a search for another frame start.
 const MISFITS: u32 = 4 * MISFIT;
 
 enum Step {
-    Took(usize),
+    Read(usize),
     NeedMore,
 }
 
@@ -68,17 +68,17 @@ impl Deformatter {
         }
     }
 
-    /// A deformatter that takes frames where they are said to be, however unlikely.
+    /// A deformatter that never searches for another frame start.
     fn trusting() -> Self {
         Self { search_from: u64::MAX, ..Self::new(Layout::FromStart) }
     }
 
-    /// The offset of the next byte that has not been understood.
+    /// The offset of the next byte that is not processed.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Takes the next chunk of the buffer.
+    /// Processes the next chunk of the buffer.
     pub fn push(&mut self, bytes: &[u8], out: &mut impl FrameSink) {
         self.advance(bytes, false, out);
     }
@@ -91,23 +91,23 @@ impl Deformatter {
 
     fn advance(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) {
         if self.carry.is_empty() {
-            let taken = self.take(bytes, last, out);
-            self.carry.extend_from_slice(&bytes[taken..]);
+            let read = self.read(bytes, last, out);
+            self.carry.extend_from_slice(&bytes[read..]);
         } else {
             let mut carry = core::mem::take(&mut self.carry);
             carry.extend_from_slice(bytes);
-            let taken = self.take(&carry, last, out);
-            carry.drain(..taken);
+            let read = self.read(&carry, last, out);
+            carry.drain(..read);
             self.carry = carry;
         }
     }
 
-    fn take(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) -> usize {
+    fn read(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) -> usize {
         let mut at = 0;
         loop {
-            at += self.take_plain(&bytes[at..], out);
+            at += self.read_plain(&bytes[at..], out);
             match self.step(&bytes[at..], last, out) {
-                Step::Took(length) => {
+                Step::Read(length) => {
                     at += length;
                     self.offset += length as u64;
                 }
@@ -118,34 +118,33 @@ impl Deformatter {
 
     /// The short path: whole frames with nothing but ids and data in them.
     #[inline]
-    fn take_plain(&mut self, bytes: &[u8], out: &mut impl FrameSink) -> usize {
+    fn read_plain(&mut self, bytes: &[u8], out: &mut impl FrameSink) -> usize {
         if !self.aligned || self.lost.is_some() {
             return 0;
         }
         let (frames, _) = bytes.as_chunks::<FRAME_LENGTH>();
-        let mut taken = 0;
-        while taken < frames.len() {
-            let plain = self.take_whole(&frames[taken..], out);
-            taken += plain;
-            let Some(frame) = frames.get(taken) else { break };
+        let mut read = 0;
+        while read < frames.len() {
+            read += self.read_whole(&frames[read..], out);
+            let Some(frame) = frames.get(read) else { break };
             let ids = id_pairs(frame);
             if !ids_of(frame, ids).all(is_known) {
                 break;
             }
             self.unpack(frame, ids, &data_of(frame).bytes(), None, out);
             self.offset += FRAME_LENGTH as u64;
-            taken += 1;
+            read += 1;
         }
-        if taken > 0 {
+        if read > 0 {
             self.syncs.1 = 0;
-            self.misfits = self.misfits.saturating_sub(taken as u32);
+            self.misfits = self.misfits.saturating_sub(read as u32);
         }
-        taken * FRAME_LENGTH
+        read * FRAME_LENGTH
     }
 
-    /// Frames that are all data of the current source. Returns how many there are.
+    /// Frames that are all data of the current source. Returns their number.
     #[inline]
-    fn take_whole(&mut self, frames: &[[u8; FRAME_LENGTH]], out: &mut impl FrameSink) -> usize {
+    fn read_whole(&mut self, frames: &[[u8; FRAME_LENGTH]], out: &mut impl FrameSink) -> usize {
         let id = self.id;
         if !is_source(id) {
             return 0;
@@ -185,11 +184,11 @@ impl Deformatter {
         match memmem::find(bytes, &FSYNC) {
             Some(0) => {
                 self.aligned = true;
-                Step::Took(0)
+                Step::Read(0)
             }
-            Some(length) => self.lose(length, BadFrame::NotSynchronised),
-            None if last => self.lose(bytes.len(), BadFrame::NotSynchronised),
-            None if bytes.len() >= FSYNC.len() => self.lose(bytes.len() - (FSYNC.len() - 1), BadFrame::NotSynchronised),
+            Some(length) => self.lose(length, BadFrame::NotSynchronized),
+            None if last => self.lose(bytes.len(), BadFrame::NotSynchronized),
+            None if bytes.len() >= FSYNC.len() => self.lose(bytes.len() - (FSYNC.len() - 1), BadFrame::NotSynchronized),
             None => Step::NeedMore,
         }
     }
@@ -206,7 +205,7 @@ impl Deformatter {
             self.syncs.1 = 0;
             self.id = ID_NULL;
         }
-        Step::Took(FSYNC.len())
+        Step::Read(FSYNC.len())
     }
 
     fn frame(&mut self, bytes: &[u8], frame: &Frame, last: bool, out: &mut impl FrameSink) -> Step {
@@ -221,10 +220,10 @@ impl Deformatter {
             out.mark(Mark::HalfSync { offset: self.offset + u64::from(index) });
         }
         self.unpack(&frame.bytes, ids, &data_of(&frame.bytes).bytes(), Some(&frame.indexes), out);
-        Step::Took(frame.length)
+        Step::Read(frame.length)
     }
 
-    /// A frame that cannot be. If a full synchronisation starts in it, that is where the next frame follows.
+    /// An impossible frame. If a full synchronization starts in it, the next frame follows that.
     fn damaged(&mut self, bytes: &[u8], length: usize, kind: BadFrame, last: bool) -> Step {
         let reach = length + FSYNC.len() - 1;
         if bytes.len() < reach && !last {
@@ -240,7 +239,7 @@ impl Deformatter {
         self.lose(sync.unwrap_or(length), kind)
     }
 
-    /// Too many frames cannot be: perhaps they start elsewhere.
+    /// Too many frames are impossible: searches for another frame start.
     fn search(&mut self, bytes: &[u8], length: usize, kind: BadFrame, last: bool) -> Step {
         if bytes.len() < realign::WINDOW && !last {
             return Step::NeedMore;
@@ -268,7 +267,7 @@ impl Deformatter {
         let offset = self.offset;
         let lost = self.lost.get_or_insert(FrameError { offset, skipped: 0, kind });
         lost.skipped += length as u64;
-        Step::Took(length)
+        Step::Read(length)
     }
 
     fn report_lost(&mut self, out: &mut impl FrameSink) {
@@ -277,7 +276,7 @@ impl Deformatter {
         }
     }
 
-    /// Hands out the bytes between the ids of a frame.
+    /// Emits the bytes between the ids of a frame.
     fn unpack(
         &mut self,
         frame: &[u8; FRAME_LENGTH],
@@ -336,11 +335,11 @@ fn emit(id: u8, offset: u64, bytes: &[u8], out: &mut impl FrameSink) {
 /// The index of each byte of a frame, counted from the frame's start.
 type Indexes = [u8; FRAME_LENGTH];
 
-/// A frame with the half synchronisations taken out.
+/// A frame without its half synchronizations.
 struct Frame {
     bytes: [u8; FRAME_LENGTH],
     indexes: Indexes,
-    /// How many buffer bytes the frame took.
+    /// Number of buffer bytes of the frame.
     length: usize,
     syncs: [u8; FRAME_LENGTH],
     sync_count: usize,
@@ -358,8 +357,8 @@ enum Gathered {
     NeedMore,
 }
 
-/// More half synchronisations than this in one frame are not trace.
-const MOST_HALF_SYNCS: usize = FRAME_LENGTH;
+/// Greatest number of half synchronizations in a frame.
+const MAX_HALF_SYNCS: usize = FRAME_LENGTH;
 
 fn gather(bytes: &[u8]) -> Gathered {
     let none = [0; FRAME_LENGTH];
@@ -377,7 +376,7 @@ fn gather(bytes: &[u8]) -> Gathered {
             }
         }
         let index = frame.length as u8;
-        if [even, odd] == HSYNC && frame.sync_count < MOST_HALF_SYNCS {
+        if [even, odd] == HSYNC && frame.sync_count < MAX_HALF_SYNCS {
             frame.syncs[frame.sync_count] = index;
             frame.sync_count += 1;
         } else {
@@ -412,7 +411,7 @@ fn halves(frame: &[u8; FRAME_LENGTH]) -> (u64, u64) {
     (word as u64, (word >> 64) as u64)
 }
 
-/// Which byte pairs of a frame start with an id: their even byte is odd.
+/// The byte pairs of a frame that start with an id, one bit each: their even byte is odd.
 #[inline]
 fn id_pairs(frame: &[u8; FRAME_LENGTH]) -> u8 {
     let (low, high) = halves(frame);

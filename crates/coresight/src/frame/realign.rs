@@ -1,16 +1,16 @@
 //! Frames that start at another offset: bytes are missing from a buffer that has no synchronization patterns.
 //!
-//! Comes in: bytes where frame after frame names ids that cannot be. Goes out: how many bytes further frames seem to
-//! start, with evidence. Ids alone cannot tell one even shift from another, but a source's own alignment
-//! synchronisation can: it is a run of zeros of a known length only if no byte of flags was taken for data.
+//! Takes bytes where frame after frame has impossible ids. Produces the shift to the next frame start, if there is
+//! evidence for one. Ids alone cannot distinguish even shifts, but a source's own alignment synchronization can: it is a
+//! run of zeros of a known length only if no byte of flags was taken for data.
 
 use super::{FRAME_LENGTH, FrameSink, Mark, Span};
 
-/// How many bytes are looked at. Trace units synchronise every few kilobytes.
+/// Number of bytes examined. Trace units synchronize every few kilobytes.
 pub(super) const WINDOW: usize = 8 * 1024;
 
-/// How far ahead frames start, if any of the other fifteen possibilities has evidence for it. `deformat` takes bytes
-/// apart as frames that start with them.
+/// The distance to the next frame start, if one of the other fifteen possibilities has evidence. `deformat` reads bytes
+/// as frames that start with them.
 pub(super) fn shift(bytes: &[u8], deformat: impl Fn(&[u8], &mut Witness)) -> Option<usize> {
     let evidence = |bytes: &[u8]| {
         let whole = bytes.len() / FRAME_LENGTH * FRAME_LENGTH;
@@ -25,7 +25,7 @@ pub(super) fn shift(bytes: &[u8], deformat: impl Fn(&[u8], &mut Witness)) -> Opt
 
 /// Counts the alignment synchronizations that sources send, if frames start at a guessed offset.
 pub(super) struct Witness {
-    /// How many zeros each id sent last.
+    /// Number of zeros that each id sent last.
     zeros: [u32; 128],
     found: u32,
     damaged: bool,

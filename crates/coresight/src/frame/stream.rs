@@ -1,7 +1,7 @@
-//! The bytes of one source, and where each of them stood in the formatted buffer.
+//! The bytes of one source, with their offsets in the formatted buffer.
 //!
-//! Comes in: what a [`Deformatter`](super::Deformatter) finds. Goes out: a growing window of bytes that the packet
-//! decoder consumes, so that memory stays small however long the trace is.
+//! Takes the spans of a [`Deformatter`](super::Deformatter). Produces a window of bytes that the packet decoder consumes,
+//! so memory does not grow with the length of the trace.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -13,10 +13,10 @@ use super::{FRAME_DATA, FRAME_LENGTH, FrameData, FrameSink, Mark, Span};
 pub struct Stream {
     id: u8,
     bytes: Vec<u8>,
-    /// Which byte of the stream `bytes` starts with.
+    /// Stream position of the first of `bytes`.
     start: u64,
     segments: VecDeque<Segment>,
-    /// Where a whole frame would continue the last segment.
+    /// Offset at which a whole frame would continue the last segment.
     follows: u64,
     breaks: VecDeque<u64>,
 }
@@ -43,12 +43,12 @@ impl Stream {
         self.id
     }
 
-    /// The bytes that have come and have not been dropped.
+    /// The bytes that have not been consumed.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Which byte of the stream the window starts with.
+    /// Stream position of the start of the window.
     pub fn start(&self) -> u64 {
         self.start
     }
@@ -58,7 +58,7 @@ impl Stream {
         self.breaks.front().copied()
     }
 
-    /// Forgets the break at [`next_break`](Self::next_break).
+    /// Removes the break at [`next_break`](Self::next_break).
     pub fn pass_break(&mut self) {
         self.breaks.pop_front();
     }
@@ -72,8 +72,7 @@ impl Stream {
         self.split().1.forget_before(start);
     }
 
-    /// Cuts the window in two at a position within it: what comes from there on is the answer, with a break at the
-    /// position.
+    /// Splits the window at a position within it, and returns the part from there on.
     #[must_use]
     pub fn split_off(&mut self, position: u64) -> Self {
         let index = (position.saturating_sub(self.start) as usize).min(self.bytes.len());
@@ -91,7 +90,7 @@ impl Stream {
         Self { id: self.id, bytes, start, segments, follows: self.follows, breaks }
     }
 
-    /// A copy of what comes before a position within the window.
+    /// A copy of the window up to a position.
     #[must_use]
     pub fn until(&self, position: u64) -> Self {
         let index = (position.saturating_sub(self.start) as usize).min(self.bytes.len());
@@ -121,7 +120,7 @@ impl Stream {
 
     /// The window and, apart from it, the offsets of its bytes.
     pub fn split(&mut self) -> (&[u8], Offsets<'_>) {
-        // Nothing is known of the first segment until somebody asks.
+        // The first segment is looked up on first use.
         (&self.bytes, Offsets { segments: &mut self.segments, current: NOWHERE, until: 0 })
     }
 }
@@ -130,7 +129,7 @@ impl Stream {
 #[derive(Debug)]
 pub struct Offsets<'s> {
     segments: &'s mut VecDeque<Segment>,
-    /// The segment that was asked about last, and where the next one starts.
+    /// The last segment that was used, and the start of the next one.
     current: Segment,
     until: u64,
 }

@@ -1,4 +1,4 @@
-//! Frames both ways, damaged and whole.
+//! Formatting and deformatting, of whole and of damaged frames.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Everything that comes out, in a form that tests can compare.
+/// Output of a deformatter.
 #[derive(Debug, Default, Clone, PartialEq)]
 struct Record {
     bytes: Vec<(u8, u64, u8)>,
@@ -27,10 +27,10 @@ impl FrameSink for Record {
 }
 
 impl Record {
-    fn of(layout: Layout, pieces: &[&[u8]]) -> Self {
+    fn of(layout: Layout, chunks: &[&[u8]]) -> Self {
         let mut record = Record::default();
         let mut deformatter = Deformatter::new(layout);
-        pieces.iter().for_each(|piece| deformatter.push(piece, &mut record));
+        chunks.iter().for_each(|chunk| deformatter.push(chunk, &mut record));
         deformatter.finish(&mut record);
         record
     }
@@ -56,7 +56,7 @@ impl Record {
 }
 
 #[test]
-fn frames_say_which_bytes_belong_to_whom() {
+fn frames_assign_bytes_to_ids() {
     let rows: &[(&str, [u8; 16], &str)] = &[
         (
             "an id, then its bytes with their low bits from the flags",
@@ -69,12 +69,12 @@ fn frames_say_which_bytes_belong_to_whom() {
             "[10]0102[12]0405000000000000000000",
         ),
         (
-            "an id in the last place is for the next frame",
+            "an id in the last byte is for the next frame",
             [0x21, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x25, 0b1000_0000],
             "[10]0102030405060708090a0b0c0d",
         ),
         (
-            "null bytes are nobody's",
+            "null bytes are dropped",
             [0x21, 0xaa, 0x01, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0],
             "[10]aa",
         ),
@@ -95,7 +95,7 @@ fn frames_say_which_bytes_belong_to_whom() {
 }
 
 #[test]
-fn bytes_know_where_they_stood() {
+fn bytes_keep_their_offsets() {
     let frame = [0x21, 0x01, 0x25, 0x02, 0x04, 0x05, 0, 0, 0, 0, 0, 0, 0, 0, 0x01, 0b0000_0010];
     let record = Record::of(Layout::FromStart, &[&frame]);
     let positions: Vec<u64> = record.bytes.iter().map(|byte| byte.1).collect();
@@ -103,23 +103,19 @@ fn bytes_know_where_they_stood() {
 }
 
 #[test]
-fn half_synchronisations_stand_between_pairs() {
+fn half_synchronizations_are_removed() {
     let frame = [0x21, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0];
-    let mut bytes = Vec::from(FSYNC);
-    bytes.extend_from_slice(&frame[..4]);
-    bytes.extend_from_slice(&HSYNC);
-    bytes.extend_from_slice(&HSYNC);
-    bytes.extend_from_slice(&frame[4..]);
+    let bytes = [&FSYNC, &frame[..4], &HSYNC, &HSYNC, &frame[4..]].concat();
     let record = Record::of(Layout::FromFullSync, &[&bytes]);
     assert_eq!(
         record.text(),
         "[10]0102030405060708090a0b0c0d0e FullSync { offset: 0 } HalfSync { offset: 8 } HalfSync { offset: 10 }"
     );
-    assert_eq!(record.bytes[3].1, 12, "the byte after the half synchronisations");
+    assert_eq!(record.bytes[3].1, 12, "the byte after the half synchronizations");
 }
 
 #[test]
-fn four_full_synchronisations_are_a_barrier() {
+fn four_full_synchronizations_are_a_barrier() {
     let mut formatter = Formatter::new();
     formatter.push(0x10, &[1, 2]);
     formatter.barrier();
@@ -131,22 +127,19 @@ fn four_full_synchronisations_are_a_barrier() {
 }
 
 #[test]
-fn a_trace_port_capture_that_starts_anywhere_waits_for_a_full_synchronisation() {
-    let mut formatter = Formatter::with_full_sync(4);
-    formatter.push(0x10, &(0..200).collect::<Vec<u8>>());
-    let frames = formatter.finish();
+fn trace_port_capture_starts_at_a_full_synchronization() {
+    let frames = formatted(&[(0x10, (0..200).collect())], Some(4));
     let record = Record::of(Layout::FromFullSync, &[&frames[7..]]);
-    let lost = FrameError { offset: 0, skipped: 61, kind: BadFrame::NotSynchronised };
+    let lost = FrameError { offset: 0, skipped: 61, kind: BadFrame::NotSynchronized };
     assert_eq!(record.marks.first(), Some(&Mark::Lost(lost)));
     let bytes: Vec<u8> = record.bytes.iter().map(|byte| byte.2).collect();
     assert!(bytes.ends_with(&(60..200).collect::<Vec<u8>>()) || bytes.is_empty(), "{bytes:?}");
 }
 
 #[test]
-fn a_full_synchronisation_inside_a_frame_restores_alignment() {
-    let mut formatter = Formatter::with_full_sync(1);
-    (0..40).for_each(|n| formatter.push(if n % 2 == 0 { 0x10 } else { 0x11 }, &[n; 9]));
-    let mut frames = formatter.finish();
+fn a_full_synchronization_inside_a_frame_restores_alignment() {
+    let runs: Vec<_> = (0..40).map(|n| (0x10 + n % 2, vec![n; 9])).collect();
+    let mut frames = formatted(&runs, Some(1));
     frames.drain(50..53);
     let record = Record::of(Layout::FromFullSync, &[&frames]);
     let lost: Vec<_> = record.marks.iter().filter(|mark| matches!(mark, Mark::Lost(_))).collect();
@@ -154,7 +147,7 @@ fn a_full_synchronisation_inside_a_frame_restores_alignment() {
     assert_eq!(record.bytes.last().map(|byte| byte.2), Some(39));
 }
 
-/// Two sources with alignment synchronisations every few hundred bytes.
+/// Two sources with alignment synchronizations every few hundred bytes.
 fn two_sources() -> Vec<u8> {
     let mut formatter = Formatter::new();
     for n in 0..800_u32 {
@@ -169,7 +162,7 @@ fn two_sources() -> Vec<u8> {
 }
 
 #[test]
-fn bytes_missing_from_a_memory_buffer_are_noticed_and_frames_found_again() {
+fn frames_are_found_again_after_missing_bytes() {
     let whole = two_sources();
     let expected = Record::of(Layout::FromStart, &[&whole]);
     for missing in [1, 3, 5, 7, 9, 11, 13, 15] {
@@ -184,7 +177,7 @@ fn bytes_missing_from_a_memory_buffer_are_noticed_and_frames_found_again() {
 }
 
 #[test]
-fn one_damaged_frame_costs_one_frame() {
+fn damaged_frame_is_skipped() {
     let mut bytes = two_sources();
     bytes[320] = 0xfd;
     let record = Record::of(Layout::FromStart, &[&bytes]);
@@ -193,10 +186,8 @@ fn one_damaged_frame_costs_one_frame() {
 }
 
 #[test]
-fn the_end_may_cut_a_frame() {
-    let mut formatter = Formatter::new();
-    formatter.push(0x10, &[7; 40]);
-    let mut frames = formatter.finish();
+fn truncated_frame_is_reported() {
+    let mut frames = formatted(&[(0x10, vec![7; 40])], None);
     frames.truncate(35);
     let record = Record::of(Layout::FromStart, &[&frames]);
     assert_eq!(record.bytes.len(), 29);
@@ -206,11 +197,8 @@ fn the_end_may_cut_a_frame() {
 
 #[test]
 fn a_stream_maps_its_bytes_back_to_the_buffer() {
-    let mut formatter = Formatter::new();
-    formatter.push(0x10, &(0..100).collect::<Vec<u8>>());
-    formatter.push(0x11, &[0xee; 20]);
-    formatter.push(0x10, &(100..120).collect::<Vec<u8>>());
-    let frames = formatter.finish();
+    let runs = [(0x10, (0..100).collect()), (0x11, vec![0xee; 20]), (0x10, (100..120).collect())];
+    let frames = formatted(&runs, None);
     let record = Record::of(Layout::FromStart, &[&frames]);
     let mut stream = Stream::new(0x10);
     let mut deformatter = Deformatter::new(Layout::FromStart);
@@ -222,7 +210,7 @@ fn a_stream_maps_its_bytes_back_to_the_buffer() {
     assert_eq!(positions, expected);
 }
 
-/// What sources sent: runs of bytes, each with its id.
+/// Runs of bytes, each with its id.
 fn runs() -> impl Strategy<Value = Vec<(u8, Vec<u8>)>> {
     prop::collection::vec((1..=ID_LAST, prop::collection::vec(any::<u8>(), 0..40)), 0..30)
 }
@@ -239,14 +227,14 @@ proptest! {
         let layout = if every.is_some() { Layout::FromFullSync } else { Layout::FromStart };
         let record = Record::of(layout, &[&formatted(&runs, every)]);
         let sent: Vec<(u8, u8)> = runs.iter().flat_map(|(id, bytes)| bytes.iter().map(|&byte| (*id, byte))).collect();
-        let came: Vec<(u8, u8)> = record.bytes.iter().map(|byte| (byte.0, byte.2)).collect();
-        prop_assert_eq!(came, sent);
+        let found: Vec<(u8, u8)> = record.bytes.iter().map(|byte| (byte.0, byte.2)).collect();
+        prop_assert_eq!(found, sent);
         let lost = record.marks.iter().any(|mark| matches!(mark, Mark::Lost(_)));
         prop_assert!(!lost);
     }
 
     #[test]
-    fn how_the_buffer_is_cut_makes_no_difference(
+    fn chunk_boundaries_make_no_difference(
         bytes in prop::collection::vec(prop_oneof![Just(0xff), Just(0x7f), Just(0x21), any::<u8>()], 0..700),
         cuts in prop::collection::vec(0_usize..700, 0..6),
         from_start in any::<bool>(),
@@ -254,13 +242,13 @@ proptest! {
         let layout = if from_start { Layout::FromStart } else { Layout::FromFullSync };
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
         cuts.sort_unstable();
-        let mut pieces = vec![];
+        let mut chunks = vec![];
         let mut from = 0;
         for cut in cuts {
-            pieces.push(&bytes[from..cut]);
+            chunks.push(&bytes[from..cut]);
             from = cut;
         }
-        pieces.push(&bytes[from..]);
-        prop_assert_eq!(Record::of(layout, &pieces), Record::of(layout, &[&bytes]));
+        chunks.push(&bytes[from..]);
+        prop_assert_eq!(Record::of(layout, &chunks), Record::of(layout, &[&bytes]));
     }
 }

@@ -1,7 +1,7 @@
-//! Bytes to frames, the deformatter's twin.
+//! Bytes to frames: the inverse of the deformatter.
 //!
-//! Comes in: (id, bytes) in the order in which the sources sent them. Goes out: whole frames. The last one is padded
-//! with the null id. A trace port's full synchronisations can be put between frames.
+//! Takes (id, bytes) in the order in which the sources sent them. Produces whole frames. The last one is padded with the
+//! null id. Full synchronizations of a trace port can be inserted between frames.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -30,18 +30,17 @@ pub struct Formatter {
 }
 
 impl Formatter {
-    /// A formatter without synchronisation patterns, as in front of a trace buffer.
+    /// A formatter without synchronization patterns, as in front of a trace buffer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A formatter that puts a full synchronisation before every `frames` frames, as a trace port does.
+    /// A formatter that puts a full synchronization before every `frames` frames, as a trace port does.
     pub fn with_full_sync(frames: usize) -> Self {
         Self { full_sync_every: Some(frames.max(1)), ..Self::default() }
     }
 
-    /// A formatter that tells the id again at the start of every so many frames: of a buffer that went round, the first
-    /// ids are gone.
+    /// A formatter that repeats the id every `frames` frames: a buffer that wrapped has lost its first ids.
     pub fn with_ids_every(frames: usize) -> Self {
         Self { id_every: Some(frames.max(1)), ..Self::default() }
     }
@@ -55,12 +54,12 @@ impl Formatter {
         }
     }
 
-    /// The whole frames so far, handed over.
+    /// Removes and returns the frames that are complete.
     pub fn take(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.frames)
     }
 
-    /// Fills up the last frame and hands over all that has not been taken.
+    /// Pads the last frame and returns the frames that have not been taken.
     pub fn finish(mut self) -> Vec<u8> {
         while !self.pending.is_empty() {
             self.write_frame();
@@ -68,7 +67,7 @@ impl Formatter {
         self.frames
     }
 
-    /// Ends the frame in progress and puts four full synchronisations: a decoder starts afresh after them.
+    /// Pads the current frame and inserts four full synchronizations: a decoder restarts after them.
     pub fn barrier(&mut self) {
         while !self.pending.is_empty() {
             self.write_frame();
@@ -108,7 +107,7 @@ impl Formatter {
         self.since_id += 1;
     }
 
-    /// What an even byte, the odd byte after it and its flag are. The last pair of a frame has no odd byte.
+    /// An even byte, the odd byte after it and its flag. The last pair of a frame has no odd byte.
     fn next_pair(&mut self, last: bool) -> (u8, u8, u8) {
         let (id, byte) = self.pending.front().copied().unwrap_or((ID_NULL, 0));
         if id != self.id {

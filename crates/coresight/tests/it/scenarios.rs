@@ -1,9 +1,9 @@
-//! Stories: bytes, and what every room makes of them.
+//! Scenarios: bytes, and the output of each stage.
 //!
-//! Each file in `testdata/scenarios` holds a `registers:` line and the sections `bytes:`, `packets:`, `elements:` and
-//! `committed:`, a line an item; `;` starts a comment. The expectations are written by hand from the specification.
+//! Each file in `testdata/scenarios` has a `registers:` line and the sections `bytes:`, `packets:`, `elements:` and
+//! `committed:`, one line per item; `;` starts a comment. The expectations are written by hand from the specification.
 
-#![allow(clippy::panic, clippy::expect_used, reason = "a test stops at what it does not expect")]
+#![allow(clippy::panic, clippy::expect_used, reason = "a test stops at unexpected input")]
 
 use unspool_coresight::etm4::{Config, ElementDecoder, PacketItem, Registers, Speculation};
 use unspool_coresight::{DecodeElements as _, ElementItem, Packets, Profile, Protocol, Transactions};
@@ -36,13 +36,13 @@ fn bytes(scenario: &Scenario) -> Vec<u8> {
 }
 
 #[test]
-fn every_room_tells_the_same_story() {
+fn scenarios_have_the_expected_items() {
     let scenarios = scenarios(&repository("testdata/scenarios"));
     assert!(scenarios.len() >= 9, "only {} scenarios", scenarios.len());
-    scenarios.iter().for_each(tell);
+    scenarios.iter().for_each(check);
 }
 
-fn tell(scenario: &Scenario) {
+fn check(scenario: &Scenario) {
     let (name, config) = (&scenario.name, config(&scenario.registers));
     scenario.assert_sections(&["bytes", "packets", "elements", "committed"]);
     let packets: Vec<PacketItem> = Packets::new(&config, &bytes(scenario)).collect();

@@ -1,35 +1,34 @@
-//! Atoms: one step in the graph each, or a whole run of them that was walked before.
+//! Atoms: one step in the graph each, or a whole cached run of them.
 //!
-//! While one known run follows another, only the node is kept up to date. Everything else wants a closer look: at the
-//! block, at the return stack, at what is missing.
+//! While cached runs follow each other, only the node is kept up to date. Everything else takes the slow path: uncached
+//! runs, the return stack, missing code.
 
-use unspool_coresight::{Atoms, Extent, Located, Target as ElementTarget};
-use unspool_isa::Target;
+use unspool_coresight::{Atoms, Extent, Located};
 
-use super::held::Held;
-use super::{Walker, sub_isa};
+use super::state::Held;
+use super::{Walker, element_target};
 use crate::graph::{Ending, FIRST, Id, LOST, NEEDS_ADDRESS, NO_CODE};
 use crate::item::{Cause, Finding, FlowSink, Item, Run, Step};
 use crate::memory::CodeMemory;
 use crate::runs;
 
 impl<M: CodeMemory> Walker<M> {
-    /// Known runs say all: nothing is held back, and nobody keeps return addresses.
-    pub(crate) fn is_quick(&self) -> bool {
+    /// Do cached runs suffice, with nothing held back and no return stack?
+    pub(crate) fn cached_runs_suffice(&self) -> bool {
         !self.rules.may_mispredict && !self.rules.return_stack
     }
 
-    /// Atoms, if known runs say all.
+    /// Follows atoms, if [`cached_runs_suffice`](Self::cached_runs_suffice).
     #[inline(always)]
-    pub(crate) fn quick_atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut impl FlowSink) {
-        let Some(&run) = self.runs.find(self.node, atoms) else { return self.rarer_atoms(extent, atoms, sink) };
+    pub(crate) fn cached_atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut impl FlowSink) {
+        let Some(&run) = self.runs.find(self.node, atoms) else { return self.uncached_atoms(extent, atoms, sink) };
         self.node = run.next;
-        self.emit_kept(run, extent.offset, sink);
+        self.emit_cached(run, extent.offset, sink);
     }
 
-    /// Tells a run that is kept, at once.
+    /// Emits a cached run.
     #[inline(always)]
-    pub(super) fn emit_kept(&self, run: runs::Run, offset: u64, sink: &mut impl FlowSink) {
+    pub(super) fn emit_cached(&self, run: runs::Run, offset: u64, sink: &mut impl FlowSink) {
         sink.run(Run {
             graph: &self.graph,
             among: self.runs.all_steps(),
@@ -54,134 +53,125 @@ impl<M: CodeMemory> Walker<M> {
     pub(crate) fn atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut impl FlowSink) {
         self.flush(sink);
         match self.runs.find(self.node, atoms) {
-            Some(&run) => self.go_along(run, extent, sink),
-            None => self.rarer_atoms(extent, atoms, sink),
+            Some(&run) => self.follow_run(run, extent, sink),
+            None => self.uncached_atoms(extent, atoms, sink),
         }
     }
 
-    /// Atoms that are not among the first that were met here. Nothing is held.
+    /// Follows atoms whose run is not in the node itself. Nothing is held.
     #[inline(never)]
-    pub(super) fn rarer_atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut impl FlowSink) {
-        let kept = self.runs.find_further(self.node, atoms);
-        match kept {
-            Some(run) => self.go_along(run, extent, sink),
-            None => self.step_by_step(extent, atoms, sink),
+    pub(super) fn uncached_atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut impl FlowSink) {
+        match self.runs.find_overflow(self.node, atoms) {
+            Some(run) => self.follow_run(run, extent, sink),
+            None => self.walk_atoms(extent, atoms, sink),
         }
     }
 
-    /// Goes along a run that is kept.
-    pub(super) fn go_along(&mut self, run: runs::Run, extent: Extent, sink: &mut impl FlowSink) {
+    /// Follows a cached run.
+    pub(super) fn follow_run(&mut self, run: runs::Run, extent: Extent, sink: &mut impl FlowSink) {
         self.node = run.next;
         self.push_links(&run);
         if self.rules.may_mispredict {
-            self.held = Held::Kept(run);
+            self.held = Held::Cached(run);
             self.held_offset = extent.offset;
         } else {
-            self.emit_kept(run, extent.offset, sink);
+            self.emit_cached(run, extent.offset, sink);
         }
     }
 
-    /// Atoms that were not met here before, or that need a closer look.
-    pub(super) fn step_by_step(&mut self, extent: Extent, atoms: Atoms, sink: &mut impl FlowSink) {
-        self.look_closer();
-        self.make_room(sink);
+    /// Follows atoms one by one, and caches their run.
+    pub(super) fn walk_atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut impl FlowSink) {
+        self.load_block();
+        self.clear_if_full(sink);
         let from = self.node;
-        // What a Q element leads to stands in no run.
-        let mut keeps = self.at >= FIRST;
+        // The position after a Q element is not part of a run.
+        let mut is_cacheable = self.at >= FIRST;
         for (index, taken) in (1..).zip(atoms.iter()) {
             let needed_address = self.at == NEEDS_ADDRESS;
             let may_change = self.rules.may_mispredict && index == atoms.count();
             let walked = self.step(extent, taken, may_change, sink);
-            keeps &= walked && !needed_address;
+            is_cacheable &= walked && !needed_address;
         }
-        self.look_up();
-        if keeps
+        self.save_node();
+        if is_cacheable
             && self.at != NO_CODE
-            && let Some(run) = self.runs.keep(&self.graph, from, atoms, self.node, &self.hand)
+            && let Some(run) = self.runs.insert(&self.graph, from, atoms, self.node, &self.steps)
         {
-            self.hand.clear();
-            self.held = Held::Kept(run);
+            self.steps.clear();
+            self.held = Held::Cached(run);
         }
         if !self.rules.may_mispredict {
             self.flush(sink);
         }
     }
 
-    /// One atom, which a mispredict may still change. False: it did not lead from one known block to the next.
+    /// Follows one atom, which a mispredict may still change. False: it did not lead from one known block to the next.
     pub(super) fn step(&mut self, extent: Extent, taken: bool, may_change: bool, sink: &mut impl FlowSink) -> bool {
         let is_located = self.at >= FIRST && self.q.is_none();
         if !is_located && !self.locate(extent, sink) {
             // A mispredict would be about this atom, and not about the last one whose position was known.
             self.flush(sink);
-            self.lose(extent);
+            self.count_lost(extent);
             return false;
         }
         let id = self.at;
         let block = self.graph.block(id);
-        match block.ending {
-            Ending::P0 if block.can_be(taken) || may_change => {}
-            Ending::P0 => {
-                let at = block.last_address();
-                self.disagree(extent, Finding::NotTaken { at }, sink);
-                self.lose(extent);
-                return false;
-            }
+        let is_possible = block.can_be(taken);
+        let finding = match block.ending {
+            Ending::P0 if is_possible || may_change => None,
+            Ending::P0 => Some(Finding::NotTaken { at: block.last_address() }),
+            Ending::TooLong => Some(Finding::Runaway { start: block.start }),
             Ending::NoCode => {
-                self.run_into_nothing(extent, id, sink);
+                self.run_into_missing_code(extent, id, sink);
                 return false;
             }
-            Ending::TooLong => {
-                let start = block.start;
-                self.disagree(extent, Finding::Runaway { start }, sink);
-                self.lose(extent);
-                return false;
-            }
+        };
+        if let Some(finding) = finding {
+            self.report_finding(extent, finding, sink);
+            self.count_lost(extent);
+            return false;
         }
-        let is_certain = block.can_be(taken);
-        let (links, return_target) = (taken && block.last.link, block.return_target());
-        if self.rules.return_stack {
-            self.stack.clear_if_pending();
-            if links {
-                self.stack.push(return_target);
-            }
-        }
-        self.hand.push(Step::new(id, taken));
-        self.held = Held::InHand;
-        self.held_offset = extent.offset;
-        self.go_on(id, taken);
-        is_certain
+        self.push_return_address(id, taken);
+        self.hold_step(extent, Step::new(id, taken));
+        self.follow(id, taken);
+        is_possible
     }
-    /// Known runs end here: what follows wants a closer look at the block.
-    pub(super) fn look_closer(&mut self) {
+
+    /// Updates the block from the node, for the slow path.
+    pub(super) fn load_block(&mut self) {
         self.at = self.runs.block(self.node);
     }
 
-    /// Known runs may start here again.
-    pub(super) fn look_up(&mut self) {
+    /// Updates the node from the block, after the slow path.
+    pub(super) fn save_node(&mut self) {
         self.node = self.runs.node(&mut self.graph, self.at);
     }
 
-    /// Goes where the last instruction of a block leads.
+    /// Moves to where the last instruction of a block leads.
     #[inline]
-    pub(super) fn go_on(&mut self, id: Id, taken: bool) {
+    pub(super) fn follow(&mut self, id: Id, taken: bool) {
         self.at = self.graph.follow(&self.memory, id, taken);
         if self.at == NO_CODE {
-            let next = self.graph.block(id).leads_to(taken);
-            self.target = next.map(|Target { address, isa }| ElementTarget { address, isa: sub_isa(isa) });
+            self.target = self.graph.block(id).leads_to(taken).map(element_target);
         }
     }
 
-    /// The code ends before the block does: emits what was executed for certain.
-    pub(super) fn run_into_nothing(&mut self, extent: Extent, id: Id, sink: &mut impl FlowSink) {
+    /// The code ends before the block does: emits the instructions that were certainly executed.
+    pub(super) fn run_into_missing_code(&mut self, extent: Extent, id: Id, sink: &mut impl FlowSink) {
         let end = self.graph.block(id).end;
-        self.hand.push(Step::new(id, true));
-        self.held = Held::InHand;
-        self.held_offset = extent.offset;
+        self.hold_step(extent, Step::new(id, true));
         self.flush(sink);
         self.no_code(extent, end, sink);
-        self.lose(extent);
+        self.count_lost(extent);
     }
-    /// A P0 element comes: is it known where? Asks the return stack if it has to.
+
+    fn hold_step(&mut self, extent: Extent, step: Step) {
+        self.steps.push(step);
+        self.held = Held::Steps;
+        self.held_offset = extent.offset;
+    }
+
+    /// Locates a P0 element, with the return stack if necessary. False: its position is unknown.
     pub(super) fn locate(&mut self, extent: Extent, sink: &mut impl FlowSink) -> bool {
         self.end_q(None, sink);
         self.ask_return_stack();
@@ -195,14 +185,14 @@ impl<M: CodeMemory> Walker<M> {
             self.no_code(extent, target.address, sink);
         }
         if self.at == LOST {
-            // An address without its context, from before this element, says nothing any more.
+            // An address without its context, from before this element, does not apply any more.
             self.target = None;
         }
         self.at != LOST
     }
 
-    /// There is no code at the address: the walk ends here until the next one comes. The return stack misses what was
-    /// executed from here on, so nothing of it can be trusted any more.
+    /// Reports missing code: the position is unknown until the next address. The return stack misses what is executed
+    /// until then, so it is not valid any more.
     pub(super) fn no_code(&mut self, extent: Extent, address: u64, sink: &mut impl FlowSink) {
         let space = self.space();
         sink.item(Ok(extent.locate(Item::NoCode { address, space })));
@@ -212,14 +202,15 @@ impl<M: CodeMemory> Walker<M> {
         self.stack.clear();
     }
 
-    /// Nobody knows where execution goes on until an address comes.
+    /// Sets the position to unknown until the next address.
     pub(super) fn wait_for_address(&mut self) {
         self.at = LOST;
         self.target = None;
         self.cause = Cause::NoAddress;
     }
 
-    pub(super) fn disagree(&mut self, extent: Extent, finding: Finding, sink: &mut impl FlowSink) {
+    /// Reports a contradiction between trace and code: the position is unknown until the next address.
+    pub(super) fn report_finding(&mut self, extent: Extent, finding: Finding, sink: &mut impl FlowSink) {
         self.flush(sink);
         sink.item(Ok(extent.locate(Item::Finding(finding))));
         self.at = LOST;
@@ -228,8 +219,8 @@ impl<M: CodeMemory> Walker<M> {
         self.stack.clear();
     }
 
-    /// A P0 element says nothing.
-    pub(super) fn lose(&mut self, extent: Extent) {
+    /// Counts a P0 element that could not be followed.
+    pub(super) fn count_lost(&mut self, extent: Extent) {
         if self.lost == 0 {
             self.lost_offset = extent.offset;
         }

@@ -1,34 +1,34 @@
-//! The walk, against a plain one, and against programs whose execution is known.
+//! The walk against a reference, and against programs whose execution is known.
 //!
-//! [`Plain`] is the third stage of the specification's trace analyzer (Arm DDI 0487), instruction by instruction: no
-//! graph, no runs that are kept. Whatever packets say, both walks tell the same. [`Machine`] executes a random program
-//! and traces itself as a trace unit does; what it executed is what the walk tells.
+//! [`ReferenceWalk`] is the third stage of the specification's trace analyzer (Arm DDI 0487), instruction by instruction,
+//! without a graph and without cached runs. Both walks produce the same events for any packets. [`Machine`] executes a
+//! random program and traces itself as a trace unit does; the walk finds what it executed.
 //!
-//! Where the specification's text is silent, or its pseudocode cannot be meant, [`Plain`] does what we decided:
+//! Where the specification's text is silent, or its pseudocode cannot be meant, [`ReferenceWalk`] does what we decided:
 //!
-//! - Behind missing code or a contradiction the walk is lost until the next address, and the return stack is empty. The
-//!   text would take the next target from the return stack.
-//! - An exception that no address follows goes on at its return address, as the text has it.
-//! - An N atom at a branch that is always taken is a contradiction; the text goes on behind the branch.
+//! - After missing code or a contradiction the position is unknown until the next address, and the return stack is empty.
+//!   The text would take the next target from the return stack.
+//! - An exception that no address follows continues at its return address, as in the text.
+//! - An N atom at an unconditional branch is a contradiction; the text continues after the branch.
 //! - So is an address other than the one that the code leads to, unless an exception was taken before it.
-//! - So is a return address or a source address that lies behind a branch that is always taken; the text passes it.
-//! - Only a taken branch leaves a return address: the text pushes for an N atom too, and for branches that an exception
-//!   or a source address passes over.
-//! - A trace info does not ask the return stack for the target of the branch before it, as the text does: the next P0
+//! - So is a return address or a source address after an unconditional branch; the text passes it.
+//! - Only a taken branch pushes a return address: the text pushes for an N atom too, and for branches before an exception
+//!   or a source address.
+//! - A trace info does not take the target of the branch before it from the return stack, as the text does: the next P0
 //!   element does, and an address may come before it.
-//! - A counted Q element without a branch goes on behind its last instruction if no address follows.
-//! - A pending clear of the return stack is done once, before the next P0 element leaves its return address. The text
-//!   clears it behind that element, and behind every later one.
+//! - A counted Q element without a branch continues after its last instruction if no address follows.
+//! - A pending clear of the return stack is done once, before the next P0 element pushes its return address. The text
+//!   clears it after that element, and after every later one.
 //! - A mispredict is about the last atom, and only if nothing but addresses and contexts came in between.
 
 mod machine;
-mod plain;
+mod reference;
 
 use std::fmt;
 
 use machine::Machine;
-use plain::{Plain, Program, Told, of_instructions, told};
 use proptest::prelude::*;
+use reference::{FlowEvent, Program, ReferenceWalk, flow_events, instruction_ranges};
 use unspool_coresight::etm4::packet::{Address, ExceptionAddress, FewAtoms, TraceInfo};
 use unspool_coresight::etm4::{Config, Packet, PacketItem, Registers};
 use unspool_coresight::{
@@ -36,14 +36,14 @@ use unspool_coresight::{
     Protocol, Security, SubIsa, Transactions,
 };
 
-/// Where the program of EL0 is; that of EL1 starts half a program later.
+/// Start of the program of EL0; that of EL1 starts half a program later.
 const BASE: u64 = 0x8000;
 
 fn config(return_stack: bool, max_speculation: u32) -> Config {
     let mut registers = Registers::default();
     registers.set("TRCCONFIGR", if return_stack { 0x1801 } else { 0x0801 });
     registers.set("TRCIDR8", max_speculation);
-    // Commits are packets, and Q elements may come.
+    // Commits are packets, and Q elements are possible.
     registers.set("TRCIDR0", 0x0801_8ea1);
     Config::new(Protocol::Ete, Profile::Application, &registers).0
 }
@@ -56,7 +56,7 @@ fn full(address: u64) -> Address {
     Address::full(SubIsa::Is0, address)
 }
 
-/// Packets that are read well when a test fails.
+/// Packets with a readable debug format.
 #[derive(Clone)]
 struct Stream(Vec<PacketItem>);
 
@@ -69,7 +69,7 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// Packets with a byte each.
+/// Packets of one byte each.
 fn located(packets: impl IntoIterator<Item = Option<Packet>>) -> Stream {
     let broken = |offset| PacketError { offset, skipped: 1, kind: Malformed::ReservedHeader(0) };
     let item = |(offset, packet): (u64, Option<Packet>)| {
@@ -88,23 +88,23 @@ fn committed(config: &Config, packets: &[PacketItem]) -> Vec<ElementItem> {
     elements
 }
 
-/// What the plain walk tells.
-fn plainly(config: &Config, program: &Program, packets: &[PacketItem]) -> Vec<Told> {
-    let mut plain = Plain::new(config, program);
-    committed(config, packets).iter().for_each(|item| plain.element(item));
-    plain.finish()
+/// The events of the reference walk.
+fn reference_events(config: &Config, program: &Program, packets: &[PacketItem]) -> Vec<FlowEvent> {
+    let mut walk = ReferenceWalk::new(config, program);
+    committed(config, packets).iter().for_each(|item| walk.element(item));
+    walk.finish()
 }
 
-fn ranges(told: &[Told]) -> Vec<Told> {
-    told.iter().copied().filter(|told| matches!(told, Told::Range { .. })).collect()
+fn ranges(events: &[FlowEvent]) -> Vec<FlowEvent> {
+    events.iter().copied().filter(|event| matches!(event, FlowEvent::Range { .. })).collect()
 }
 
-/// Instructions: one in two branches, most of them within the program.
+/// Instructions, half of them branches, mostly within the program.
 fn word() -> impl Strategy<Value = u32> {
     let near = -9_i32..10;
     let field = |offset: i32, width: u32, low: u32| (offset as u32 & ((1 << width) - 1)) << low;
     prop_oneof![
-        // NOP, and SVC, which is none of ours.
+        // NOP, and SVC, which is not a P0 instruction.
         8 => prop_oneof![Just(0xd503_201f_u32), Just(0xd400_0001)],
         // B, BL, B.EQ, B.AL, CBZ, TBNZ
         1 => near.clone().prop_map(move |offset| 0x1400_0000 | field(offset, 26, 0)),
@@ -149,12 +149,12 @@ fn exception() -> impl Strategy<Value = Vec<Option<Packet>>> {
     ];
     let what = prop_oneof![3 => Just(ExceptionAddress::Return), 1 => Just(ExceptionAddress::TargetAndReturn)];
     // A PE reset has no return address; 24 is a transaction failure.
-    (prop_oneof![6 => Just(14), 1 => Just(0), 1 => Just(24)], what, address).prop_map(|(number, address, behind)| {
-        vec![Some(Packet::Exception { number, address, fault_pending: None }), Some(behind)]
+    (prop_oneof![6 => Just(14), 1 => Just(0), 1 => Just(24)], what, address).prop_map(|(number, address, next)| {
+        vec![Some(Packet::Exception { number, address, fault_pending: None }), Some(next)]
     })
 }
 
-/// Packets that belong together; `None` is a byte that is no packet.
+/// Packets that belong together; `None` is a malformed byte.
 fn few_packets(speculates: bool) -> impl Strategy<Value = Vec<Option<Packet>>> {
     let info = move || Packet::TraceInfo(TraceInfo { speculation: speculates.then_some(0), ..TraceInfo::default() });
     let at = |(at, el)| Packet::AddressContext { address: full(at), context: context(el) };
@@ -167,7 +167,7 @@ fn few_packets(speculates: bool) -> impl Strategy<Value = Vec<Option<Packet>>> {
         let address = low.filter(|_| count.is_some()).map(|low| Address::low(SubIsa::Is0, 9, low));
         Packet::Q { count, address }
     });
-    let doubt = prop_oneof![
+    let speculation = prop_oneof![
         3 => (0..6_u32).prop_map(|count| Packet::Commit { count }),
         1 => (1..4_u32, any::<bool>()).prop_map(|(count, mispredict)| Packet::CancelFormat1 { count, mispredict }),
         1 => prop_oneof![Just(FewAtoms::E), Just(FewAtoms::EE), Just(FewAtoms::N)].prop_map(Packet::CancelFormat2),
@@ -176,7 +176,7 @@ fn few_packets(speculates: bool) -> impl Strategy<Value = Vec<Option<Packet>>> {
     let alone = prop_oneof![
         15 => atoms(),
         10 => position().prop_map(|at| Packet::Address(full(at))),
-        10 => if speculates { doubt.boxed() } else { atoms().boxed() },
+        10 => if speculates { speculation.boxed() } else { atoms().boxed() },
         3 => (position(), 0..2_u8).prop_map(at),
         2 => (0..2_u8).prop_map(|el| Packet::Context(Some(context(el)))),
         1 => Just(info()),
@@ -199,7 +199,7 @@ fn any_packets(speculates: bool) -> impl Strategy<Value = Stream> {
     let start =
         [Packet::TraceInfo(info), Packet::TraceOn, Packet::AddressContext { address: full(BASE), context: context(0) }];
     prop::collection::vec(few_packets(speculates), 0..60).prop_map(move |few| {
-        // Twice, so that runs are known that were kept the first time.
+        // Twice, so that the second time uses cached runs.
         let once: Vec<Option<Packet>> = start.map(Some).into_iter().chain(few.concat()).collect();
         located([once.clone(), once].concat())
     })
@@ -208,30 +208,32 @@ fn any_packets(speculates: bool) -> impl Strategy<Value = Stream> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// All that is told, of trace without speculation.
+    /// All events, without speculation.
     #[test]
-    fn any_packets_are_walked_as_the_specification_says(
+    fn walk_agrees_with_the_reference(
         program in program(),
         packets in any_packets(false),
         return_stack in any::<bool>(),
     ) {
         let config = config(return_stack, 0);
-        prop_assert_eq!(told(&config, &program, &packets.0), plainly(&config, &program, &packets.0));
+        let expected = reference_events(&config, &program, &packets.0);
+        prop_assert_eq!(flow_events(&config, &program, &packets.0), expected);
     }
 
-    /// The ranges, of trace with speculation: what waits for a mispredict is told later than the plain walk tells it.
+    /// The ranges, with speculation: items that wait for a mispredict come later than in the reference.
     #[test]
-    fn so_are_packets_that_were_speculative(
+    fn walk_agrees_with_the_reference_on_speculation(
         program in program(),
         packets in any_packets(true),
         return_stack in any::<bool>(),
         depth in 1..30_u32,
     ) {
         let config = config(return_stack, depth);
-        prop_assert_eq!(ranges(&told(&config, &program, &packets.0)), ranges(&plainly(&config, &program, &packets.0)));
+        let expected = ranges(&reference_events(&config, &program, &packets.0));
+        prop_assert_eq!(ranges(&flow_events(&config, &program, &packets.0)), expected);
     }
 
-    /// Instructions are those of the ranges, whether their run was met before or not.
+    /// Instructions are those of the ranges, whether their run is cached or not.
     #[test]
     fn instructions_are_those_of_the_ranges(
         program in program(),
@@ -239,18 +241,18 @@ proptest! {
         return_stack in any::<bool>(),
     ) {
         let config = config(return_stack, 0);
-        let ranges = ranges(&told(&config, &program, &packets.0));
-        let joined = of_instructions(&config, &program, &packets.0);
+        let ranges = ranges(&flow_events(&config, &program, &packets.0));
+        let joined = instruction_ranges(&config, &program, &packets.0);
         prop_assert_eq!(joined.len(), ranges.len());
         for (joined, range) in joined.iter().zip(&ranges) {
-            let &Told::Range { start, end, taken } = range else { continue };
+            let &FlowEvent::Range { start, end, taken } = range else { continue };
             prop_assert_eq!(*joined, (start, end, joined.2.map(|_| taken)));
         }
     }
 
-    /// A machine that traces itself executed what the walk says, and the walk complains about nothing.
+    /// The walk finds what a machine that traces itself executed, and reports no problem.
     #[test]
-    fn what_was_executed_is_told(
+    fn walk_finds_what_was_executed(
         program in program(),
         tape in prop::collection::vec(any::<u8>(), 0..600),
         return_stack in any::<bool>(),
@@ -260,14 +262,14 @@ proptest! {
         let mut machine = Machine::new(&program, &config, tape);
         machine.run();
         let packets = located(machine.packets.iter().copied().map(Some));
-        let told = told(&config, &program, &packets.0);
-        prop_assert_eq!(ranges(&told), &machine.executed[..], "{:?}", packets);
-        prop_assert!(!told.iter().any(Told::is_complaint), "{:?}\n{:?}", told, packets);
-        prop_assert_eq!(ranges(&plainly(&config, &program, &packets.0)), machine.executed);
+        let events = flow_events(&config, &program, &packets.0);
+        prop_assert_eq!(ranges(&events), &machine.executed[..], "{:?}", packets);
+        prop_assert!(!events.iter().any(FlowEvent::is_problem), "{:?}\n{:?}", events, packets);
+        prop_assert_eq!(ranges(&reference_events(&config, &program, &packets.0)), machine.executed);
     }
 }
 
-/// More with `PROPTEST_CASES`, as everywhere.
+/// Number of cases; `PROPTEST_CASES` overrides it, as everywhere.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4000)
 }

@@ -1,16 +1,16 @@
-//! Stories: a program, packets, and what was executed.
+//! Scenarios: a program, packets, and the program flow.
 //!
-//! Each file in `testdata/scenarios` holds a `registers:` line and three sections, a line an item; `;` comments.
+//! Each file in `testdata/scenarios` has a `registers:` line and three sections, one line per item; `;` starts a comment.
 //!
-//! - `program:` addresses and opcodes in hex, four digits for each halfword of T32. `x 9` behind them: nine in a row.
-//! - `packets:` in the words of `unspool packets`, except that an address is whole (`0x1000`) or its low 32 bits
-//!   (`..00001000`), and is IS0 unless it says IS1.
-//! - `flow:` ranges with their number of instructions and the outcome of the last one, and whatever else happened.
-//!   `flow, transactions shown:` is there if it reads differently when transactions are not resolved.
+//! - `program:` addresses and opcodes in hex, four digits for each halfword of T32. `x 9` after an opcode repeats it.
+//! - `packets:` as `unspool packets` prints them, except that an address is whole (`0x1000`) or its low 32 bits
+//!   (`..00001000`), and is IS0 unless marked IS1.
+//! - `flow:` ranges with their number of instructions and the outcome of the last one, and the other items.
+//!   `flow, transactions shown:` is the flow without resolved transactions, if it differs.
 //!
-//! The expectations are written by hand, from the specification and from what the program can do.
+//! The expectations are written by hand, from the specification and the program.
 
-#![allow(clippy::panic, clippy::expect_used, reason = "a test stops at what it does not expect")]
+#![allow(clippy::panic, clippy::expect_used, reason = "a test stops at unexpected input")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,20 +27,20 @@ use unspool_flow::{
 use unspool_isa::Isa;
 
 #[test]
-fn every_story_is_told_as_expected() {
+fn scenarios_have_the_expected_flow() {
     compare(|scenario, transactions| {
-        let mut told = Told::default();
+        let mut lines = Lines::default();
         let mut decoder = FlowDecoder::new(&scenario.config, transactions, scenario.memory());
-        scenario.items().iter().for_each(|packet| decoder.push(*packet, &mut told));
-        let outstanding = decoder.finish(scenario.length(), &mut told);
-        (told.ended(outstanding), scenario.expected(transactions).to_vec())
+        scenario.items().iter().for_each(|packet| decoder.push(*packet, &mut lines));
+        let outstanding = decoder.finish(scenario.length(), &mut lines);
+        (lines.ended(outstanding), scenario.expected(transactions).to_vec())
     });
 }
 
 #[test]
-fn room_by_room_it_is_the_same_story() {
+fn separate_stages_have_the_same_flow() {
     compare(|scenario, transactions| {
-        let (mut elements, mut committed, mut told) = (vec![], vec![], Told::default());
+        let (mut elements, mut committed, mut lines) = (vec![], vec![], Lines::default());
         let mut decoder = ElementDecoder::new(&scenario.config);
         scenario.items().iter().for_each(|packet| decoder.push(*packet, &mut |item| elements.push(item)));
         decoder.finish(&mut |item| elements.push(item));
@@ -48,43 +48,44 @@ fn room_by_room_it_is_the_same_story() {
         elements.iter().for_each(|element| speculation.push(*element, &mut |item| committed.push(item)));
         let outstanding = speculation.finish(&mut |item| committed.push(item));
         let mut walker = Walker::new(scenario.config.flow_rules(), scenario.memory());
-        committed.iter().for_each(|element| walker.push(*element, &mut told));
-        walker.finish(scenario.length(), &mut told);
-        (told.ended(outstanding), scenario.expected(transactions).to_vec())
+        committed.iter().for_each(|element| walker.push(*element, &mut lines));
+        walker.finish(scenario.length(), &mut lines);
+        (lines.ended(outstanding), scenario.expected(transactions).to_vec())
     });
 }
 
-/// What the first telling left in the caches must not change the second.
+/// Cached runs of the first pass must not change the second.
 #[test]
-fn told_twice_it_is_the_same_story_twice() {
+fn repeated_scenarios_have_the_same_flow() {
     compare(|scenario, transactions| {
-        let mut told = Told::default();
+        let mut lines = Lines::default();
         let mut decoder = FlowDecoder::new(&scenario.config, transactions, scenario.memory());
-        scenario.items().iter().for_each(|packet| decoder.push(*packet, &mut told));
+        scenario.items().iter().for_each(|packet| decoder.push(*packet, &mut lines));
         let offset = scenario.length();
-        decoder.push(Err(PacketError { offset, skipped: 0, kind: Malformed::Discontinuity }), &mut told);
-        scenario.items().iter().for_each(|packet| decoder.push(*packet, &mut told));
-        let outstanding = decoder.finish(offset, &mut told);
+        decoder.push(Err(PacketError { offset, skipped: 0, kind: Malformed::Discontinuity }), &mut lines);
+        scenario.items().iter().for_each(|packet| decoder.push(*packet, &mut lines));
+        let outstanding = decoder.finish(offset, &mut lines);
         let mut expected = scenario.expected(transactions).to_vec();
         expected.pop();
         expected.push(format!("! {offset:#x}: trace does not continue here"));
         expected.extend_from_slice(scenario.expected(transactions));
-        (told.ended(outstanding), expected)
+        (lines.ended(outstanding), expected)
     });
 }
 
-/// Tells every scenario and says which were not told as expected.
-fn compare(tell: impl Fn(&Scenario, Transactions) -> (Vec<String>, Vec<String>)) {
+/// Runs every scenario and reports those with an unexpected flow.
+fn compare(run: impl Fn(&Scenario, Transactions) -> (Vec<String>, Vec<String>)) {
     let files = unspool_testing::scenarios(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/scenarios"));
     assert!(files.len() >= 60, "only {} scenarios", files.len());
     let mut differences = vec![];
     for file in &files {
         let (name, scenario) = (&file.name, Scenario::of(file));
         for transactions in [Transactions::Resolve, Transactions::Show] {
-            let (told, expected) = tell(&scenario, transactions);
-            if told != expected {
-                let [told, expected] = [told, expected].map(|lines| lines.join("\n    "));
-                differences.push(format!("{name} ({transactions:?})\n  expected\n    {expected}\n  told\n    {told}"));
+            let (found, expected) = run(&scenario, transactions);
+            if found != expected {
+                let [found, expected] = [found, expected].map(|lines| lines.join("\n    "));
+                differences
+                    .push(format!("{name} ({transactions:?})\n  expected\n    {expected}\n  found\n    {found}"));
                 break;
             }
         }
@@ -155,7 +156,7 @@ impl Scenario {
     }
 }
 
-/// Words and halfwords.
+/// The bytes of a word or halfword.
 fn little_endian(opcode: &str) -> Vec<u8> {
     let value = u32::from_str_radix(opcode, 16).expect("hex");
     value.to_le_bytes()[..opcode.len() / 2].to_vec()
@@ -209,7 +210,7 @@ fn packet(line: &str) -> Packet {
 }
 
 fn exception(text: &str) -> Packet {
-    let (number, address) = text.split_once(", ").expect("what follows");
+    let (number, address) = text.split_once(", ").expect("an address");
     let address = match address {
         "return address follows" => ExceptionAddress::Return,
         "target and return address follows" => ExceptionAddress::TargetAndReturn,
@@ -258,11 +259,11 @@ fn q(text: &str) -> Packet {
     Packet::Q { count, address: target.map(address) }
 }
 
-/// What was told, a line an item.
+/// The flow as text, one line per item.
 #[derive(Default)]
-struct Told(Vec<String>);
+struct Lines(Vec<String>);
 
-impl Told {
+impl Lines {
     fn ended(mut self, outstanding: u64) -> Vec<String> {
         if let Some(end) = self.0.last_mut().filter(|_| outstanding > 0) {
             end.push_str(&format!(", {outstanding} still speculative"));
@@ -271,7 +272,7 @@ impl Told {
     }
 }
 
-impl FlowSink for Told {
+impl FlowSink for Lines {
     fn run(&mut self, run: Run<'_>) {
         let mut instructions = 0;
         for range in run.ranges() {

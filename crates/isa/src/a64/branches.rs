@@ -7,7 +7,7 @@
 
 use crate::Isa;
 use crate::bits::signed;
-use crate::control_flow::{ControlFlow, Decoded, Row, look_up, row};
+use crate::control_flow::{ControlFlow, Decoded, Row, lookup, row};
 
 /// Whether an A64 word is in the encoding group of branches, exception generation and system instructions. Of all
 /// others only UDF does not fall through.
@@ -24,85 +24,56 @@ pub(crate) fn decode(address: u64, word: u32) -> Decoded {
         0x94..=0x97 => Decoded { link: true, ..branch(address, word, 0, 26) },
         0x34 | 0x35 | 0xb4 | 0xb5 => branch(address, word, 5, 19).conditionally(),
         0x36 | 0x37 | 0xb6 | 0xb7 => branch(address, word, 5, 14).conditionally(),
-        0x54 => on_condition(address, word),
-        0x55 => look_up(&RETURNS_BY_LABEL, word),
+        // B.cond and BC.cond. The conditions AL and NV both mean "always": such a branch is unconditional.
+        0x54 => Decoded { conditional: word & 0b1110 != 0b1110, ..branch(address, word, 5, 19) },
+        0x55 => lookup(&RETURNS_BY_LABEL, word),
         0x74 | 0xf4 => compare_registers(address, word),
         0x75 | 0xf5 => compare_immediate(address, word),
-        0xd4 => look_up(&EXCEPTIONS, word),
-        0xd5 => look_up(&SYSTEM, word),
-        0xd6 | 0xd7 => look_up(&BY_REGISTER, word),
+        0xd4 => lookup(&EXCEPTIONS, word),
+        0xd5 => lookup(&SYSTEM, word),
+        0xd6 | 0xd7 => lookup(&BY_REGISTER, word),
         _ => Decoded::FALL_THROUGH,
     }
 }
 
 /// Branches whose target is in a register.
 const BY_REGISTER: [Row; 11] = [
-    // RET
-    row(0xffff_fc1f, 0xd65f_0000, Decoded::RETURN),
-    // BLR
-    row(0xffff_fc1f, 0xd63f_0000, Decoded::CALL),
-    // BR
-    row(0xffff_fc1f, 0xd61f_0000, Decoded::INDIRECT),
-    // RETAA, RETAB (the low register is 31), RETAASPPCR, RETABSPPCR
-    row(0xffff_fbe0, 0xd65f_0be0, Decoded::RETURN),
-    // BLRAA, BLRAB
-    row(0xffff_f800, 0xd73f_0800, Decoded::CALL),
-    // BRAA, BRAB
-    row(0xffff_f800, 0xd71f_0800, Decoded::INDIRECT),
-    // BLRAAZ, BLRABZ
-    row(0xffff_f81f, 0xd63f_081f, Decoded::CALL),
-    // BRAAZ, BRABZ
-    row(0xffff_f81f, 0xd61f_081f, Decoded::INDIRECT),
-    // ERET
-    row(0xffff_ffff, 0xd69f_03e0, Decoded::EXCEPTION_RETURN),
-    // ERETAA, ERETAB
-    row(0xffff_fbff, 0xd69f_0bff, Decoded::EXCEPTION_RETURN),
-    // DRPS
-    row(0xffff_ffff, 0xd6bf_03e0, Decoded::EXCEPTION_RETURN),
+    row(0xffff_fc1f, 0xd65f_0000, Decoded::RETURN),           // RET
+    row(0xffff_fc1f, 0xd63f_0000, Decoded::CALL),             // BLR
+    row(0xffff_fc1f, 0xd61f_0000, Decoded::INDIRECT),         // BR
+    row(0xffff_fbe0, 0xd65f_0be0, Decoded::RETURN), // RETAA, RETAB (the low register is 31), RETAASPPCR, RETABSPPCR
+    row(0xffff_f800, 0xd73f_0800, Decoded::CALL),   // BLRAA, BLRAB
+    row(0xffff_f800, 0xd71f_0800, Decoded::INDIRECT), // BRAA, BRAB
+    row(0xffff_f81f, 0xd63f_081f, Decoded::CALL),   // BLRAAZ, BLRABZ
+    row(0xffff_f81f, 0xd61f_081f, Decoded::INDIRECT), // BRAAZ, BRABZ
+    row(0xffff_ffff, 0xd69f_03e0, Decoded::EXCEPTION_RETURN), // ERET
+    row(0xffff_fbff, 0xd69f_0bff, Decoded::EXCEPTION_RETURN), // ERETAA, ERETAB
+    row(0xffff_ffff, 0xd6bf_03e0, Decoded::EXCEPTION_RETURN), // DRPS
 ];
 
 /// Returns that name the address of the signing instruction. The label is not the target: that is in the link register.
 const RETURNS_BY_LABEL: [Row; 1] = [
-    // RETAASPPC, RETABSPPC
-    row(0xffc0_001f, 0x5500_001f, Decoded::RETURN),
+    row(0xffc0_001f, 0x5500_001f, Decoded::RETURN), // RETAASPPC, RETABSPPC
 ];
 
-/// Exception generation.
 const EXCEPTIONS: [Row; 8] = [
-    // SVC
-    row(0xffe0_001f, 0xd400_0001, Decoded::of(ControlFlow::SupervisorCall)),
-    // HVC
-    row(0xffe0_001f, 0xd400_0002, Decoded::of(ControlFlow::HypervisorCall)),
-    // SMC
-    row(0xffe0_001f, 0xd400_0003, Decoded::of(ControlFlow::SecureMonitorCall)),
-    // BRK
-    row(0xffe0_001f, 0xd420_0000, Decoded::of(ControlFlow::Breakpoint)),
-    // HLT
-    row(0xffe0_001f, 0xd440_0000, Decoded::of(ControlFlow::Halt)),
-    // DCPS1, DCPS2, DCPS3
-    row(0xffe0_001f, 0xd4a0_0001, Decoded::of(ControlFlow::DebugCall)),
+    row(0xffe0_001f, 0xd400_0001, Decoded::of(ControlFlow::SupervisorCall)), // SVC
+    row(0xffe0_001f, 0xd400_0002, Decoded::of(ControlFlow::HypervisorCall)), // HVC
+    row(0xffe0_001f, 0xd400_0003, Decoded::of(ControlFlow::SecureMonitorCall)), // SMC
+    row(0xffe0_001f, 0xd420_0000, Decoded::of(ControlFlow::Breakpoint)),     // BRK
+    row(0xffe0_001f, 0xd440_0000, Decoded::of(ControlFlow::Halt)),           // HLT
+    row(0xffe0_001f, 0xd4a0_0001, Decoded::of(ControlFlow::DebugCall)),      // DCPS1, DCPS2, DCPS3
     row(0xffe0_001f, 0xd4a0_0002, Decoded::of(ControlFlow::DebugCall)),
     row(0xffe0_001f, 0xd4a0_0003, Decoded::of(ControlFlow::DebugCall)),
 ];
 
 /// Barriers, hints and system instructions.
 const SYSTEM: [Row; 4] = [
-    // ISB
-    row(0xffff_f0ff, 0xd503_30df, Decoded::ISB),
-    // WFE, WFI
-    row(0xffff_ffdf, 0xd503_205f, Decoded::WFX),
-    // WFET, WFIT
-    row(0xffff_ffc0, 0xd503_1000, Decoded::WFX),
-    // TSTART
-    row(0xffff_ffe0, 0xd523_3060, Decoded::of(ControlFlow::TransactionStart)),
+    row(0xffff_f0ff, 0xd503_30df, Decoded::ISB), // ISB
+    row(0xffff_ffdf, 0xd503_205f, Decoded::WFX), // WFE, WFI
+    row(0xffff_ffc0, 0xd503_1000, Decoded::WFX), // WFET, WFIT
+    row(0xffff_ffe0, 0xd523_3060, Decoded::of(ControlFlow::TransactionStart)), // TSTART
 ];
-
-/// B.cond and BC.cond.
-///
-/// The condition codes AL and NV both mean "always": such a branch is unconditional.
-fn on_condition(address: u64, word: u32) -> Decoded {
-    Decoded { conditional: word & 0b1110 != 0b1110, ..branch(address, word, 5, 19) }
-}
 
 /// CB<cc>, CBB<cc> and CBH<cc> of two registers.
 fn compare_registers(address: u64, word: u32) -> Decoded {

@@ -52,7 +52,7 @@ const fn rt2(word: u32) -> u32 {
     field(word, 10, 5)
 }
 
-/// What sets flags has no stack pointer.
+/// Instructions that set flags do not write the stack pointer.
 const fn flags_or_sp(word: u32, sets_flags: bool) -> Destinations {
     if sets_flags { x(rd(word)).and(STATUS) } else { sp(rd(word)) }
 }
@@ -229,7 +229,7 @@ fn exclusive(word: u32, operation: Operation) -> Destinations {
         Operation::Load => x(rd(word)),
         Operation::LoadStore if is_pair || (flag(word, 24) && word >> 30 == 0b01) => x(rs(word)).and(x(rs(word) | 1)),
         Operation::LoadStore => x(rs(word)),
-        // Whether it stored.
+        // The status: whether it stored.
         Operation::Store if !is_ordered => x(rs(word)),
         _ => NONE,
     }
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_write_what_the_architecture_says() {
+    fn destinations_are_those_of_the_architecture() {
         let v = |first, count| Destinations::vectors(first, count);
         let xs = |numbers: &[u32]| numbers.iter().fold(NONE, |all, number| all.and(Destinations::one(*number)));
         let rows: &[(&str, u32, Destinations)] = &[

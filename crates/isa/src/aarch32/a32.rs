@@ -9,7 +9,7 @@
 
 use crate::Isa;
 use crate::bits::{field, signed};
-use crate::control_flow::{ControlFlow, Decoded, Row, look_up, row};
+use crate::control_flow::{ControlFlow, Decoded, Row, lookup, row};
 
 /// The control flow of the word at `address`.
 pub(crate) fn decode(address: u64, word: u32) -> Decoded {
@@ -35,7 +35,7 @@ fn executed(address: u64, word: u32) -> Decoded {
         0x8 | 0x9 => load_multiple(word),
         0xa => Decoded::direct(Isa::A32, target(address, word)),
         0xb => Decoded { link: true, ..Decoded::direct(Isa::A32, target(address, word)) },
-        0xe => look_up(&COPROCESSOR, word),
+        0xe => lookup(&COPROCESSOR, word),
         0xf => Decoded::of(ControlFlow::SupervisorCall),
         _ => Decoded::FALL_THROUGH,
     }
@@ -48,32 +48,23 @@ fn unconditional(address: u64, word: u32) -> Decoded {
         let halfword = u64::from(word >> 24 & 1) << 1;
         return Decoded { link: true, ..Decoded::direct(Isa::T32, target(address, word) | halfword) };
     }
-    look_up(&UNCONDITIONAL, word)
+    lookup(&UNCONDITIONAL, word)
 }
 
 const UNCONDITIONAL: [Row; 2] = [
-    // ISB
-    row(0xffff_fff0, 0xf57f_f060, Decoded::ISB),
-    // RFEDA, RFEIA, RFEDB, RFEIB
-    row(0xfe50_ffff, 0xf810_0a00, Decoded::EXCEPTION_RETURN),
+    row(0xffff_fff0, 0xf57f_f060, Decoded::ISB),              // ISB
+    row(0xfe50_ffff, 0xf810_0a00, Decoded::EXCEPTION_RETURN), // RFEDA, RFEIA, RFEDB, RFEIB
 ];
 
 /// Encodings of comparisons without the S bit.
 const MISCELLANEOUS: [Row; 7] = [
-    // BX LR
-    row(0x0fff_ffff, 0x012f_ff1e, Decoded::RETURN),
-    // BX
-    row(0x0fff_fff0, 0x012f_ff10, Decoded::INDIRECT),
-    // BXJ
-    row(0x0fff_fff0, 0x012f_ff20, Decoded::INDIRECT),
-    // BLX
-    row(0x0fff_fff0, 0x012f_ff30, Decoded::CALL),
-    // ERET
-    row(0x0fff_ffff, 0x0160_006e, Decoded::EXCEPTION_RETURN),
-    // WFE
-    row(0x0fff_ffff, 0x0320_f002, Decoded::WFX),
-    // WFI
-    row(0x0fff_ffff, 0x0320_f003, Decoded::WFX),
+    row(0x0fff_ffff, 0x012f_ff1e, Decoded::RETURN),           // BX LR
+    row(0x0fff_fff0, 0x012f_ff10, Decoded::INDIRECT),         // BX
+    row(0x0fff_fff0, 0x012f_ff20, Decoded::INDIRECT),         // BXJ
+    row(0x0fff_fff0, 0x012f_ff30, Decoded::CALL),             // BLX
+    row(0x0fff_ffff, 0x0160_006e, Decoded::EXCEPTION_RETURN), // ERET
+    row(0x0fff_ffff, 0x0320_f002, Decoded::WFX),              // WFE
+    row(0x0fff_ffff, 0x0320_f003, Decoded::WFX),              // WFI
 ];
 
 const COPROCESSOR: [Row; 1] = [
@@ -86,7 +77,7 @@ fn data_processing(word: u32) -> Decoded {
     let compares = word & 0x0180_0000 == 0x0100_0000;
     let sets_flags = word >> 20 & 1 == 1;
     if compares && !sets_flags {
-        return look_up(&MISCELLANEOUS, word);
+        return lookup(&MISCELLANEOUS, word);
     }
     let shifts_by_register = word & 0x0200_0010 == 0x0000_0010;
     // MOV and MVN have no first operand; a register there makes the encoding unallocated.
@@ -130,7 +121,7 @@ fn register(word: u32, low: u32) -> u32 {
     field(word, low, 4)
 }
 
-/// Where B, BL and BLX go: the PC reads as two instructions ahead.
+/// Target of B, BL and BLX: the PC reads as two instructions ahead.
 fn target(address: u64, word: u32) -> u64 {
     address.wrapping_add(8).wrapping_add_signed(signed(word, 24) << 2) & 0xffff_ffff
 }

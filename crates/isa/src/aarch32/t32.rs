@@ -7,7 +7,7 @@
 
 use crate::Isa;
 use crate::bits::signed;
-use crate::control_flow::{ControlFlow, Decoded, Row, look_up, row};
+use crate::control_flow::{ControlFlow, Decoded, Row, lookup, row};
 
 /// The control flow of the 16-bit instruction at `address`.
 pub(crate) fn narrow(address: u64, halfword: u16) -> Decoded {
@@ -20,8 +20,9 @@ pub(crate) fn narrow(address: u64, halfword: u16) -> Decoded {
         0xe0..=0xe7 => branch(address, signed(bits, 11) << 1),
         // CBZ, CBNZ
         0xb1 | 0xb3 | 0xb9 | 0xbb => branch(address, i64::from(bits >> 3 & 0x40 | bits >> 2 & 0x3e)).conditionally(),
-        0xbf if bits & 0xf != 0 => if_then(bits),
-        0x44 | 0x46 | 0x47 | 0xbd | 0xbf => look_up(&NARROW, bits),
+        // IT: the lowest set bit of the mask ends the block.
+        0xbf if bits & 0xf != 0 => Decoded { it: 4 - (bits & 0xf).trailing_zeros() as u8, ..Decoded::FALL_THROUGH },
+        0x44 | 0x46 | 0x47 | 0xbd | 0xbf => lookup(&NARROW, bits),
         _ => Decoded::FALL_THROUGH,
     };
     Decoded { length: 2, ..decoded }
@@ -31,10 +32,10 @@ pub(crate) fn narrow(address: u64, halfword: u16) -> Decoded {
 pub(crate) fn wide(address: u64, word: u32) -> Decoded {
     match word >> 24 {
         0xe8 | 0xe9 => load_multiple(word),
-        0xee => look_up(&COPROCESSOR, word),
+        0xee => lookup(&COPROCESSOR, word),
         0xf0..=0xf7 if word & 0x8000 != 0 => branch_or_control(address, word),
-        0xf8 => look_up(&LOADS, word),
-        0xfb => look_up(&AUTHENTICATED, word),
+        0xf8 => lookup(&LOADS, word),
+        0xfb => lookup(&AUTHENTICATED, word),
         _ => Decoded::FALL_THROUGH,
     }
 }
@@ -45,30 +46,16 @@ const SP: u32 = 13;
 const PC: u32 = 15;
 
 const NARROW: [Row; 9] = [
-    // POP {.., PC}
-    row(0xff00, 0xbd00, Decoded::RETURN),
-    // BX LR, BXNS LR
-    row(0xfffb, 0x4770, Decoded::RETURN),
-    // BX, BXNS
-    row(0xff83, 0x4700, Decoded::INDIRECT),
-    // BLX, BLXNS
-    row(0xff83, 0x4780, Decoded::CALL),
-    // MOV PC, LR
-    row(0xffff, 0x46f7, Decoded::RETURN),
-    // MOV PC, Rm
-    row(0xff87, 0x4687, Decoded::INDIRECT),
-    // ADD PC, Rm
-    row(0xff87, 0x4487, Decoded::INDIRECT),
-    // WFE
-    row(0xffff, 0xbf20, Decoded::WFX),
-    // WFI
-    row(0xffff, 0xbf30, Decoded::WFX),
+    row(0xff00, 0xbd00, Decoded::RETURN),   // POP {.., PC}
+    row(0xfffb, 0x4770, Decoded::RETURN),   // BX LR, BXNS LR
+    row(0xff83, 0x4700, Decoded::INDIRECT), // BX, BXNS
+    row(0xff83, 0x4780, Decoded::CALL),     // BLX, BLXNS
+    row(0xffff, 0x46f7, Decoded::RETURN),   // MOV PC, LR
+    row(0xff87, 0x4687, Decoded::INDIRECT), // MOV PC, Rm
+    row(0xff87, 0x4487, Decoded::INDIRECT), // ADD PC, Rm
+    row(0xffff, 0xbf20, Decoded::WFX),      // WFE
+    row(0xffff, 0xbf30, Decoded::WFX),      // WFI
 ];
-
-/// IT: the lowest set bit of the mask ends the block.
-fn if_then(bits: u32) -> Decoded {
-    Decoded { it: 4 - (bits & 0xf).trailing_zeros() as u8, ..Decoded::FALL_THROUGH }
-}
 
 /// LDM with the PC in the list, and its neighbours RFE, TBB and TBH.
 fn load_multiple(word: u32) -> Decoded {
@@ -76,7 +63,7 @@ fn load_multiple(word: u32) -> Decoded {
     let increments_after = word & 0xffd0_0000 == 0xe890_0000;
     let base = word >> 16 & 0xf;
     match base {
-        _ if !(decrements_before || increments_after) => look_up(&NEAR_LOAD_MULTIPLE, word),
+        _ if !(decrements_before || increments_after) => lookup(&NEAR_LOAD_MULTIPLE, word),
         // With the PC as base it is CLRM, whose highest bit means the flags.
         PC => Decoded::FALL_THROUGH,
         _ if word & 0x8000 == 0 => Decoded::FALL_THROUGH,
@@ -86,12 +73,9 @@ fn load_multiple(word: u32) -> Decoded {
 }
 
 const NEAR_LOAD_MULTIPLE: [Row; 3] = [
-    // TBB, TBH
-    row(0xfff0_ffe0, 0xe8d0_f000, Decoded::INDIRECT),
-    // RFEDB
-    row(0xffd0_ffff, 0xe810_c000, Decoded::EXCEPTION_RETURN),
-    // RFEIA
-    row(0xffd0_ffff, 0xe990_c000, Decoded::EXCEPTION_RETURN),
+    row(0xfff0_ffe0, 0xe8d0_f000, Decoded::INDIRECT),         // TBB, TBH
+    row(0xffd0_ffff, 0xe810_c000, Decoded::EXCEPTION_RETURN), // RFEDB
+    row(0xffd0_ffff, 0xe990_c000, Decoded::EXCEPTION_RETURN), // RFEIA
 ];
 
 const COPROCESSOR: [Row; 1] = [
@@ -100,37 +84,27 @@ const COPROCESSOR: [Row; 1] = [
 ];
 
 const AUTHENTICATED: [Row; 2] = [
-    // BXAUT with LR as target
-    row(0xffff_0ff0, 0xfb5e_0f10, Decoded::RETURN),
-    // BXAUT
-    row(0xfff0_0ff0, 0xfb50_0f10, Decoded::INDIRECT),
+    row(0xffff_0ff0, 0xfb5e_0f10, Decoded::RETURN), // BXAUT with LR as target
+    row(0xfff0_0ff0, 0xfb50_0f10, Decoded::INDIRECT), // BXAUT
 ];
 
 /// LDR with the PC as destination.
 const LOADS: [Row; 8] = [
-    // LDR PC, label
-    row(0xff7f_f000, 0xf85f_f000, Decoded::INDIRECT),
-    // LDR PC, [SP, #number]
-    row(0xffff_f000, 0xf8dd_f000, Decoded::RETURN),
-    // LDR PC, [Rn, #number]
-    row(0xfff0_f000, 0xf8d0_f000, Decoded::INDIRECT),
-    // LDR PC, [SP], #number and LDR PC, [SP, #number]!
-    row(0xffff_f900, 0xf85d_f900, Decoded::RETURN),
-    // LDR PC, [Rn], #number and LDR PC, [Rn, #number]!
-    row(0xfff0_f900, 0xf850_f900, Decoded::INDIRECT),
-    // LDR PC, [SP, #-number]
-    row(0xffff_ff00, 0xf85d_fc00, Decoded::RETURN),
-    // LDR PC, [Rn, #-number]
-    row(0xfff0_ff00, 0xf850_fc00, Decoded::INDIRECT),
-    // LDR PC, [Rn, Rm, LSL #number]
-    row(0xfff0_ffc0, 0xf850_f000, Decoded::INDIRECT),
+    row(0xff7f_f000, 0xf85f_f000, Decoded::INDIRECT), // LDR PC, label
+    row(0xffff_f000, 0xf8dd_f000, Decoded::RETURN),   // LDR PC, [SP, #number]
+    row(0xfff0_f000, 0xf8d0_f000, Decoded::INDIRECT), // LDR PC, [Rn, #number]
+    row(0xffff_f900, 0xf85d_f900, Decoded::RETURN),   // LDR PC, [SP], #number and LDR PC, [SP, #number]!
+    row(0xfff0_f900, 0xf850_f900, Decoded::INDIRECT), // LDR PC, [Rn], #number and LDR PC, [Rn, #number]!
+    row(0xffff_ff00, 0xf85d_fc00, Decoded::RETURN),   // LDR PC, [SP, #-number]
+    row(0xfff0_ff00, 0xf850_fc00, Decoded::INDIRECT), // LDR PC, [Rn, #-number]
+    row(0xfff0_ffc0, 0xf850_f000, Decoded::INDIRECT), // LDR PC, [Rn, Rm, LSL #number]
 ];
 
 /// Everything that starts with 0b11110 and has the highest bit of its second halfword set.
 fn branch_or_control(address: u64, word: u32) -> Decoded {
     match word & 0x5000 {
         // The control instructions are encoded as the conditions AL and NV.
-        0x0000 if word & 0x0380_0000 == 0x0380_0000 => look_up(&CONTROL, word),
+        0x0000 if word & 0x0380_0000 == 0x0380_0000 => lookup(&CONTROL, word),
         // B<cond>
         0x0000 => branch(address, condition_offset(word)).conditionally(),
         // B
@@ -144,21 +118,16 @@ fn branch_or_control(address: u64, word: u32) -> Decoded {
 }
 
 const CONTROL: [Row; 5] = [
-    // SUBS PC, LR, #number; ERET is the one with zero
-    row(0xffff_ff00, 0xf3de_8f00, Decoded::EXCEPTION_RETURN),
-    // BXJ
-    row(0xfff0_ffff, 0xf3c0_8f00, Decoded::INDIRECT),
-    // ISB
-    row(0xffff_fff0, 0xf3bf_8f60, Decoded::ISB),
-    // WFE
-    row(0xffff_ffff, 0xf3af_8002, Decoded::WFX),
-    // WFI
-    row(0xffff_ffff, 0xf3af_8003, Decoded::WFX),
+    row(0xffff_ff00, 0xf3de_8f00, Decoded::EXCEPTION_RETURN), // SUBS PC, LR, #number; ERET is the one with zero
+    row(0xfff0_ffff, 0xf3c0_8f00, Decoded::INDIRECT),         // BXJ
+    row(0xffff_fff0, 0xf3bf_8f60, Decoded::ISB),              // ISB
+    row(0xffff_ffff, 0xf3af_8002, Decoded::WFX),              // WFE
+    row(0xffff_ffff, 0xf3af_8003, Decoded::WFX),              // WFI
 ];
 
 /// The loops of Armv8.1-M, in the space of a BLX to an odd halfword.
 ///
-/// WLS skips the loop if there is nothing to do, LE goes back while there is. The count that they keep in LR is no return
+/// WLS skips the loop if its count is zero, LE branches back while it is not. The count that they keep in LR is no return
 /// address. DLS and LCTP do not branch. Neither do the branch futures (BF, BFX, BFL, BFLX, BFCSEL): they announce that a
 /// branch will happen elsewhere, an implementation may ignore them, and that branch is in the code as well.
 fn low_overhead_loop(address: u64, word: u32) -> Decoded {
@@ -167,7 +136,7 @@ fn low_overhead_loop(address: u64, word: u32) -> Decoded {
         _ if word & 0x2000 != 0 => Decoded::FALL_THROUGH,
         // LE LR and LETP LR
         0xf00f | 0xf01f => branch(address, -distance).conditionally(),
-        // LE without LR goes back always.
+        // LE without LR always branches back.
         0xf02f => branch(address, -distance),
         0xf03f | 0xf04f => Decoded::FALL_THROUGH,
         // WLSTP for bytes to doublewords, then WLS

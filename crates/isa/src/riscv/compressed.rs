@@ -76,7 +76,7 @@ fn upper(half: u32, destination: u32) -> Instruction {
     Instruction::computes(ARITH).when(has_number || is_operation)
 }
 
-/// What shifts, masks, and works on two registers.
+/// Shifts, masks, and computations with two registers.
 fn computation(isa: Isa, half: u32) -> Classes {
     let is_high = flag(half, 12);
     let is_64_bit = isa == Isa::Rv64;
@@ -146,7 +146,7 @@ const fn float_store(bytes: u16) -> Instruction {
     Instruction::accesses(Access::sized(Operation::Store, bytes), FLOAT.with(Class::Store))
 }
 
-/// Where the bits of an offset are: this many of them from bit `from` on go to bit `to`.
+/// Gathers the bits of an offset: parts of (from bit, number of bits, to bit).
 const fn gather(half: u32, parts: &[(u32, u32, u32)]) -> u32 {
     let (mut number, mut index) = (0, 0);
     while index < parts.len() {

@@ -49,7 +49,7 @@ fn float(rd: u32, funct5: u32) -> Destinations {
     if matches!(funct5, 0b10100 | 0b11000 | 0b11100) { x(rd) } else { f(rd) }
 }
 
-/// What of vectors writes another register: vsetvl, vmv.x.s, vcpop, vfirst, vfmv.f.s.
+/// Vector instructions that write another register: vsetvl, vmv.x.s, vcpop, vfirst, vfmv.f.s.
 fn vector(rd: u32, funct3: u32, word: u32) -> Destinations {
     match (funct3, field(word, 26, 6)) {
         (0b111, _) | (0b010, 0b010000) => x(rd),
@@ -61,16 +61,12 @@ fn vector(rd: u32, funct3: u32, word: u32) -> Destinations {
 fn narrow(isa: Isa, half: u32) -> Destinations {
     let (low, middle, full) = (field(half, 2, 3) + 8, field(half, 7, 3) + 8, field(half, 7, 5));
     let is_wide = isa == Isa::Rv64;
+    // c.ld and c.ldsp, or c.flw and c.flwsp
+    let load = |number: u32| if is_wide { x(number) } else { f(number) };
     match (half & 0b11, field(half, 13, 3)) {
         (0b00, 0b000 | 0b010) => x(low),
         (0b00, 0b001) => f(low),
-        (0b00, 0b011) => {
-            if is_wide {
-                x(low)
-            } else {
-                f(low)
-            }
-        }
+        (0b00, 0b011) => load(low),
         // c.lbu, c.lhu, c.lh
         (0b00, 0b100) if matches!(field(half, 10, 3), 0 | 1) => x(low),
         (0b01, 0b000 | 0b010) => x(full),
@@ -81,13 +77,7 @@ fn narrow(isa: Isa, half: u32) -> Destinations {
         (0b01, 0b100) => x(middle),
         (0b10, 0b000 | 0b010) => x(full),
         (0b10, 0b001) => f(full),
-        (0b10, 0b011) => {
-            if is_wide {
-                x(full)
-            } else {
-                f(full)
-            }
-        }
+        (0b10, 0b011) => load(full),
         (0b10, 0b100) => of_registers(half, full),
         _ => NONE,
     }
@@ -108,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_write_what_the_manual_says() {
+    fn destinations_are_those_of_the_manual() {
         let rows: &[(&str, u32, Destinations)] = &[
             ("addi a0, a1, 1", 0x0015_8513, x(10)),
             ("nop", 0x0000_0013, NONE),

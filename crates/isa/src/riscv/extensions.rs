@@ -1,6 +1,6 @@
 //! The RISC-V extensions that give other meanings to opcodes: Zcmp and Zcmt.
 //!
-//! They reuse the encodings of `c.fsdsp`, so that only the list of extensions decides what a halfword there is.
+//! Both reuse the encodings of `c.fsdsp`, so that only the list of extensions defines the meaning of such a halfword.
 
 /// The presence of extensions that give other meanings to opcodes.
 ///

@@ -67,7 +67,7 @@ fn to_integer(isa: Isa, word: u32) -> bool {
     is_modular || rounds(word) && is_integer(isa, second(word))
 }
 
-/// What moves between the two kinds of registers, and what shares its encoding: fclass and fli.
+/// Moves between the two kinds of registers, and instructions that share their encoding: fclass and fli.
 fn between_registers(isa: Isa, word: u32) -> Classes {
     let is_64_bit = isa == Isa::Rv64;
     let (to, from) = (0b11110, 0b11100);

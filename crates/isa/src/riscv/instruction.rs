@@ -1,4 +1,4 @@
-//! A decoded RISC-V instruction, and what the decoders of all formats share: constructors, classes and fields.
+//! A decoded RISC-V instruction, and the constructors, classes and fields that the decoders of all formats share.
 
 use crate::Isa;
 use crate::access::{Access, Operation};
@@ -11,7 +11,6 @@ use crate::control_flow::{ControlFlow, Decoded};
 pub(crate) struct Instruction {
     /// Control flow and length.
     pub(crate) decoded: Decoded,
-    /// The memory access.
     pub(crate) access: Access,
     /// The classes; empty if it is not an instruction.
     pub(crate) classes: Classes,
@@ -45,7 +44,6 @@ impl Instruction {
         Self::new(decoded, Access::NOTHING, classes)
     }
 
-    /// The same, of two bytes.
     pub(super) const fn of_two_bytes(self) -> Self {
         Self { decoded: Decoded { length: 2, ..self.decoded }, ..self }
     }
@@ -70,7 +68,7 @@ pub(super) const fn jump(isa: Isa, address: u64, offset: i64, link: u32) -> Inst
 
 /// Jumps to the address in the register `base`, and leaves the return address in the register `link`.
 ///
-/// Where both are link registers it is a call if they are the same, and else a return and a call, as in coroutines.
+/// If both are link registers, it is a call if they are the same, otherwise a return and a call, as in coroutines.
 pub(super) const fn jump_by_register(base: u32, link: u32) -> Instruction {
     let decoded = Decoded { link: is_link(link), ret: is_link(base) && base != link, ..Decoded::INDIRECT };
     Instruction::diverts(decoded, Classes::of(&[Class::Branch, Class::Jalr]))
@@ -80,7 +78,6 @@ const fn direct(isa: Isa, address: u64, offset: i64) -> Decoded {
     Decoded::direct(isa, address.wrapping_add_signed(offset) & isa.address_mask())
 }
 
-/// EBREAK and C.EBREAK.
 pub(super) const BREAKPOINT: Instruction =
     Instruction::diverts(Decoded::of(ControlFlow::Breakpoint), INT.with(Class::System));
 
@@ -91,11 +88,8 @@ const fn is_link(register: u32) -> bool {
 
 /// Works on integers, without a further class.
 pub(super) const INT: Classes = Classes::of(&[Class::Int]);
-/// Computes with integers.
 pub(super) const ARITH: Classes = INT.with(Class::Arith);
-/// Loads an integer.
 pub(super) const LOAD: Classes = INT.with(Class::Load);
-/// Stores an integer.
 pub(super) const STORE: Classes = INT.with(Class::Store);
 /// Works on floating-point numbers, without a further class.
 pub(super) const FLOAT: Classes = Classes::of(&[Class::Float]);
@@ -107,7 +101,7 @@ pub(super) const fn funct3(word: u32) -> u32 {
     field(word, 12, 3)
 }
 
-/// The seven bits that do where three are too few.
+/// Seven more bits that distinguish the instructions of a major opcode.
 pub(super) const fn funct7(word: u32) -> u32 {
     field(word, 25, 7)
 }

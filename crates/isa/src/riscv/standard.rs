@@ -208,7 +208,7 @@ fn of_registers(isa: Isa, word: u32) -> Classes {
     }
 }
 
-/// What of Zkne, Zknd and Zknh has two registers.
+/// Whether it is an instruction of Zkne, Zknd and Zknh with two registers.
 fn is_cryptography(isa: Isa, word: u32) -> bool {
     match isa {
         // aes64es, aes64esm, aes64ds, aes64dsm, aes64ks2

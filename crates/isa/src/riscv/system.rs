@@ -23,7 +23,7 @@ pub(super) fn decode(isa: Isa, word: u32) -> Instruction {
     }
 }
 
-/// fence, fence.i, and what manages cache blocks.
+/// fence, fence.i, and management of cache blocks.
 ///
 /// The fields of a fence that mean nothing yet are ignored, as the specification asks.
 pub(super) fn ordering(word: u32) -> Instruction {
@@ -38,7 +38,7 @@ pub(super) fn ordering(word: u32) -> Instruction {
     }
 }
 
-/// What has no operands, and what fences translations.
+/// Instructions without operands, and fences of translations.
 fn privileged(word: u32) -> Instruction {
     match word {
         0x0000_0073 => Instruction::diverts(Decoded::of(ControlFlow::SupervisorCall), INT.with(Class::System)),

@@ -49,7 +49,7 @@ fn is_whole(word: u32, is_load: bool) -> bool {
     flag(word, 25) && is_group && (is_load || funct3(word) == 0)
 }
 
-/// What computes, or configures.
+/// Computations and configuration.
 pub(super) fn computation(word: u32) -> Instruction {
     let classes = match funct3(word) {
         0b000 => with_vector(word),
@@ -61,13 +61,14 @@ pub(super) fn computation(word: u32) -> Instruction {
         0b110 => products_with_scalar(word),
         _ => configuration(word),
     };
-    // Some take v0 as an operand instead: what adds with carry, and what merges.
-    let is_masked = classes.contains(Class::Maskable) && !flag(word, 25) && !takes_mask(word);
+    // Additions with carry and merges have v0 as an operand instead.
+    let has_mask_operand = matches!(funct3(word), 0b000 | 0b011 | 0b100) && matches!(operation(word), 0x11 | 0x13);
+    let is_masked = classes.contains(Class::Maskable) && !flag(word, 25) && !has_mask_operand;
     let access = Access { vector: true, predicated: is_masked, ..Access::NOTHING };
     Instruction::accesses(access, classes)
 }
 
-/// The six bits that tell the operation.
+/// The six bits that select the operation.
 const fn operation(word: u32) -> u32 {
     field(word, 26, 6)
 }
@@ -91,20 +92,15 @@ const fn is_in(set: u64, operation: u32) -> bool {
     set >> operation & 1 != 0
 }
 
-/// These, if the bit that would unmask them is set, or is not.
+/// The classes, if the bit that unmasks is set or clear as required.
 fn if_unmasked(word: u32, is_unmasked: bool, classes: Classes) -> Classes {
     if flag(word, 25) == is_unmasked { classes } else { Classes::NONE }
 }
 
-/// vmadc and vmsbc of integers.
-fn takes_mask(word: u32) -> bool {
-    matches!(funct3(word), 0b000 | 0b011 | 0b100) && matches!(operation(word), 0x11 | 0x13)
-}
-
-/// vadd, vsub, vand, vor, vxor, vrgather, the saturating ones and shifts: what has all three kinds of operands.
+/// vadd, vsub, vand, vor, vxor, vrgather, the saturating ones and shifts: operations with all three kinds of operands.
 const COMMON: u64 =
     set(&[0x00, 0x09, 0x0a, 0x0b, 0x0c, 0x20, 0x21, 0x25, 0x28, 0x29, 0x2a, 0x2b, 0x2c, 0x2d, 0x2e, 0x2f]);
-/// vsub, vminu, vmin, vmaxu, vmax, vssubu, vssub, vsmul: what has no number as operand.
+/// vsub, vminu, vmin, vmaxu, vmax, vssubu, vssub, vsmul: operations without a number as operand.
 const COMMON_OF_REGISTERS: u64 = COMMON | set(&[0x02, 0x04, 0x05, 0x06, 0x07, 0x22, 0x23, 0x27]);
 /// vmseq, vmsne, vmsleu, vmsle.
 const COMPARISONS: u64 = set(&[0x18, 0x19, 0x1c, 0x1d]);
@@ -273,7 +269,7 @@ fn float_with_scalar(word: u32) -> Classes {
     }
 }
 
-/// What has a vector or a scalar as operand.
+/// Operations with a vector or a scalar as operand.
 fn float_arithmetic(word: u32) -> Classes {
     match operation(word) {
         // vfadd, vfsub, vfmin, vfmax; vfsgnj, vfsgnjn, vfsgnjx; vfmul

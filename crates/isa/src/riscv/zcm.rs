@@ -16,8 +16,8 @@ use crate::control_flow::Decoded;
 /// Decodes a halfword that the extensions claim.
 pub(super) fn decode(extensions: RiscvExtensions, isa: Isa, half: u32) -> Instruction {
     let instruction = match (field(half, 8, 5), field(half, 5, 2)) {
-        // cm.jt, cm.jalt
-        (0b00000..=0b00011, _) if extensions.zcmt => jump_by_table(field(half, 2, 8)),
+        // cm.jt, cm.jalt: the first 32 entries of the table are jumps, and the others calls
+        (0b00000..=0b00011, _) if extensions.zcmt => jump_by_register(0, u32::from(field(half, 2, 8) >= 32)),
         _ if !extensions.zcmp => Instruction::NONE,
         (0b11000, _) => stack(Operation::Store, isa, half, STORE),
         (0b11010, _) => stack(Operation::Load, isa, half, LOAD),
@@ -49,9 +49,4 @@ const fn stack(operation: Operation, isa: Isa, half: u32, classes: Classes) -> I
 const fn returning(pop: Instruction) -> Instruction {
     let classes = pop.classes.with(Class::Branch).with(Class::Jalr);
     Instruction { decoded: Decoded::RETURN, classes, ..pop }.when(!pop.classes.is_empty())
-}
-
-/// The first 32 entries of the table are jumps, and the others calls.
-const fn jump_by_table(index: u32) -> Instruction {
-    jump_by_register(0, (index >= 32) as u32)
 }

@@ -1,9 +1,11 @@
-//! What one instruction or more of every family does with memory.
+//! Memory accesses of at least one instruction of every family.
 //!
 //! The opcodes come from an assembler (LLVM 22), the expectations from the architecture. Rows whose names are sentences
 //! are encodings that no assembler makes.
 
 use unspool_isa::{Access, Isa, Operation, Stage, access, call_number};
+
+use super::in_words;
 
 #[test]
 fn accesses() {
@@ -19,7 +21,7 @@ fn call_numbers() {
     assert_eq!(call_number(0xd400_0023), 1, "smc #1");
 }
 
-/// What reads, writes or touches tags: one row an operation, with `r`, `w` and `t`.
+/// Whether an operation reads, writes or touches tags: one row per operation, with `r`, `w` and `t`.
 #[test]
 fn directions() {
     let rows = [
@@ -52,17 +54,17 @@ fn directions() {
     }
 }
 
-/// The four highest bits below the size tell that an instruction computes and has no memory.
+/// Bits 28 to 25 select the groups of instructions that only compute.
 #[test]
-fn what_only_computes_has_no_memory() {
+fn computations_have_no_access() {
     for top in (0..=0xff_u32).filter(|top| matches!(top >> 1 & 0b1111, 0b1000 | 0b1001 | 0b0101 | 0b1101 | 0b0111)) {
         for rest in (0..1 << 24).step_by(997) {
-            assert_eq!(describe(&access(Isa::A64, top << 24 | rest)), "nothing", "{top:#04x}, {rest:#08x}");
+            assert_eq!(describe(&access(Isa::A64, top << 24 | rest)), "none", "{top:#04x}, {rest:#08x}");
         }
     }
 }
 
-/// Says it in words.
+/// The access as text.
 fn describe(access: &Access) -> String {
     let mut words = vec![match (operation(access.operation), access.bytes) {
         (operation, Some(bytes)) => format!("{operation} {bytes}"),
@@ -81,39 +83,11 @@ fn describe(access: &Access) -> String {
 }
 
 fn operation(operation: Operation) -> String {
-    let words = match operation {
-        Operation::None => "nothing",
-        Operation::Load => "load",
-        Operation::Store => "store",
-        Operation::LoadStore => "load and store",
-        Operation::Prefetch => "prefetch",
-        Operation::VectorPrefetch => "vector prefetch",
-        Operation::TagLoad => "tag load",
-        Operation::TagStore => "tag store",
-        Operation::TagAndDataStore => "tag and data store",
-        Operation::CacheMaintenance => "cache maintenance",
-        Operation::CacheMaintenanceAll => "cache maintenance of all",
-        Operation::Zero => "zero",
-        Operation::TagZero => "tag zero",
-        Operation::TagAndDataZero => "tag and data zero",
-        Operation::TlbInvalidate => "TLB invalidate",
-        Operation::TlbInvalidateRange => "TLB invalidate of a range",
-        Operation::TlbInvalidateAll => "TLB invalidate of all",
-        Operation::AddressTranslation => "address translation",
-        Operation::Set { stage, tagged: false } => return format!("set {}", name(stage)),
-        Operation::Set { stage, tagged: true } => return format!("set {} with tags", name(stage)),
-        Operation::Copy { stage } => return format!("copy {}", name(stage)),
-        Operation::Fence => "fence",
-        Operation::Unknown => "unknown",
-    };
-    words.to_owned()
-}
-
-fn name(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Prologue => "prologue",
-        Stage::Main => "main",
-        Stage::Epilogue => "epilogue",
+    match operation {
+        Operation::Set { stage, tagged: false } => format!("set {}", in_words(stage, " ")),
+        Operation::Set { stage, tagged: true } => format!("set {} with tags", in_words(stage, " ")),
+        Operation::Copy { stage } => format!("copy {}", in_words(stage, " ")),
+        plain => in_words(plain, " "),
     }
 }
 
@@ -195,31 +169,31 @@ const A64: [(&str, u32, &str); 243] = [
     ("ldiapp x0, x1, [x2], #16", 0xd941_0840, "load 16"),
     ("stilp w0, w1, [x2, #-8]!", 0x9901_0840, "store 8"),
     // Atomic
-    ("ldadd w0, w1, [x2]", 0xb820_0041, "load and store 4"),
-    ("staddlb w0, [x1]", 0x3860_003f, "load and store 1"),
-    ("ldclrah w0, w1, [x2]", 0x78a0_1041, "load and store 2"),
-    ("ldsmaxal x0, x1, [x2]", 0xf8e0_4041, "load and store 8"),
-    ("swp x0, x1, [x2]", 0xf820_8041, "load and store 8"),
-    ("swpb w0, w1, [x2]", 0x3820_8041, "load and store 1"),
-    ("cas x0, x1, [x2]", 0xc8a0_7c41, "load and store 8, may not"),
-    ("casalh w0, w1, [x2]", 0x48e0_fc41, "load and store 2, may not"),
-    ("casp w0, w1, w2, w3, [x4]", 0x0820_7c82, "load and store 8, may not"),
-    ("caspal x0, x1, x2, x3, [x4]", 0x4860_fc82, "load and store 16, may not"),
-    ("cast x0, x1, [x2]", 0xc980_7c41, "load and store 8, may not"),
-    ("caspalt x0, x1, x2, x3, [x4]", 0x49c0_fc82, "load and store 16, may not"),
-    ("ldclrp x0, x1, [x2]", 0x1921_1040, "load and store 16"),
-    ("ldsetpal x0, x1, [x2]", 0x19e1_3040, "load and store 16"),
-    ("swpp x0, x1, [x2]", 0x1921_8040, "load and store 16"),
-    ("ldtadd w0, w1, [x2]", 0x1920_0441, "load and store 4"),
-    ("swptal x0, x1, [x2]", 0x59e0_8441, "load and store 8"),
-    ("rcwcas x0, x1, [x2]", 0x1920_0841, "load and store 8, may not"),
-    ("rcwscaspa x0, x1, x2, x3, [x4]", 0x59a0_0c82, "load and store 16, may not"),
-    ("rcwswp x0, x1, [x2]", 0x3820_a041, "load and store 8, may not"),
-    ("rcwsclrl x0, x1, [x2]", 0x7860_9041, "load and store 8, may not"),
-    ("rcwsetp x0, x1, [x2]", 0x1921_b040, "load and store 16, may not"),
-    ("ldbfadd h0, h1, [x2]", 0x3c20_0041, "load and store 2"),
-    ("ldfmaxnmal d0, d1, [x2]", 0xfce0_6041, "load and store 8"),
-    ("stfminl s0, [x1]", 0xbc60_d03f, "load and store 4"),
+    ("ldadd w0, w1, [x2]", 0xb820_0041, "load store 4"),
+    ("staddlb w0, [x1]", 0x3860_003f, "load store 1"),
+    ("ldclrah w0, w1, [x2]", 0x78a0_1041, "load store 2"),
+    ("ldsmaxal x0, x1, [x2]", 0xf8e0_4041, "load store 8"),
+    ("swp x0, x1, [x2]", 0xf820_8041, "load store 8"),
+    ("swpb w0, w1, [x2]", 0x3820_8041, "load store 1"),
+    ("cas x0, x1, [x2]", 0xc8a0_7c41, "load store 8, may not"),
+    ("casalh w0, w1, [x2]", 0x48e0_fc41, "load store 2, may not"),
+    ("casp w0, w1, w2, w3, [x4]", 0x0820_7c82, "load store 8, may not"),
+    ("caspal x0, x1, x2, x3, [x4]", 0x4860_fc82, "load store 16, may not"),
+    ("cast x0, x1, [x2]", 0xc980_7c41, "load store 8, may not"),
+    ("caspalt x0, x1, x2, x3, [x4]", 0x49c0_fc82, "load store 16, may not"),
+    ("ldclrp x0, x1, [x2]", 0x1921_1040, "load store 16"),
+    ("ldsetpal x0, x1, [x2]", 0x19e1_3040, "load store 16"),
+    ("swpp x0, x1, [x2]", 0x1921_8040, "load store 16"),
+    ("ldtadd w0, w1, [x2]", 0x1920_0441, "load store 4"),
+    ("swptal x0, x1, [x2]", 0x59e0_8441, "load store 8"),
+    ("rcwcas x0, x1, [x2]", 0x1920_0841, "load store 8, may not"),
+    ("rcwscaspa x0, x1, x2, x3, [x4]", 0x59a0_0c82, "load store 16, may not"),
+    ("rcwswp x0, x1, [x2]", 0x3820_a041, "load store 8, may not"),
+    ("rcwsclrl x0, x1, [x2]", 0x7860_9041, "load store 8, may not"),
+    ("rcwsetp x0, x1, [x2]", 0x1921_b040, "load store 16, may not"),
+    ("ldbfadd h0, h1, [x2]", 0x3c20_0041, "load store 2"),
+    ("ldfmaxnmal d0, d1, [x2]", 0xfce0_6041, "load store 8"),
+    ("stfminl s0, [x1]", 0xbc60_d03f, "load store 4"),
     ("ld64b x0, [x8]", 0xf83f_d100, "load 64"),
     ("st64b x0, [x8]", 0xf83f_9100, "store 64"),
     ("st64bv x10, x0, [x8]", 0xf82a_b100, "store 64, may not"),
@@ -234,8 +208,8 @@ const A64: [(&str, u32, &str); 243] = [
     ("stz2g x0, [x1]", 0xd9e0_0820, "tag and data store 32"),
     ("stzgm x0, [x1]", 0xd920_0020, "tag and data store"),
     ("stgp x0, x1, [x2]", 0x6900_0440, "tag and data store 16"),
-    ("irg x0, x1", 0x9adf_1020, "nothing"),
-    ("addg x0, x1, #16, #1", 0x9181_0420, "nothing"),
+    ("irg x0, x1", 0x9adf_1020, "none"),
+    ("addg x0, x1, #16, #1", 0x9181_0420, "none"),
     // Ranges
     ("setp [x0]!, x1!, x2", 0x19c2_0420, "set prologue"),
     ("setmt [x0]!, x1!, xzr", 0x19df_5420, "set main"),
@@ -247,57 +221,56 @@ const A64: [(&str, u32, &str); 243] = [
     ("cpyfewn [x0]!, [x1]!, x2!", 0x1981_4440, "copy epilogue"),
     ("cpyfm [x0]!, [x1]!, x2!", 0x1941_0440, "copy main"),
     // System
-    ("ic ialluis", 0xd508_711f, "cache maintenance of all"),
+    ("ic ialluis", 0xd508_711f, "cache maintenance all"),
     ("ic ivau, x0", 0xd50b_7520, "cache maintenance"),
     ("dc ivac, x0", 0xd508_7620, "cache maintenance"),
-    ("dc cisw, x0", 0xd508_7e40, "cache maintenance of all"),
-    ("dc cgdsw, x0", 0xd508_7ac0, "cache maintenance of all"),
+    ("dc cisw, x0", 0xd508_7e40, "cache maintenance all"),
+    ("dc cgdsw, x0", 0xd508_7ac0, "cache maintenance all"),
     ("dc cvau, x0", 0xd50b_7b20, "cache maintenance"),
     ("dc cgdvadp, x0", 0xd50b_7da0, "cache maintenance"),
     ("dc civaps, x0", 0xd508_7f20, "cache maintenance"),
     ("dc cvaoc, x0", 0xd50b_7b00, "cache maintenance"),
-    ("dc cipapa, x0", 0xd50e_7e20, "cache maintenance of all"),
-    ("dc cipae, x0", 0xd50c_7e00, "cache maintenance of all"),
+    ("dc cipapa, x0", 0xd50e_7e20, "cache maintenance all"),
+    ("dc cipae, x0", 0xd50c_7e00, "cache maintenance all"),
     ("dc zva, x0", 0xd50b_7420, "zero"),
     ("dc gva, x0", 0xd50b_7460, "tag zero"),
     ("dc gzva, x0", 0xd50b_7480, "tag and data zero"),
-    ("tlbi vmalle1", 0xd508_871f, "TLB invalidate of all"),
-    ("tlbi aside1is, x0", 0xd508_8340, "TLB invalidate of all"),
-    ("tlbi alle2os", 0xd50c_811f, "TLB invalidate of all"),
-    ("tlbi vmalls12e1nxs", 0xd50c_97df, "TLB invalidate of all"),
-    ("tlbi paallos", 0xd50e_819f, "TLB invalidate of all"),
-    ("tlbi vae1, x0", 0xd508_8720, "TLB invalidate"),
-    ("tlbi vaale1isnxs, x0", 0xd508_93e0, "TLB invalidate"),
-    ("tlbi ipas2le1os, x0", 0xd50c_8480, "TLB invalidate"),
-    ("tlbi rvae3, x0", 0xd50e_8620, "TLB invalidate of a range"),
-    ("tlbi ripas2e1is, x0", 0xd50c_8040, "TLB invalidate of a range"),
-    ("tlbi rpaos, x0", 0xd50e_8460, "TLB invalidate of a range"),
-    ("tlbip vae1is, x0, x1", 0xd548_8320, "TLB invalidate"),
-    ("tlbip rvaae1, x0, x1", 0xd548_8660, "TLB invalidate of a range"),
+    ("tlbi vmalle1", 0xd508_871f, "tlb invalidate all"),
+    ("tlbi aside1is, x0", 0xd508_8340, "tlb invalidate all"),
+    ("tlbi alle2os", 0xd50c_811f, "tlb invalidate all"),
+    ("tlbi vmalls12e1nxs", 0xd50c_97df, "tlb invalidate all"),
+    ("tlbi paallos", 0xd50e_819f, "tlb invalidate all"),
+    ("tlbi vae1, x0", 0xd508_8720, "tlb invalidate"),
+    ("tlbi vaale1isnxs, x0", 0xd508_93e0, "tlb invalidate"),
+    ("tlbi ipas2le1os, x0", 0xd50c_8480, "tlb invalidate"),
+    ("tlbi rvae3, x0", 0xd50e_8620, "tlb invalidate range"),
+    ("tlbi ripas2e1is, x0", 0xd50c_8040, "tlb invalidate range"),
+    ("tlbi rpaos, x0", 0xd50e_8460, "tlb invalidate range"),
+    ("tlbip vae1is, x0, x1", 0xd548_8320, "tlb invalidate"),
+    ("tlbip rvaae1, x0, x1", 0xd548_8660, "tlb invalidate range"),
     ("at s1e1r, x0", 0xd508_7800, "address translation"),
     ("at s12e0w, x0", 0xd50c_78e0, "address translation"),
     ("at s1e1a, x0", 0xd508_7940, "address translation"),
     ("gcspushm x0", 0xd50b_7700, "store 8"),
     ("gcspopm x0", 0xd52b_7720, "load 8"),
-    ("gcsss1 x0", 0xd50b_7740, "load and store 8, may not"),
-    ("gcsss2 x0", 0xd52b_7760, "load and store 16"),
+    ("gcsss1 x0", 0xd50b_7740, "load store 8, may not"),
+    ("gcsss2 x0", 0xd52b_7760, "load store 16"),
     ("gcspushx", 0xd508_779f, "store 32"),
     ("gcspopcx", 0xd508_77bf, "load 32"),
     ("gcspopx", 0xd508_77df, "load 32"),
     ("gcsstr x0, [x1]", 0xd91f_0c20, "store 8"),
     ("gcssttr x0, [x1]", 0xd91f_1c20, "store 8"),
-    ("brb iall", 0xd509_729f, "nothing"),
-    ("trcit x0", 0xd50b_72e0, "nothing"),
-    ("cfp rctx, x0", 0xd50b_7380, "nothing"),
-    ("mrs x0, midr_el1", 0xd538_0000, "nothing"),
-    ("dsb sy", 0xd503_3f9f, "nothing"),
-    // Exceptions
+    ("brb iall", 0xd509_729f, "none"),
+    ("trcit x0", 0xd50b_72e0, "none"),
+    ("cfp rctx, x0", 0xd50b_7380, "none"),
+    ("mrs x0, midr_el1", 0xd538_0000, "none"),
+    ("dsb sy", 0xd503_3f9f, "none"),
     // Elsewhere
-    ("nop", 0xd503_201f, "nothing"),
-    ("b #8", 0x1400_0002, "nothing"),
-    ("ret", 0xd65f_03c0, "nothing"),
-    ("add x0, x1, #1", 0x9100_0420, "nothing"),
-    ("fadd d0, d1, d2", 0x1e62_2820, "nothing"),
+    ("nop", 0xd503_201f, "none"),
+    ("b #8", 0x1400_0002, "none"),
+    ("ret", 0xd65f_03c0, "none"),
+    ("add x0, x1, #1", 0x9100_0420, "none"),
+    ("fadd d0, d1, d2", 0x1e62_2820, "none"),
     // SVE
     ("ldr z0, [x1]", 0x8580_4020, "load, element 1, vector"),
     ("ldr p0, [x1, #1, mul vl]", 0x8580_0420, "load, element 1, vector"),
@@ -333,9 +306,9 @@ const A64: [(&str, u32, &str); 243] = [
     ("prfh pldl1keep, p0, [x1, x2, lsl #1]", 0x8482_c020, "vector prefetch, element 2, predicated, vector"),
     ("prfw pldl1keep, p0, [z1.s]", 0x8500_e020, "vector prefetch, element 4, predicated, vector"),
     ("prfd pldl1keep, p0, [x1, z2.d, lsl #3]", 0xc462_e020, "vector prefetch, element 8, predicated, vector"),
-    ("add z0.s, z1.s, z2.s", 0x04a2_0020, "nothing, vector"),
-    ("setffr", 0x252c_9000, "nothing, vector"),
-    ("psel p0, p1, p2.b[w12, 0]", 0x2524_4440, "nothing, vector"),
+    ("add z0.s, z1.s, z2.s", 0x04a2_0020, "none, vector"),
+    ("setffr", 0x252c_9000, "none, vector"),
+    ("psel p0, p1, p2.b[w12, 0]", 0x2524_4440, "none, vector"),
     // SME
     ("ld1b { z0.b, z1.b }, pn8/z, [x1]", 0xa040_0020, "load, element 1, predicated, vector"),
     ("ldnt1w { z0.s, z4.s, z8.s, z12.s }, pn8/z, [x1]", 0xa140_c028, "load, element 4, predicated, vector"),
@@ -346,31 +319,31 @@ const A64: [(&str, u32, &str); 243] = [
     ("str za[w12, 0], [x1]", 0xe120_0020, "store, element 1, vector, index"),
     ("ldr zt0, [x1]", 0xe11f_8020, "load 64, element 1, vector"),
     ("str zt0, [x1]", 0xe13f_8020, "store 64, element 1, vector"),
-    ("mova z0.b, p0/m, za0h.b[w12, 0]", 0xc002_0000, "nothing, vector, index"),
-    ("mova za0v.d[w12, 0], p0/m, z0.d", 0xc0c0_8000, "nothing, vector, index"),
-    ("mova { z0.d, z1.d }, za.d[w8, 0, vgx2]", 0xc006_0800, "nothing, vector, index"),
-    ("movaz { z0.d - z3.d }, za.d[w8, 0, vgx4]", 0xc006_0e00, "nothing, vector, index"),
-    ("fmla za.s[w8, 0, vgx2], { z0.s, z1.s }, z2.s[0]", 0xc152_0000, "nothing, vector, index"),
-    ("add za.s[w8, 0, vgx2], { z0.s, z1.s }", 0xc1a0_1c10, "nothing, vector, index"),
-    ("sub za.d[w8, 7, vgx4], { z0.d - z3.d }, z4.d", 0xc174_181f, "nothing, vector, index"),
-    ("zero za.d[w8, 0, vgx2]", 0xc00c_0000, "nothing, vector, index"),
-    ("zero za.d[w8, 0:3]", 0xc00e_8000, "nothing, vector, index"),
-    ("zero { za0.d }", 0xc008_0001, "nothing, vector"),
-    ("zero { zt0 }", 0xc048_0001, "nothing, vector"),
-    ("movt zt0[0], x0", 0xc04e_03e0, "nothing, vector"),
-    ("luti2 z0.b, zt0, z1[0]", 0xc0cc_0020, "nothing, vector"),
-    ("addha za0.s, p0/m, p1/m, z0.s", 0xc090_2000, "nothing, vector"),
-    ("fmopa za0.s, p0/m, p1/m, z0.s, z1.s", 0x8081_2000, "nothing, vector"),
-    ("sel { z0.b, z1.b }, pn8, { z2.b, z3.b }, { z4.b, z5.b }", 0xc124_8040, "nothing, vector"),
-    // What no assembler makes
-    ("an invalidation of all that has a register", 0xd508_8700, "TLB invalidate of all"),
-    ("tlbip vae1isnxs, x0, x1, which LLVM 22 calls sysp", 0xd548_9320, "TLB invalidate"),
-    ("a system instruction of the implementation", 0xd50b_b000, "nothing"),
-    ("a non-temporal pair that would be STGP", 0x6800_0000, "nothing"),
-    ("a compare and swap of a pair that starts at an odd register", 0x4821_7c00, "nothing"),
-    ("a sign-extending load of a doubleword", 0xf9c0_0000, "nothing"),
-    ("a copy onto itself", 0x1d01_0421, "nothing"),
-    ("a gather of doublewords into words", 0x85a0_c000, "nothing, vector"),
-    ("an undefined word that is not UDF", 0x0001_0000, "nothing"),
-    ("no instruction at all", 0xffff_ffff, "nothing"),
+    ("mova z0.b, p0/m, za0h.b[w12, 0]", 0xc002_0000, "none, vector, index"),
+    ("mova za0v.d[w12, 0], p0/m, z0.d", 0xc0c0_8000, "none, vector, index"),
+    ("mova { z0.d, z1.d }, za.d[w8, 0, vgx2]", 0xc006_0800, "none, vector, index"),
+    ("movaz { z0.d - z3.d }, za.d[w8, 0, vgx4]", 0xc006_0e00, "none, vector, index"),
+    ("fmla za.s[w8, 0, vgx2], { z0.s, z1.s }, z2.s[0]", 0xc152_0000, "none, vector, index"),
+    ("add za.s[w8, 0, vgx2], { z0.s, z1.s }", 0xc1a0_1c10, "none, vector, index"),
+    ("sub za.d[w8, 7, vgx4], { z0.d - z3.d }, z4.d", 0xc174_181f, "none, vector, index"),
+    ("zero za.d[w8, 0, vgx2]", 0xc00c_0000, "none, vector, index"),
+    ("zero za.d[w8, 0:3]", 0xc00e_8000, "none, vector, index"),
+    ("zero { za0.d }", 0xc008_0001, "none, vector"),
+    ("zero { zt0 }", 0xc048_0001, "none, vector"),
+    ("movt zt0[0], x0", 0xc04e_03e0, "none, vector"),
+    ("luti2 z0.b, zt0, z1[0]", 0xc0cc_0020, "none, vector"),
+    ("addha za0.s, p0/m, p1/m, z0.s", 0xc090_2000, "none, vector"),
+    ("fmopa za0.s, p0/m, p1/m, z0.s, z1.s", 0x8081_2000, "none, vector"),
+    ("sel { z0.b, z1.b }, pn8, { z2.b, z3.b }, { z4.b, z5.b }", 0xc124_8040, "none, vector"),
+    // Encodings that no assembler makes
+    ("an invalidation of all that has a register", 0xd508_8700, "tlb invalidate all"),
+    ("tlbip vae1isnxs, x0, x1, which LLVM 22 calls sysp", 0xd548_9320, "tlb invalidate"),
+    ("a system instruction of the implementation", 0xd50b_b000, "none"),
+    ("a non-temporal pair that would be STGP", 0x6800_0000, "none"),
+    ("a compare and swap of a pair that starts at an odd register", 0x4821_7c00, "none"),
+    ("a sign-extending load of a doubleword", 0xf9c0_0000, "none"),
+    ("a copy onto itself", 0x1d01_0421, "none"),
+    ("a gather of doublewords into words", 0x85a0_c000, "none, vector"),
+    ("an undefined word that is not UDF", 0x0001_0000, "none"),
+    ("no instruction at all", 0xffff_ffff, "none"),
 ];

@@ -1,14 +1,13 @@
-//! Compares mnemonics and classes with what the tools that came with STF make of whole traces.
+//! Compares mnemonics and classes with the output of the tools that came with STF, for whole traces.
 //!
 //! listing (`dump_mavis*`) ─▶ opcodes ─▶ mnemonics and classes ─▶ compared with the **listing** and the **mix** (`imix*`)
 //!
 //! Needs the corpus: `UNSPOOL_CORPUS` names its folder.
-//! Where the listing is of the first thousand instructions only, it is compared line by line and the mix is taken by
-//! its mnemonics: each has the classes of the opcodes that were seen under its name in any listing. Instructions that
-//! faulted are in the listings and not in the mix.
+//! A listing of only the first thousand instructions is compared line by line, and its mix by mnemonics: each has the classes
+//! of the opcodes with this name in any listing. Instructions that faulted are in the listings and not in the mix.
 
 #![cfg(feature = "text")]
-#![allow(clippy::expect_used, reason = "what runs a test says what it expects, as tests do")]
+#![allow(clippy::expect_used, reason = "a test stops at what it does not expect")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,7 +19,6 @@ use unspool_testing::{corpus, note};
 
 type Mix = BTreeMap<String, u64>;
 
-/// One line of a listing.
 struct Line {
     isa: Isa,
     opcode: u32,
@@ -55,7 +53,7 @@ fn mnemonics_and_classes_are_those_of_the_reference() {
         folders.len(),
         known.len(),
     ));
-    assert!(lines > 20_000 && whole > 10 && by_name > 20, "the corpus is not all there");
+    assert!(lines > 20_000 && whole > 10 && by_name > 20, "the corpus is incomplete");
 }
 
 fn folders() -> Option<Vec<PathBuf>> {
@@ -65,7 +63,7 @@ fn folders() -> Option<Vec<PathBuf>> {
     Some(folders)
 }
 
-/// Whether the listing is of the whole trace. That of one trace ends where the tool that wrote it broke down.
+/// Whether the listing is of the whole trace. One listing ends where the tool that wrote it crashed.
 fn is_whole(folder: &Path) -> bool {
     let paths = ["dump_mavis.txt", "dump_mavis.txt.gz"].map(|name| folder.join(name));
     paths.iter().any(|path| path.exists() && !read(path).contains("terminate called"))
@@ -89,7 +87,7 @@ fn listing(folder: &Path) -> Vec<Line> {
     lines
 }
 
-/// The number, the address, where it went if it branched, the opcode and the text.
+/// Parses a line: number, address, target if it branched, opcode and text.
 fn parse(isa: Isa, length: u8, text: &str) -> Line {
     let words: Vec<&str> = text.split_whitespace().collect();
     let hexadecimal = |word: &str| u64::from_str_radix(word, 16).expect("a hexadecimal number");
@@ -111,9 +109,9 @@ fn check(disassembler: &mut Disassembler, folder: &Path, line: &Line) {
     assert_eq!(disassembler.mnemonic(line.isa, line.opcode).as_deref(), Some(line.mnemonic.as_str()), "{position}");
     assert_eq!(line.isa.length(line.opcode as u16), line.length, "{position}");
     let target = decode(line.isa, line.address, line.opcode).target_address();
-    // One tool writes where a branch went though it went on behind itself.
-    let behind = line.address + u64::from(line.length);
-    if let (Some(ours), Some(theirs)) = (target, line.target.filter(|&target| target != behind)) {
+    // One tool also writes a target for a branch that was not taken: the next address.
+    let end = line.address + u64::from(line.length);
+    if let (Some(ours), Some(theirs)) = (target, line.target.filter(|&target| target != end)) {
         assert_eq!(ours, theirs, "{position}");
     }
 }
@@ -129,8 +127,8 @@ fn compare_mix(folder: &Path, listing: &[Line]) {
     assert_eq!(by_class, mix(folder, "imix.txt"), "{}", folder.display());
 }
 
-/// Takes the classes of every mnemonic from the listings, and the counts from the mix by mnemonics. Says how many mixes
-/// were so compared, and which mnemonics no listing has.
+/// Compares mixes with the classes of each mnemonic in the listings. Returns the number of mixes, and the mnemonics that are
+/// in no listing.
 fn compare_by_name(folders: &[PathBuf], known: &BTreeMap<String, Classes>) -> (usize, BTreeSet<String>) {
     let (mut compared, mut unseen) = (0, BTreeSet::new());
     for folder in folders {
@@ -148,7 +146,7 @@ fn compare_by_name(folders: &[PathBuf], known: &BTreeMap<String, Classes>) -> (u
     (compared, unseen)
 }
 
-/// What occurs behind the first thousand instructions only, by an opcode of that name.
+/// Classes of a mnemonic that occurs only after the first thousand instructions, by an example opcode.
 fn classes_of_example(mnemonic: &str) -> Classes {
     let examples = [("c.jalr", 0x9082), ("lb", 0x0005_0503), ("slt", 0x00b5_2533), ("srliw", 0x0015_551b)];
     let (_, opcode) = examples.into_iter().find(|(name, _)| *name == mnemonic).expect("an example of every mnemonic");

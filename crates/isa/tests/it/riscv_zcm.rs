@@ -2,14 +2,14 @@
 //!
 //! The opcodes are those of the tables of riscv-opcodes, the expectations those of the architecture.
 
-use unspool_isa::Isa::{self, Rv32, Rv64};
+use unspool_isa::Isa::{Rv32, Rv64};
 use unspool_isa::{Class, ControlFlow, Operation, RiscvExtensions};
 
 use super::riscv::{decoded, plain};
 
 const BOTH: RiscvExtensions = RiscvExtensions { zcmp: true, zcmt: true };
 
-/// What it is called, the opcode, the control flow, the access, and its bytes in RV32; in RV64 they are twice as many.
+/// Text, opcode, control flow, access, and its bytes in RV32; RV64 has twice as many.
 type Row = (&'static str, u32, ControlFlow, Operation, Option<u16>);
 
 const ROWS: [Row; 10] = [
@@ -29,7 +29,7 @@ const ROWS: [Row; 10] = [
 fn instructions() {
     for (name, opcode, flow, access, bytes) in ROWS {
         for (isa, times) in [(Rv32, 1), (Rv64, 2)] {
-            // Whatever stands above the halfword.
+            // The bits above the halfword are ignored.
             let facts = decoded(BOTH, isa, 0x8000, opcode | 0x1234_0000);
             assert_eq!((facts.decoded.flow, facts.access.operation), (flow, access), "{name}");
             assert_eq!(facts.access.bytes, bytes.map(|bytes| bytes * times), "{name}");
@@ -43,14 +43,14 @@ fn instructions() {
 }
 
 #[test]
-fn what_is_no_instruction() {
+fn reserved_encodings_are_no_instructions() {
     let zcmp = RiscvExtensions { zcmp: true, zcmt: false };
     let zcmt = RiscvExtensions { zcmp: false, zcmt: true };
     let rows = [
         ("a push without ra", BOTH, 0xb832),
         ("a return without ra", BOTH, 0xbe32),
         ("cm.mvsa01 of one register", BOTH, 0xac22),
-        ("a free place", BOTH, 0xb002),
+        ("an unallocated encoding", BOTH, 0xb002),
         ("a jump, and no Zcmt", zcmp, 0xa07e),
         ("a push, and no Zcmp", zcmt, 0xb842),
     ];
@@ -64,7 +64,7 @@ fn what_is_no_instruction() {
 }
 
 #[test]
-fn other_opcodes_are_what_they_were() {
+fn other_opcodes_do_not_change() {
     for opcode in (0..=0xffff_u32).filter(|opcode| opcode & 0xe003 != 0xa002) {
         for isa in [Rv32, Rv64] {
             assert_eq!(decoded(BOTH, isa, 0x8000, opcode), plain(isa, 0x8000, opcode), "{opcode:#06x}");
@@ -102,7 +102,7 @@ fn lists_of_extensions() {
 fn text() {
     let mut disassembler = unspool_isa::Disassembler::new();
     disassembler.extensions = BOTH;
-    let rows: [(Isa, u32, &str, &str); 9] = [
+    let rows: [(unspool_isa::Isa, u32, &str, &str); 9] = [
         (Rv32, 0xb862, "cm.push {ra, s0-s1}, -16", "cm.push"),
         (Rv64, 0xb862, "cm.push {ra, s0-s1}, -32", "cm.push"),
         (Rv32, 0xba56, "cm.pop {ra, s0}, 32", "cm.pop"),
@@ -119,7 +119,7 @@ fn text() {
     }
     assert_eq!(disassembler.text(Rv32, 0x8000, 0xac22), ".insn 0xac22");
     assert_eq!(unspool_isa::Disassembler::new().text(Rv64, 0x8000, 0xb862), "fsd fs8, 48(sp)");
-    // What is no instruction here is none there.
+    // Both decoders have the same instructions.
     for opcode in (0..=0xffff_u32).filter(|opcode| BOTH.claims(*opcode)) {
         let is_known = !BOTH.classes(Rv32, opcode).is_empty();
         assert_eq!(disassembler.mnemonic(Rv32, opcode).is_some(), is_known, "{opcode:#06x}");

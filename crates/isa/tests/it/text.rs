@@ -1,4 +1,4 @@
-//! How instructions read, at address 0x8000: the words of three libraries in one manner.
+//! Text of instructions at address 0x8000: the output of three libraries in one style.
 
 #![cfg(feature = "text")]
 
@@ -44,7 +44,7 @@ fn texts() {
     }
 }
 
-/// What RISC-V instructions read as, and what they are called.
+/// Text and mnemonics of RISC-V instructions.
 #[test]
 fn riscv_texts() {
     let rows: &[(Isa, u32, &str, &str)] = &[
@@ -76,7 +76,7 @@ fn riscv_texts() {
         (Rv64, 0x0d10_7057, "vsetvli zero, zero, e32, m2, ta, ma", "vsetvli"),
         (Rv64, 0x0005_7087, "vle64.v v1, (a0), v0.t", "vle64.v"),
         (Rv64, 0x0020_0073, "uret", "uret"),
-        // What stands above two bytes is not looked at.
+        // The bits above two bytes are ignored.
         (Rv64, 0xdead_8082, "ret", "c.jr"),
     ];
     let mut disassembler = Disassembler::new();
@@ -91,9 +91,9 @@ fn riscv_texts() {
     }
 }
 
-/// What has a class has a name, what has a target ends with it, and all is in one manner.
+/// Instructions with a class have a name, those with a target end with it, and all texts have one style.
 #[test]
-fn riscv_texts_agree_with_the_facts() {
+fn riscv_texts_agree_with_the_decoders() {
     let mut disassembler = Disassembler::new();
     let (mut instructions, mut targets) = (0, 0);
     for round in 0..400_000_u32 {
@@ -115,15 +115,15 @@ fn riscv_texts_agree_with_the_facts() {
     assert!(instructions > 200_000 && targets > 40_000, "{instructions} instructions, {targets} targets");
 }
 
-/// A third opinion on targets: the libraries print addresses, not offsets.
+/// The libraries are a third decoder of targets: they print addresses, not offsets.
 #[test]
-fn targets_are_those_of_the_facts() {
+fn targets_agree_with_the_decoders() {
     let mut disassembler = Disassembler::new();
     let mut state = 0x9e37_79b9_u32;
     let mut compared = 0;
     for round in 0..300_000_u32 {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        // The low bits of such numbers are poor, and branches should be many.
+        // The low bits of such numbers are not random enough, and branches should be frequent.
         let opcode = state.rotate_left(16) ^ state >> 3;
         let (isa, opcode) = match round % 4 {
             0 => (Isa::A64, opcode & 0xe3ff_ffff | 0x1400_0000),
@@ -143,7 +143,7 @@ fn targets_are_those_of_the_facts() {
     assert!(compared > 50_000, "{compared} targets compared");
 }
 
-/// Whatever the opcode, there is a text, in lower case and with no blank too many.
+/// Every opcode has a text, in lower case and without double blanks.
 #[test]
 fn any_opcode_has_a_text() {
     let mut disassembler = Disassembler::new();

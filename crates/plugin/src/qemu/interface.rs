@@ -5,8 +5,10 @@
 //! the new ones.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::{mem, ptr};
+use std::{io, mem, ptr};
 
 pub(super) type Id = u64;
 pub(super) type Callback = extern "C" fn(c_uint, *mut c_void);
@@ -28,7 +30,7 @@ pub(super) struct Info {
     pub(super) version: c_int,
     pub(super) is_system: bool,
     cpus: c_int,
-    most_cpus: c_int,
+    max_cpus: c_int,
 }
 
 /// Flags of callbacks: they do not read registers, or do.
@@ -86,6 +88,14 @@ unsafe extern "C" {
     pub(super) fn qemu_plugin_register_vcpu_idle_cb(id: Id, call: extern "C" fn(Id, c_uint));
     pub(super) fn _exit(code: c_int) -> !;
     pub(super) fn prctl(what: c_int, ...) -> c_int;
+    pub(super) fn mmap(
+        at: *mut c_void,
+        length: usize,
+        protection: c_int,
+        flags: c_int,
+        file: c_int,
+        offset: i64,
+    ) -> *mut c_void;
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     pub(super) fn fcntl(descriptor: c_int, command: c_int, argument: c_int) -> c_int;
 }
@@ -101,20 +111,32 @@ static WHEN_LOADED: extern "C" fn() = choose_version;
 
 extern "C" fn choose_version() {
     // New in version 2, which replaced version 1.
-    if !look_up(c"qemu_plugin_num_vcpus").is_null() {
+    if !lookup(c"qemu_plugin_num_vcpus").is_null() {
         qemu_plugin_version.store(2, Ordering::Relaxed);
     }
 }
 
+pub(super) const PROT_READ: c_int = 1;
+pub(super) const PROT_READ_WRITE: c_int = 3;
+const MAP_SHARED: c_int = 1;
+
+/// Maps a part of a file into memory.
+pub(super) fn map(file: &File, offset: u64, length: usize, protection: c_int) -> io::Result<*mut c_void> {
+    // SAFETY: a new mapping overlaps nothing.
+    let bytes =
+        unsafe { mmap(ptr::null_mut(), length, protection, MAP_SHARED, file.as_raw_fd(), offset.cast_signed()) };
+    if bytes.addr() == usize::MAX { Err(io::Error::last_os_error()) } else { Ok(bytes) }
+}
+
 /// A function of the emulator; null: there is none of that name.
-pub(super) fn look_up(name: &CStr) -> *mut c_void {
+pub(super) fn lookup(name: &CStr) -> *mut c_void {
     // SAFETY: the name is zero-terminated. Without a library, it is searched in all that was loaded.
     unsafe { dlsym(ptr::null_mut(), name.as_ptr()) }
 }
 
 /// The start of the program's code; `None`: this emulator does not report it. The user-mode emulators of QEMU 10.0 do not.
 pub(super) fn start_code() -> Option<u64> {
-    let function = look_up(c"qemu_plugin_start_code");
+    let function = lookup(c"qemu_plugin_start_code");
     // SAFETY: the type is that of the function with this name, which may be called wherever callbacks are.
     (!function.is_null()).then(|| unsafe { mem::transmute::<*mut c_void, StartCode>(function)() })
 }
@@ -123,10 +145,10 @@ type StartCode = unsafe extern "C" fn() -> u64;
 
 /// Whether the emulator reports the start of the program's code.
 pub(super) fn has_start_code() -> bool {
-    !look_up(c"qemu_plugin_start_code").is_null()
+    !lookup(c"qemu_plugin_start_code").is_null()
 }
 
-/// How to get the bytes of an instruction.
+/// Function that returns the bytes of an instruction.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Bytes {
     /// Up to version 2: a pointer, valid while a block is translated.
@@ -175,10 +197,9 @@ impl Bytes {
     }
 }
 
-/// The most bytes of an instruction of a known target.
+/// Maximum number of bytes of an instruction of a known target.
 const LONGEST: usize = 16;
 
-/// The bytes of an instruction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Instruction {
     bytes: [u8; LONGEST],
@@ -196,11 +217,11 @@ impl Instruction {
 struct QemuValue {
     /// log2 of the bytes.
     size: c_int,
-    /// As a number, its lower half first.
+    /// The value, lower half first.
     words: [u64; 2],
 }
 
-/// How to get the data of an access: QEMU 9.2 and later.
+/// Function that returns the data of an access: QEMU 9.2 and later.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Values(GetValue);
 
@@ -209,7 +230,7 @@ type GetValue = unsafe extern "C" fn(u32) -> QemuValue;
 impl Values {
     /// `None`: this emulator does not report it.
     pub(super) fn find() -> Option<Self> {
-        let function = look_up(c"qemu_plugin_mem_get_value");
+        let function = lookup(c"qemu_plugin_mem_get_value");
         // SAFETY: the type is that of the function with this name.
         (!function.is_null()).then(|| Self(unsafe { mem::transmute::<*mut c_void, GetValue>(function) }))
     }

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use unspool_wire::register::Register;
 
+use super::executing_cpu::executing;
 use super::registers::Registers;
-use super::system::executing;
-use super::{REGISTER_RECORDERS, REGISTERS_OF, SESSION, thread_of};
+use super::session::{REGISTER_RECORDERS, REGISTERS_OF, SESSION, thread_of};
 use crate::thread::{Recorder, Thread};
 use crate::values::{RegisterAccess, RegisterRecorder, Site, Value, When};
 
@@ -41,7 +41,7 @@ pub(super) fn record(number: c_uint, act: impl FnOnce(&mut RegisterRecorder, &mu
     if thread.is_recording() {
         act(values, &mut CpuRegisters { registers, thread, recorder });
     } else {
-        values.rest();
+        values.pause();
     }
 }
 

@@ -6,7 +6,7 @@ use std::{mem, ptr};
 
 use unspool_wire::register::{COUNT, FLOAT, PC, Register, SP, STATUS, TCR_EL1};
 
-use super::interface::look_up;
+use super::interface::lookup;
 use crate::memory::Target;
 use crate::values::Value;
 
@@ -45,7 +45,7 @@ type ElementSize = unsafe extern "C" fn(*mut Array) -> c_uint;
 impl Functions {
     /// `None`: this emulator does not report registers.
     pub(super) fn find() -> Option<Self> {
-        let found = |name: &CStr| Some(look_up(name)).filter(|function| !function.is_null());
+        let found = |name: &CStr| Some(lookup(name)).filter(|function| !function.is_null());
         // SAFETY: the types are those of the functions with these names.
         unsafe {
             Some(Self {
@@ -59,7 +59,6 @@ impl Functions {
     }
 }
 
-/// The registers of one CPU.
 pub(super) struct Registers {
     functions: Functions,
     handles: [*mut c_void; COUNT],
@@ -118,7 +117,7 @@ impl Registers {
     /// The lowest 128 bits of a register, and its size in bytes.
     ///
     /// # Safety
-    /// As above.
+    /// The same as for [`read`](Self::read).
     unsafe fn read_any(&self, register: Register) -> Option<(Value, usize)> {
         let handle = self.handles.get(usize::from(register)).filter(|handle| !handle.is_null())?;
         let mut bytes = [0_u8; size_of::<Value>()];
@@ -159,7 +158,7 @@ fn register(target: Target, name: &str) -> Option<Register> {
     }
 }
 
-/// By the names of the calling convention.
+/// The register of RISC-V with this name in the calling convention.
 fn riscv(name: &str) -> Option<Register> {
     const GENERAL: [&str; 32] = [
         "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "fp", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",

@@ -3,28 +3,25 @@
 use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use unspool_wire::{BUFFER_BYTES, BUFFER_WORDS, Word};
 
+use super::interface::{PROT_READ_WRITE, map, mmap};
+
 unsafe extern "C" {
-    fn mmap(at: *mut c_void, length: usize, protection: c_int, flags: c_int, file: c_int, offset: i64) -> *mut c_void;
     fn pthread_atfork(before: Option<Call>, parent: Option<Call>, child: Option<Call>) -> c_int;
 }
 
 type Call = extern "C" fn();
 
-const PROT_READ_WRITE: c_int = 3;
-const MAP_SHARED: c_int = 1;
 const MAP_PRIVATE_FIXED_ANONYMOUS: c_int = 0x32;
 
 /// The mapping, for forked processes.
 static ADDRESS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
 
-/// The buffers of this file.
 pub(super) fn buffers(path: &str) -> io::Result<Vec<&'static mut [Word]>> {
     let file = File::options().read(true).write(true).open(path)?;
     let count = usize::try_from(file.metadata()?.len()).unwrap_or(0) / BUFFER_BYTES;
@@ -32,11 +29,7 @@ pub(super) fn buffers(path: &str) -> io::Result<Vec<&'static mut [Word]>> {
         return Ok(Vec::new());
     }
     let length = count * BUFFER_BYTES;
-    // SAFETY: a new mapping overlaps nothing.
-    let bytes = unsafe { mmap(ptr::null_mut(), length, PROT_READ_WRITE, MAP_SHARED, file.as_raw_fd(), 0) };
-    if bytes.addr() == usize::MAX {
-        return Err(io::Error::last_os_error());
-    }
+    let bytes = map(&file, 0, length, PROT_READ_WRITE)?;
     ADDRESS.store(bytes, Ordering::Relaxed);
     LENGTH.store(length, Ordering::Relaxed);
     // SAFETY: the function lives as long as the emulator.
@@ -50,7 +43,7 @@ pub(super) fn buffers(path: &str) -> io::Result<Vec<&'static mut [Word]>> {
     Ok(buffers.map(buffer).collect())
 }
 
-/// Gives a forked process memory of its own there: it is not recorded.
+/// Replaces the mapping in a forked process by private memory: the process is not recorded.
 extern "C" fn detach() {
     let (address, length) = (ADDRESS.load(Ordering::Relaxed), LENGTH.load(Ordering::Relaxed));
     // SAFETY: it replaces the mapping that was made above, and nothing else. The process has only this thread.

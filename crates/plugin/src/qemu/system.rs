@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use unspool_wire::register::{DCZID_EL0, PC};
 
+use super::executing_cpu::executing;
 use super::interface::{Id, qemu_plugin_outs};
+use super::log::Log;
 use super::register_values;
-use super::translate::start_address;
-use super::{MAX_THREADS, REGISTERS_OF, SESSION, Session, end, give_up, kind, thread_of};
-use crate::log::Log;
+use super::session::{MAX_THREADS, REGISTERS_OF, SESSION, Session, abort, end, kind, thread_of};
 use crate::operands::{Operands, Usage};
 use crate::thread::Block;
 
@@ -28,40 +28,10 @@ thread_local! {
     static LOG: Cell<Option<&'static RefCell<Log>>> = const { Cell::new(None) };
 }
 
-thread_local! {
-    /// The CPU of a system that this thread executes, of an emulator that may report another.
-    static CPU: Cell<Option<c_uint>> = const { Cell::new(None) };
-}
-
 /// The logs of all threads, read at the end.
 static LOGS: Mutex<Vec<AtomicPtr<RefCell<Log>>>> = Mutex::new(Vec::new());
 
-/// Notes the CPU that this thread executes: no other thread may execute it.
-pub(super) fn remember(number: c_uint) {
-    if is_first_thread() {
-        return;
-    }
-    if CPU.replace(Some(number)).is_some() {
-        give_up(
-            "this emulator does not distinguish CPUs that share a thread: record one CPU (-smp 1), or without -icount and \
-             thread=single, or with QEMU 7.2",
-        );
-    }
-}
-
-/// Whether this is the first thread of the process, which executes no CPU.
-fn is_first_thread() -> bool {
-    let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
-    link.file_name().is_some_and(|name| *name == *std::process::id().to_string())
-}
-
-/// The CPU that this thread executes, which the emulator reports as this one.
-#[inline(always)]
-pub(super) fn executing(session: &Session, number: c_uint) -> c_uint {
-    if session.has_wrong_cpus { CPU.get().unwrap_or(number) } else { number }
-}
-
-/// A block of a system starts: what was logged comes before it.
+/// A block of a system starts: new log entries precede it.
 pub(super) extern "C" fn executed(number: c_uint, word: *mut c_void) {
     let Some(session) = SESSION.get() else { return };
     let number = executing(session, number);
@@ -70,7 +40,7 @@ pub(super) extern "C" fn executed(number: c_uint, word: *mut c_void) {
     }
     let has_news = read_log(session, number);
     if session.is_ending.load(Ordering::Relaxed) {
-        rest(number);
+        park(number);
     }
     let mut block = Block::unpack(word.addr() as u64);
     let at = other_address(session, number, &mut block);
@@ -101,7 +71,7 @@ fn program_counter(session: &Session, number: c_uint) -> Option<u64> {
     // SAFETY: the callback of blocks is registered as one that reads registers.
     let address = unsafe { registers.read(PC) };
     if address.is_none() {
-        give_up("this emulator does not report where code is executed");
+        abort("this emulator does not report where code is executed");
     }
     address
 }
@@ -109,7 +79,7 @@ fn program_counter(session: &Session, number: c_uint) -> Option<u64> {
 /// Whether recording starts in this block, if that is executed at `address`.
 #[cold]
 fn is_start(session: &Session, block: &Block, address: u64) -> bool {
-    start_address(&session.options) == Some(address.wrapping_add(u64::from(block.from - 1) * 4))
+    session.start_address() == Some(address.wrapping_add(u64::from(block.from - 1) * 4))
 }
 
 #[cold]
@@ -121,7 +91,7 @@ fn wake(session: &'static Session, number: c_uint) {
 
 /// Stops a CPU while another one ends the emulator.
 #[cold]
-fn rest(number: c_uint) {
+fn park(number: c_uint) {
     end(number as usize);
     if let Some(quiet) = QUIET.get(number as usize) {
         quiet.store(true, Ordering::Release);
@@ -186,7 +156,7 @@ pub(super) extern "C" fn idle(_: Id, number: c_uint) {
     }
 }
 
-/// Records what was logged. True: there was something.
+/// Records new log entries. True: there were some.
 #[inline(always)]
 fn read_log(session: &'static Session, number: c_uint) -> bool {
     let Some(log) = LOG.get() else {
@@ -205,13 +175,13 @@ fn read_log(session: &'static Session, number: c_uint) -> bool {
 /// Records new entries, each for its CPU. CPUs with a thread of their own have a log of their own.
 #[cold]
 fn record_news(session: &'static Session, log: &mut Log) {
-    let taken = log.take(|cpu, text| {
+    let drained = log.drain(|cpu, text| {
         if let Some((thread, recorder)) = thread_of(cpu) {
             thread.text(recorder, text);
         }
     });
-    if let Err(error) = taken {
-        give_up(&format!("{}: {error}", session.options.log.as_deref().unwrap_or_default()));
+    if let Err(error) = drained {
+        abort(&format!("{}: {error}", session.options.log.as_deref().unwrap_or_default()));
     }
 }
 
@@ -228,16 +198,16 @@ fn open_log(session: &'static Session, number: c_uint) {
             // SAFETY: it is never freed, and there is no mutable reference to it.
             LOG.set(unsafe { log.as_ref() });
         }
-        Err(error) => give_up(&format!("{pattern}: {error}: the emulator has to log with -d int,tid,plugin")),
+        Err(error) => abort(&format!("{pattern}: {error}: the emulator has to log with -d int,tid,plugin")),
     }
 }
 
-/// Waits until other CPUs have stopped.
+/// Maximum number of waits until other CPUs have stopped.
 const MAX_WAITS: u32 = 200;
 const WAIT: Duration = Duration::from_millis(1);
 
 /// One CPU ended the emulator, or all were stopped. Others may still run: each sends its records.
-pub(super) extern "C" fn ends(_: Id, _: *mut c_void) {
+pub(super) extern "C" fn emulator_ends(_: Id, _: *mut c_void) {
     let Some(session) = SESSION.get() else { return };
     session.is_ending.store(true, Ordering::Relaxed);
     if let Some(log) = LOG.get() {

@@ -5,13 +5,10 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::interface::*;
-use super::{
-    SESSION, accessed, accessed_whole, accessed_with_data, executed, executed_with_registers, marked, register_values,
-    system,
-};
+use super::session::SESSION;
+use super::{program, register_values, system};
 use crate::memory::Target;
 use crate::operands::Operands;
-use crate::options::{From, Options};
 use crate::thread::Block;
 use crate::values::Site;
 
@@ -32,7 +29,7 @@ pub(super) extern "C" fn translated(_: Id, block: *mut QemuBlock) {
                 last_mark = index;
             }
             if is_marked && !is_whole {
-                let call = if session.is_system { system::marked } else { marked };
+                let call = if session.is_system { system::marked } else { program::marked };
                 qemu_plugin_register_vcpu_insn_exec_cb(*instruction, call, NO_REGISTERS, data);
             }
             is_marked = session.target.may_access(bytes.bytes());
@@ -54,9 +51,9 @@ pub(super) extern "C" fn translated(_: Id, block: *mut QemuBlock) {
                 qemu_plugin_register_vcpu_mem_cb(*instruction, system::accessed, NO_REGISTERS, BOTH, data);
             } else if is_marked {
                 let call = match session.values {
-                    _ if is_whole => accessed_whole,
-                    Some(_) => accessed_with_data,
-                    None => accessed,
+                    _ if is_whole => program::accessed_whole,
+                    Some(_) => program::accessed_with_data,
+                    None => program::accessed,
                 };
                 qemu_plugin_register_vcpu_mem_cb(*instruction, call, NO_REGISTERS, BOTH, data);
             }
@@ -70,7 +67,7 @@ pub(super) extern "C" fn translated(_: Id, block: *mut QemuBlock) {
         // Pages may be mapped elsewhere when the block is executed, which is checked then.
         let mask = if session.registers.is_some() { 0xfff } else { u64::MAX };
         session.addresses.set(id, qemu_plugin_tb_vaddr(block));
-        let from = start_address(&session.options).and_then(|from| {
+        let from = session.start_address().and_then(|from| {
             let is_it = |instruction: &*mut QemuInstruction| (qemu_plugin_insn_vaddr(*instruction) ^ from) & mask == 0;
             instructions.iter().position(is_it)
         });
@@ -80,8 +77,8 @@ pub(super) extern "C" fn translated(_: Id, block: *mut QemuBlock) {
         let data = ptr::without_provenance_mut(word as usize);
         let call = match session.written {
             _ if session.is_system => system::executed,
-            Some(_) => executed_with_registers,
-            None => executed,
+            Some(_) => program::executed_with_registers,
+            None => program::executed,
         };
         let reads_registers = session.registers.is_some() || session.written.is_some();
         let flags = if reads_registers { REGISTERS } else { NO_REGISTERS };
@@ -89,15 +86,7 @@ pub(super) extern "C" fn translated(_: Id, block: *mut QemuBlock) {
     }
 }
 
-pub(super) fn start_address(options: &Options) -> Option<u64> {
-    match options.from? {
-        From::Address(address) => Some(address),
-        // A program is loaded before its code is translated.
-        From::Code(offset) => Some(start_code()?.wrapping_add(offset)),
-    }
-}
-
-/// A block was translated, of which nothing is recorded.
+/// A block was translated, and nothing of it is recorded.
 pub(super) extern "C" fn translated_idle(_: Id, block: *mut QemuBlock) {
     extern "C" fn executed(_: c_uint, _: *mut c_void) {}
     extern "C" fn accessed(_: c_uint, _: u32, _: u64, _: *mut c_void) {}

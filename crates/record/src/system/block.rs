@@ -1,4 +1,4 @@
-//! A block of A64 code, and how far it came.
+//! A block of A64 code, and how far it was executed.
 
 use unspool_isa::{ControlFlow, Decoded, access, decode};
 use unspool_model::{Branch, Instruction, Isa};
@@ -7,7 +7,6 @@ use super::log::{Entry, Taken};
 use super::state::{Change, change};
 use crate::atomics::Atomics;
 
-/// A block of code.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) instructions: Vec<Instruction>,
@@ -18,7 +17,7 @@ pub(super) struct Block {
     last: Decoded,
 }
 
-/// How a block ended.
+/// End of an execution of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ended {
     /// The number of instructions that were executed or attempted.
@@ -56,7 +55,7 @@ impl Block {
         Some(block)
     }
 
-    /// The block, executed so far from where it was translated.
+    /// The block, executed at this distance from where it was translated.
     pub(super) fn moved(&self, by: u64) -> Placed<'_> {
         Placed { block: self, by }
     }
@@ -94,15 +93,9 @@ impl Placed<'_> {
         self.address(usize::MAX).map(|address| address.wrapping_add(4))
     }
 
-    /// An instruction.
     pub(super) fn instruction(&self, index: usize) -> Option<Instruction> {
         let instruction = self.block.instructions.get(index)?;
         Some(Instruction { address: instruction.address.wrapping_add(self.by), ..*instruction })
-    }
-
-    /// Whether it ends with an exception return.
-    fn is_return(&self) -> bool {
-        self.block.last.flow == ControlFlow::ExceptionReturn
     }
 
     /// The index of the instruction at this address.
@@ -111,25 +104,27 @@ impl Placed<'_> {
         (self.instruction(index)?.address == address).then_some(index)
     }
 
-    /// Where a direct branch at its end leads.
+    /// Target of a direct branch at its end.
     fn target(&self) -> Option<u64> {
         self.block.last.target_address().map(|target| target.wrapping_add(self.by))
     }
 
-    /// How the block ended, if this entry or none was logged after it, and execution continues at `next`; if it was left,
+    /// The end of the block, if this entry or none was logged after it, and execution continues at `next`; if it was left,
     /// instructions before `left` are complete. `None`: these contradict each other.
     pub(super) fn ended(&self, entry: Option<&Entry>, next: u64, left: Option<u16>) -> Option<Ended> {
         match entry {
             Some(Entry::Taken(taken)) if taken.is_between() => self.completed(taken.returns_to, left),
             Some(Entry::Taken(taken)) => self.raised(taken),
-            Some(Entry::Return { target, .. }) if self.is_return() => self.completed(*target, left),
+            Some(Entry::Return { target, .. }) if self.block.last.flow == ControlFlow::ExceptionReturn => {
+                self.completed(*target, left)
+            }
             Some(Entry::Served { .. }) => Some(Ended::whole(self.block.instructions.len(), None)),
             Some(Entry::Return { .. } | Entry::ReturnToAarch32 { .. } | Entry::Other(_)) => None,
             None => self.completed(next, left),
         }
     }
 
-    /// How the block ended, if nothing follows; `is_complete`: the end of the CPU was recorded.
+    /// The end of the block, if nothing follows; `is_complete`: the end of the CPU was recorded.
     pub(super) fn cut(&self, left: Option<u16>, is_complete: bool) -> Ended {
         let count = match left {
             Some(completed) => usize::from(completed).min(self.block.instructions.len()),
@@ -171,13 +166,12 @@ impl Placed<'_> {
             ControlFlow::Direct => (Some(next) == self.target()).then_some(Ended::whole(whole, taken)),
             ControlFlow::Indirect | ControlFlow::ExceptionReturn => Some(Ended::whole(whole, taken)),
             _ if next == end => Some(Ended::whole(whole, None)),
-            _ => part(whole - 1).filter(|_| may_access(last)).map(|index| Ended::whole(index, None)),
+            _ => {
+                let may_access = last.opcode.is_some_and(|opcode| access(Isa::A64, opcode).is_memory_access());
+                part(whole - 1).filter(|_| may_access).map(|index| Ended::whole(index, None))
+            }
         }
     }
-}
-
-fn may_access(instruction: &Instruction) -> bool {
-    instruction.opcode.is_some_and(|opcode| access(Isa::A64, opcode).operation.is_memory_access())
 }
 
 fn last(instruction: &Instruction) -> Decoded {
@@ -207,8 +201,8 @@ mod tests {
     #[test]
     fn blocks_end_as_log_and_next_block_show() {
         use ExceptionKind::{Irq, Synchronous};
-        let goes = |target| Some(Branch { taken: true, target: Some(target) });
-        let stays = Some(Branch { taken: false, target: None });
+        let taken_to = |target| Some(Branch { taken: true, target: Some(target) });
+        let not_taken = Some(Branch { taken: false, target: None });
         let whole = |count, branch| Some(Ended::whole(count, branch));
         let raised = |count| Some(Ended { count, branch: None, has_raised: true });
         let back = |target| Some(Entry::Return { from: 1, to: 0, target });
@@ -217,10 +211,10 @@ mod tests {
         let rows: &[Row<'_>] = &[
             ("straight on", &[NOP, NOP], None, 0x1008, None, whole(2, None)),
             ("elsewhere", &[NOP, NOP], None, 0x2000, None, None),
-            ("taken", &[NOP, BACK], None, 0x1000, None, whole(2, goes(0x1000))),
-            ("not taken", &[NOP, BACK], None, 0x1008, None, whole(2, stays)),
+            ("taken", &[NOP, BACK], None, 0x1000, None, whole(2, taken_to(0x1000))),
+            ("not taken", &[NOP, BACK], None, 0x1008, None, whole(2, not_taken)),
             ("neither", &[NOP, BACK], None, 0x1010, None, None),
-            ("returned", &[RET], None, 0x4444, None, whole(1, goes(0x4444))),
+            ("returned", &[RET], None, 0x4444, None, whole(1, taken_to(0x4444))),
             ("a call", &[NOP, SVC], Some(taken(Synchronous, 0x15, 0x1008)), 0x200, None, raised(2)),
             ("a call that was trapped", &[NOP, SVC], Some(taken(Synchronous, 0x15, 0x1004)), 0x200, None, raised(2)),
             ("an abort", &[NOP, LDR, NOP], Some(taken(Synchronous, 0x25, 0x1004)), 0x200, Some(0), raised(2)),
@@ -231,18 +225,18 @@ mod tests {
                 Some(taken(Synchronous, 0x21, 0x1000)),
                 0x200,
                 None,
-                whole(2, goes(0x1000)),
+                whole(2, taken_to(0x1000)),
             ),
-            ("interrupted", &[NOP, BACK], Some(taken(Irq, 0, 0x1008)), 0x280, None, whole(2, stays)),
+            ("interrupted", &[NOP, BACK], Some(taken(Irq, 0, 0x1008)), 0x280, None, whole(2, not_taken)),
             ("interrupted elsewhere", &[NOP, BACK], Some(taken(Irq, 0, 0x2000)), 0x280, None, None),
             ("interrupted after a device", &[LDR, NOP], Some(taken(Irq, 0, 0x1004)), 0x280, Some(0), whole(1, None)),
             ("continues after a device", &[LDR, NOP, NOP], None, 0x1004, Some(0), whole(1, None)),
             ("starts again alone", &[NOP, LDR, NOP], None, 0x1004, Some(0), whole(1, None)),
             ("the last one starts again", &[NOP, LDR], None, 0x1004, None, whole(1, None)),
             ("goes back to what is complete", &[LDR, LDR, NOP], None, 0x1000, Some(1), None),
-            ("an exception return", &[ERET], back(0x5000), 0x5000, None, whole(1, goes(0x5000))),
+            ("an exception return", &[ERET], back(0x5000), 0x5000, None, whole(1, taken_to(0x5000))),
             ("a return of another block", &[NOP], back(0x5000), 0x5000, None, None),
-            ("an illegal return", &[ERET], None, 0x5000, None, whole(1, goes(0x5000))),
+            ("an illegal return", &[ERET], None, 0x5000, None, whole(1, taken_to(0x5000))),
             ("served", &[NOP, SVC], served, 0x1008, None, whole(2, None)),
             ("not understood", &[NOP], Some(Entry::Other(String::new())), 0x1004, None, None),
         ];
@@ -269,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_fetched_is_no_code() {
+    fn block_ends_at_an_instruction_that_was_not_fetched() {
         let nop = NOP.to_le_bytes();
         let count = |bytes: &[&[u8]]| Block::new(0, bytes).map(|block| block.instructions.len());
         assert_eq!(count(&[&nop, &nop]), Some(2));

@@ -2,11 +2,10 @@
 //!
 //! a line, and those after it that start with dots ─▶ **an entry**
 //!
-//! The words are those of QEMU for Arm. Text that is not understood is an entry too: it must not be ignored.
+//! The text is that of QEMU for Arm. Text that is not understood is an entry too: it must not be ignored.
 
 use unspool_model::ExceptionKind;
 
-/// An entry of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Entry {
     /// An exception was taken.
@@ -36,12 +35,11 @@ pub(super) struct Taken {
     pub(super) fault: Option<u64>,
     /// ELR_ELx.
     pub(super) returns_to: u64,
-    /// Where execution continues.
+    /// Address at which execution continues.
     pub(super) target: u64,
 }
 
 impl Taken {
-    /// The exception class.
     pub(super) fn class(&self) -> Option<u8> {
         self.syndrome.map(|syndrome| (syndrome >> 26) as u8)
     }

@@ -20,8 +20,8 @@ const NAMES: [&str; 33] = [
     "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp", "tcr_el1",
 ];
 
-/// Takes the operands of an instruction; those of instructions before it are dropped.
-pub(super) fn take(operands: &mut Vec<Operand>, index: usize) -> Vec<Operand> {
+/// Removes and returns the operands of an instruction; those of earlier instructions are dropped.
+pub(super) fn remove(operands: &mut Vec<Operand>, index: usize) -> Vec<Operand> {
     if operands.is_empty() {
         return Vec::new();
     }
@@ -112,7 +112,7 @@ mod tests {
         let mut operands = vec![operand(1, 5, 10), operand(2, SP, 20), operand(2, TCR_EL1, 30), operand(4, 0, 40)];
         let mut step = Step::default();
         let instruction = Instruction { opcode: Some(0xf980_03e0), ..Instruction::default() };
-        let of_it = take(&mut operands, 2);
+        let of_it = remove(&mut operands, 2);
         assert!(state(&of_it, &instruction, &mut step));
         let names: Vec<&str> = step.registers().map(|write| write.name).collect();
         assert_eq!(names, ["sp", "tcr_el1"]);

@@ -6,28 +6,26 @@
 //! by an exception, and where: the return address of an exception has to fit the block. A contradiction is a gap, and
 //! counted. AArch32 code is not recorded.
 
-mod exceptions;
-
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 
 use unspool_model::{Context, Event, Instruction, Step};
-use unspool_wire::{Access, Code, Data, EmulatorCapabilities, Record, Word, damage, decode_text, words_of};
+use unspool_wire::{Access, Code, EmulatorCapabilities, Record, Word, damage, decode_text, words_of};
 
-use self::exceptions::apply;
-use super::SystemOptions;
 use super::block::{Block, Ended};
+use super::cpu::{Cpu, Held};
+use super::exceptions::ExceptionEmitter;
 use super::log::Entry;
 use super::operands::{self, Operand};
-use super::state::State;
+use super::options::SystemOptions;
 use crate::emitter::{BlockEmitter, Sink, emit_event, within_limit};
 use crate::machine::Machine;
 use crate::recorder::{MAX_AHEAD, Recorder, unknown};
 use crate::registers::{RegisterNames, RegisterValue};
 
 /// Emits the steps of a system.
-pub(crate) struct SystemRecorder {
+pub(super) struct SystemRecorder {
     limit: u64,
     assumed: Context,
     capabilities: EmulatorCapabilities,
@@ -39,77 +37,19 @@ pub(crate) struct SystemRecorder {
     cpus: BTreeMap<u32, Cpu>,
     names: RegisterNames,
     step: Step,
-    gaps: u64,
+    pub(super) exceptions: ExceptionEmitter,
     /// The stream has ended.
-    is_over: bool,
+    pub(super) is_over: bool,
 }
 
-/// A CPU.
-#[derive(Debug, Default)]
-struct Cpu {
-    number: u32,
-    /// Instructions that were emitted.
-    emitted: u64,
-    held: Option<Held>,
-    /// Entries that were logged since the block was started.
-    entries: Vec<Entry>,
-    accesses: Vec<(Access, Option<Data>)>,
-    /// The data of the next access.
-    data: Option<Data>,
-    /// Registers before instructions of the block.
-    operands: Vec<Operand>,
-    /// Values that its instructions wrote to registers.
-    values: Vec<RegisterValue>,
-    /// The block that accesses are made in, if that is another.
-    within: Option<usize>,
-    skipped: u16,
-    /// The address where the next block is executed, if it was translated for another.
-    at: Option<u64>,
-    state: State,
-    /// It is in AArch32: nothing is recorded.
-    is_aarch32: bool,
-    /// The context has to be emitted before the next instruction.
-    is_context_due: bool,
-    /// Records before the first exception: until then the level is unknown.
-    waiting: Vec<u8>,
-    /// Bytes of them that were searched for the level.
-    searched: usize,
-    /// It has executed something.
-    has_run: bool,
-    /// Its end was recorded.
-    has_ended: bool,
-    /// It has reached the limit.
-    is_done: bool,
-}
-
-/// A block that was started.
-#[derive(Debug, Clone, Copy)]
-struct Held {
-    id: usize,
-    /// The distance from where it was translated.
-    moved_by: u64,
-    skipped: usize,
-    /// It was left: instructions before this one are complete.
-    left: Option<u16>,
-}
-
-/// The most bytes that wait until the level is known: some million instructions, or as many as are wanted.
+/// Maximum number of bytes that wait until the level is known: some million instructions, or the limit of instructions.
 const MAX_WAITING: u64 = 1 << 26;
-/// The least limit of waiting bytes, and the most bytes of an instruction.
+/// The smallest such maximum.
 const MIN_WAITING: u64 = 1 << 20;
+/// Maximum number of bytes of an instruction.
 const BYTES: u64 = 64;
 
 const NO_LEVEL: &str = "no exception shows at which Exception level this starts: assume one (--assume el=0..3)";
-
-impl Cpu {
-    /// Drops what is kept of a block.
-    fn forget_block(&mut self) {
-        self.accesses.clear();
-        self.operands.clear();
-        self.values.clear();
-        self.data = None;
-    }
-}
 
 impl Recorder for SystemRecorder {
     fn code(&mut self, code: &Code<'_>) -> io::Result<()> {
@@ -126,7 +66,7 @@ impl Recorder for SystemRecorder {
         Ok(())
     }
 
-    /// Takes records of a CPU; they wait until its level is known.
+    /// Processes records of a CPU; they wait until its level is known.
     fn records(&mut self, number: u32, bytes: &[u8], sink: Sink<'_>) -> io::Result<ControlFlow<()>> {
         let new = || Cpu { number, is_context_due: true, ..Cpu::default() };
         let mut cpu = self.cpus.remove(&number).unwrap_or_else(new);
@@ -160,7 +100,7 @@ impl Recorder for SystemRecorder {
 }
 
 impl SystemRecorder {
-    pub(crate) fn new(options: &SystemOptions, capabilities: EmulatorCapabilities) -> Self {
+    pub(super) fn new(options: &SystemOptions, capabilities: EmulatorCapabilities) -> Self {
         Self {
             limit: options.limit.unwrap_or(u64::MAX),
             assumed: options.assumed,
@@ -171,19 +111,9 @@ impl SystemRecorder {
             cpus: BTreeMap::new(),
             names: RegisterNames::new(Machine::Aarch64),
             step: Step::default(),
-            gaps: 0,
+            exceptions: ExceptionEmitter::default(),
             is_over: false,
         }
-    }
-
-    /// Gaps: there the log contradicts what was executed.
-    pub(crate) fn gaps(&self) -> u64 {
-        self.gaps
-    }
-
-    /// Whether the stream has ended.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over
     }
 
     /// Whether the level is known: it is that which the next exception comes from.
@@ -237,7 +167,7 @@ impl SystemRecorder {
                 Record::LogText { length } => {
                     let text = decode_text(&mut words, length).ok_or_else(|| damage("a text is damaged"))?;
                     match Entry::read(text) {
-                        Some(entry) if cpu.held.is_none() => apply(cpu, &entry),
+                        Some(entry) if cpu.held.is_none() => cpu.apply(&entry),
                         entry => cpu.entries.extend(entry),
                     }
                 }
@@ -271,7 +201,7 @@ impl SystemRecorder {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Takes an access; one that was made in another block belongs to the instruction with the same address.
+    /// Adds an access; one that was made in another block belongs to the instruction with the same address.
     #[inline]
     fn access(&self, cpu: &mut Cpu, access: Access) {
         let data = cpu.data.take();
@@ -334,7 +264,7 @@ impl SystemRecorder {
             return Ok(ControlFlow::Continue(()));
         }
         let entries = std::mem::take(&mut cpu.entries);
-        Ok(self.lose(cpu, "code that is not A64 is executed", &entries, sink))
+        Ok(self.exceptions.emit_gap(cpu, "code that is not A64 is executed", &entries, sink))
     }
 
     /// Emits the block that is held, and what was logged after it; execution continues at `next`.
@@ -349,13 +279,14 @@ impl SystemRecorder {
             return Err(damage("a block is executed whose code was not sent"));
         };
         let block = block.moved(held.moved_by);
+        let end = block.end();
         let ended = match (next, entries.first()) {
             (None, None) => Some(block.cut(held.left, cpu.has_ended)),
             (next, entry) => block.ended(entry, next.unwrap_or(0), held.left),
         };
         let Some(ended) = ended else {
             let text = format!("{entries:x?}, and execution goes on at {next:x?}");
-            return Ok(self.lose(cpu, &text, &entries, sink));
+            return Ok(self.exceptions.emit_gap(cpu, &text, &entries, sink));
         };
         if self.emit(cpu, held, ended, sink)?.is_break() {
             return Ok(ControlFlow::Break(()));
@@ -363,7 +294,7 @@ impl SystemRecorder {
         if cpu.is_done || entries.is_empty() {
             return Ok(ControlFlow::Continue(()));
         }
-        Ok(self.emit_exceptions(cpu, held, &entries, next, sink))
+        Ok(self.exceptions.emit(cpu, end, &entries, next, sink))
     }
 
     /// Emits what was executed of a block.
@@ -397,7 +328,7 @@ impl SystemRecorder {
             let is_raised = ended.has_raised && index + 1 == ended.count;
             or_return!(emitter.state_before(index, sink));
             emitter.step.clear();
-            let operands = operands::take(&mut cpu.operands, index);
+            let operands = operands::remove(&mut cpu.operands, index);
             if self.wants_operands && operands::state(&operands, &instruction, emitter.step) {
                 (emitter.step.core, emitter.step.position) = (cpu.number, *emitter.emitted);
                 or_return!(sink.step(emitter.step));

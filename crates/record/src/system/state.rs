@@ -8,10 +8,8 @@ use unspool_model::{Context, Security};
 
 use super::log::Taken;
 
-/// The state of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct State {
-    /// The Exception level.
     pub(super) level: Option<u8>,
     /// The stack pointer is that of the level.
     handler: Option<bool>,
@@ -21,7 +19,7 @@ pub(super) struct State {
     has_monitor: bool,
 }
 
-/// What an instruction does to the state.
+/// Change of the state by an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// MSR SPSel: whether to the stack pointer of the level, if the opcode contains it.
@@ -61,8 +59,8 @@ impl State {
         (self.handler, self.saved) = (None, [None; 4]);
     }
 
-    /// It is unknown how execution came here: it may have been a reset.
-    pub(super) fn lose(&mut self) {
+    /// Resets the state: it is unknown how execution came here, possibly by a reset.
+    pub(super) fn reset(&mut self) {
         self.forget();
         self.level = None;
     }
@@ -108,7 +106,7 @@ impl State {
 
     /// An exception returned. False: that contradicts the known state.
     #[must_use]
-    pub(super) fn go_back(&mut self, from: u8, to: u8) -> bool {
+    pub(super) fn exception_return(&mut self, from: u8, to: u8) -> bool {
         let fits = self.level.is_none_or(|level| level == from);
         let saved = self.saved.get(usize::from(from)).copied().flatten();
         self.handler = saved.filter(|(level, _)| *level == to).map(|(_, stack)| stack);
@@ -149,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opcodes_change_it() {
+    fn opcodes_change_the_state() {
         let rows = [
             ("msr spsel, #0", 0xd500_40bf, Some(Change::Stack(Some(false)))),
             ("msr spsel, #1", 0xd500_41bf, Some(Change::Stack(Some(true)))),
@@ -179,20 +177,20 @@ mod tests {
         // The vector of the current level with SP_EL0.
         assert!(state.take(&taken(1, 1, 0x800)));
         assert_eq!(state.stack(1), Some(true));
-        assert!(state.go_back(1, 1));
+        assert!(state.exception_return(1, 1));
         assert_eq!(state.stack(1), Some(false));
         assert!(state.take(&taken(1, 1, 0x800)));
         state.execute(Change::Saved(1), None);
-        assert!(state.go_back(1, 1));
+        assert!(state.exception_return(1, 1));
         assert_eq!(state.stack(1), None);
-        assert!(state.go_back(1, 0));
+        assert!(state.exception_return(1, 0));
         assert_eq!(state.stack(0), Some(false));
         // EL1 was logged, and it is EL0.
         assert!(!state.take(&taken(1, 1, 0x800)));
     }
 
     #[test]
-    fn what_is_written_may_be_known() {
+    fn a_known_operand_is_written_to_the_spsr() {
         let mut state = State::default();
         state.start(1);
         // EL1h, EL1t, EL0t, and AArch32.
@@ -202,7 +200,7 @@ mod tests {
             // The vector of the current level with its stack pointer.
             assert!(state.take(&taken(1, 1, 0x200)));
             state.execute(Change::Saved(1), Some(bits));
-            assert!(state.go_back(1, to));
+            assert!(state.exception_return(1, to));
             assert_eq!(state.stack(to), expected, "{bits:#x}");
             (state.level, state.handler) = (Some(1), Some(true));
         }
@@ -211,12 +209,12 @@ mod tests {
         // At EL2 it is unknown which register SPSR_EL1 is.
         state.level = Some(2);
         state.execute(Change::Saved(1), Some(0x3c5));
-        assert!(state.go_back(2, 1));
+        assert!(state.exception_return(2, 1));
         assert_eq!(state.stack(1), None);
     }
 
     #[test]
-    fn a_vector_contradicts() {
+    fn a_vector_of_the_other_stack_pointer_contradicts() {
         let mut state = State::default();
         state.start(1);
         assert!(!state.take(&taken(1, 1, 0x800)));
@@ -233,7 +231,7 @@ mod tests {
         assert_eq!(security(&state, None), Some(Security::NonSecure));
         assert!(state.take(&taken(1, 3, 0x400)));
         assert_eq!(security(&state, Some(Security::NonSecure)), Some(Security::Secure));
-        assert!(state.go_back(3, 1));
+        assert!(state.exception_return(3, 1));
         assert_eq!(security(&state, None), None);
         assert_eq!(security(&state, Some(Security::Secure)), Some(Security::Secure));
     }

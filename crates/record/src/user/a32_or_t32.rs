@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use unspool_model::Isa;
 
 use super::block::Block;
-use super::{Held, Thread};
+use super::thread::Thread;
 
 /// Blocks whose state is open. Until it is found they are T32.
 #[derive(Debug, Default)]
@@ -32,11 +32,13 @@ pub struct AmbiguousState {
     pub first: u64,
 }
 
-/// What surrounds the execution of a block.
+/// The execution of a block, and what surrounds it.
 pub(super) struct Surroundings<'a> {
     pub(super) thread: &'a Thread,
-    pub(super) held: &'a Held,
-    /// Where execution continues.
+    /// The number of the block; if it was left, instructions before `left` are complete.
+    pub(super) id: usize,
+    pub(super) left: Option<u16>,
+    /// Address at which execution continues.
     pub(super) next: Option<u64>,
 }
 
@@ -74,7 +76,7 @@ impl OpenStates {
     /// Finds the state of the block that is held, if it is open and the path shows it.
     #[cold]
     pub(super) fn settle(&mut self, blocks: &mut [Block], around: &Surroundings<'_>) {
-        let id = around.held.id;
+        let id = around.id;
         let (Some(t32), Some(a32)) = (blocks.get(id), self.open.get(&id)) else { return };
         let set = match (self.fits(t32, blocks, around), self.fits(a32, blocks, around)) {
             (true, false) => Some(Isa::T32),
@@ -102,12 +104,12 @@ impl OpenStates {
 
     /// Whether a reading agrees with where execution came from and where it continued.
     fn fits(&self, reading: &Block, blocks: &[Block], around: &Surroundings<'_>) -> bool {
-        let Surroundings { thread, held, next } = around;
+        let Surroundings { thread, left, next, .. } = around;
         let isa = reading.isa();
         let leads = reading.leads();
         let follows = thread.next.and_then(|id| self.set(blocks, id)).filter(|_| next.is_some());
         (thread.leads.is_none() || thread.leads == isa)
-            && next.is_none_or(|next| reading.ended(held, Some(next), &thread.accesses).is_straight)
+            && next.is_none_or(|next| reading.ended(*left, Some(next), &thread.accesses).is_straight)
             && (leads.is_none() || follows.is_none() || leads == follows)
     }
 

@@ -1,4 +1,4 @@
-//! A block of code: what its instructions are, and how it ended.
+//! A block of code: its instructions, and how it ended.
 //!
 //! code of the plugin ─▶ **block**; its accesses and where execution continues ─▶ how far it came
 
@@ -6,10 +6,8 @@ use unspool_isa::{ControlFlow, Decoded, access, decode};
 use unspool_model::{Branch, Instruction, Isa};
 use unspool_wire::Access;
 
-use super::Held;
 use crate::atomics::Atomics;
 
-/// A block of code.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) instructions: Vec<Instruction>,
@@ -20,7 +18,7 @@ pub(super) struct Block {
     pub(super) end: u64,
 }
 
-/// How a block ended.
+/// End of an execution of a block.
 pub(super) struct Ended {
     /// The number of complete instructions.
     pub(super) count: usize,
@@ -49,11 +47,11 @@ impl Block {
         Self { atomics: Atomics::of(&instructions), instructions, last, end: address }
     }
 
-    /// How the block ended, if execution continues at `next`.
-    pub(super) fn ended(&self, held: &Held, next: Option<u64>, accesses: &[Access]) -> Ended {
+    /// The end of the block, if execution continues at `next`; if it was left, instructions before `left` are complete.
+    pub(super) fn ended(&self, left: Option<u16>, next: Option<u64>, accesses: &[Access]) -> Ended {
         use ControlFlow::{Breakpoint, Direct, ExceptionReturn, Halt, Indirect, SupervisorCall, Undefined};
         let whole = self.instructions.len();
-        if let Some(completed) = held.unusual.left {
+        if let Some(completed) = left {
             // The first instruction that may fail and is not complete has failed; what follows it was not executed.
             let failed = self.failed_after(usize::from(completed), accesses);
             return Ended { count: failed, branch: None, is_straight: false };

@@ -2,7 +2,7 @@
 //!
 //! words of a chunk, templates of blocks ─▶ **template trace**: executions and addresses
 //!
-//! Nearly all that a program does is such. The rest (the first execution of a block, a fault, a system call, a signal, an
+//! Nearly all executions are of this kind. The rest (the first execution of a block, a fault, a system call, a signal, an
 //! access of another kind) ends the trace, and comes as steps. The loop that finds executions branches as little as possible
 //! on what the program does: a branch that is hard to predict in the program would be hard to predict here too.
 
@@ -28,16 +28,15 @@ pub(super) struct Templates {
     /// The first `count` are those of the executions.
     addresses: Vec<u64>,
     count: usize,
-    /// Instructions of the executions.
     instructions: u64,
-    /// The most instructions of a template.
+    /// Number of instructions of the longest template.
     longest: u64,
 }
 
-/// The most words that are searched at a time.
+/// Maximum number of words that are searched at a time.
 const MAX_WORDS: usize = 1 << 15;
 
-/// Room for as many addresses, and for those that are stored and not counted.
+/// Addresses of that many words, and of those that are stored and not counted.
 type Addresses = [u64; MAX_WORDS + FEW];
 
 /// Accesses that are compared at once.
@@ -60,7 +59,7 @@ const KINDS: [[u64; FEW]; 8] = {
 #[derive(Debug, Clone, Copy)]
 struct Known {
     start: u64,
-    /// Where it continues if no branch is taken, and if one is taken; [`NEVERWHERE`]: it does not.
+    /// Address after it if no branch is taken, and if one is taken; [`NO_TARGET`]: there is none.
     end: u64,
     target: u64,
     template: u32,
@@ -68,9 +67,9 @@ struct Known {
     first: u32,
     count: u16,
     instructions: u16,
-    /// It continues at any address.
+    /// Whether it continues at any address.
     is_indirect: bool,
-    /// It has at most [`FEW`] accesses, each of one part.
+    /// Whether it has at most [`FEW`] accesses, each of one part.
     is_plain: bool,
     /// Their words without the addresses.
     kinds: [u64; FEW],
@@ -78,10 +77,10 @@ struct Known {
 
 /// An address without an instruction: the start of a block whose code was not sent or is damaged. No other start has this
 /// bit.
-const NOWHERE: u64 = 1;
+const NO_START: u64 = 1;
 
 /// An address where no block starts: the target of a block that does not branch.
-const NEVERWHERE: u64 = 3;
+const NO_TARGET: u64 = 3;
 
 /// Whether an instruction can be at an address. A damaged stream may contain any.
 fn is_aligned(address: &u64) -> bool {
@@ -110,8 +109,8 @@ const PAGE_BITS: u32 = 12;
 impl Templates {
     /// Adds a block that starts here.
     pub(super) fn add_block(&mut self, id: usize, start: Option<u64>) {
-        let start = start.filter(is_aligned).unwrap_or(NOWHERE);
-        let unknown = Known::unknown(NOWHERE);
+        let start = start.filter(is_aligned).unwrap_or(NO_START);
+        let unknown = Known::unknown(NO_START);
         if self.known.len() <= id {
             self.known.resize(id + 1, unknown);
         }
@@ -143,8 +142,8 @@ impl Templates {
         }
         let end = end(block)?;
         let start = Some(block.instructions.first()?.address).filter(is_aligned)?;
-        let after = if !end.flow.is_branch() || end.conditional { block.end } else { NEVERWHERE };
-        let target = end.target_address().unwrap_or(NEVERWHERE);
+        let after = if !end.flow.is_branch() || end.conditional { block.end } else { NO_TARGET };
+        let target = end.target_address().unwrap_or(NO_TARGET);
         let (accesses, parts) = whole_accesses(accesses)?;
         let known = Known {
             start,
@@ -201,8 +200,8 @@ impl Templates {
     /// Finds executions from the first word on, which is a block, with fewer instructions than `wanted`. Returns the number
     /// of their words; a block follows them. These need not be all that could be found.
     pub(super) fn find(&mut self, words: &[Word], wanted: u64) -> usize {
-        let most = usize::try_from(wanted / self.longest.max(1)).unwrap_or(MAX_WORDS).min(MAX_WORDS);
-        let words = words.get(..most).unwrap_or(words);
+        let limit = usize::try_from(wanted / self.longest.max(1)).unwrap_or(MAX_WORDS).min(MAX_WORDS);
+        let words = words.get(..limit).unwrap_or(words);
         self.executions.resize(MAX_WORDS, BlockExecution::new(0, false));
         self.addresses.resize(MAX_WORDS + FEW, 0);
         let Self { known, parts, executions, addresses, .. } = self;
@@ -300,14 +299,14 @@ impl Known {
     fn missed_by(&self, next: &Self) -> u64 {
         let missed = (next.start ^ self.end).min(next.start ^ self.target);
         let certain = u64::from(self.is_indirect).wrapping_sub(1);
-        missed & certain | next.start & NOWHERE
+        missed & certain | next.start & NO_START
     }
 
     fn unknown(start: u64) -> Self {
         Self {
             start,
-            end: NEVERWHERE,
-            target: NEVERWHERE,
+            end: NO_TARGET,
+            target: NO_TARGET,
             template: NOT_YET,
             first: 0,
             count: 0,

@@ -14,7 +14,7 @@ use unspool_wire::{Access, Record};
 
 use crate::stream::{push_records, stream};
 
-/// What an instruction of a block is: NOP, LDR, STR, LDP, STP, LDADD, STXR, and the sizes and directions of its accesses.
+/// Instructions of a block: NOP, LDR, STR, LDP, STP, LDADD, STXR, and the sizes and directions of its accesses.
 const BODY: [(u32, &[(bool, u64)]); 7] = [
     (0xd503_201f, &[]),
     (0xf940_0020, &[(false, 3)]),
@@ -31,7 +31,7 @@ const BLOCKS: usize = 5;
 
 #[derive(Debug, Clone, Copy)]
 enum End {
-    Behind,
+    FallThrough,
     Direct(usize),
     Conditional(usize),
     Return,
@@ -46,11 +46,11 @@ struct Turn {
     is_taken: bool,
     to: usize,
     address: u64,
-    what: What,
+    variation: Variation,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum Variation {
     Usual,
     /// The last access is missing, or of another size.
     Missing,
@@ -68,7 +68,7 @@ fn start(block: usize) -> u64 {
 
 fn code() -> impl Strategy<Value = Code> {
     let end = prop_oneof![
-        2 => Just(End::Behind),
+        2 => Just(End::FallThrough),
         2 => (0..BLOCKS).prop_map(End::Direct),
         4 => (0..BLOCKS).prop_map(End::Conditional),
         2 => Just(End::Return),
@@ -80,29 +80,28 @@ fn code() -> impl Strategy<Value = Code> {
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
-    let what = prop_oneof![
-        40 => Just(What::Usual),
-        1 => Just(What::Missing),
-        1 => Just(What::Wider),
-        1 => Just(What::Left),
-        1 => Just(What::Signal),
-        3 => Just(What::Chunk),
+    let variation = prop_oneof![
+        40 => Just(Variation::Usual),
+        1 => Just(Variation::Missing),
+        1 => Just(Variation::Wider),
+        1 => Just(Variation::Left),
+        1 => Just(Variation::Signal),
+        3 => Just(Variation::Chunk),
     ];
     let address = prop_oneof![6 => (0..64_u64).prop_map(|at| 0x7000 + 8 * at), 1 => Just(0xff8_u64), 1 => any::<u64>()];
-    (any::<bool>(), 0..BLOCKS, address, what).prop_map(|(is_taken, to, address, what)| Turn {
+    (any::<bool>(), 0..BLOCKS, address, variation).prop_map(|(is_taken, to, address, variation)| Turn {
         is_taken,
         to,
         address,
-        what,
+        variation,
     })
 }
 
-/// The opcodes of a block.
 fn opcodes(index: usize, (body, end): &Code) -> Vec<u32> {
     let at = start(index) + 4 * (LENGTH as u64 - 1);
     let words_to = |to: &usize| (start(*to).wrapping_sub(at) / 4) as u32;
     let last = match end {
-        End::Behind => 0xd503_201f,
+        End::FallThrough => 0xd503_201f,
         End::Direct(to) => 0x1400_0000 | words_to(to) & 0x03ff_ffff,
         End::Conditional(to) => 0x5400_0001 | (words_to(to) & 0x7_ffff) << 5,
         End::Return => 0xd65f_03c0,
@@ -111,7 +110,7 @@ fn opcodes(index: usize, (body, end): &Code) -> Vec<u32> {
     body.iter().map(|word| BODY[*word].0).chain([last]).collect()
 }
 
-/// A stream in which blocks are executed so.
+/// A stream in which blocks are executed in these turns.
 fn stream_of(codes: &[Code], turns: &[Turn]) -> Vec<u8> {
     let blocks: Vec<_> = codes.iter().enumerate().map(|(index, code)| (start(index), opcodes(index, code))).collect();
     let (mut chunks, mut records, mut at) = (Vec::new(), vec![Record::ThreadStart {}], 0);
@@ -127,9 +126,9 @@ fn stream_of(codes: &[Code], turns: &[Turn]) -> Vec<u8> {
             }
         }
         if let Some(Record::Access(last)) = records.last_mut() {
-            match turn.what {
-                What::Missing => drop(records.pop()),
-                What::Wider => last.size = 1 << (last.size.trailing_zeros() ^ 1),
+            match turn.variation {
+                Variation::Missing => drop(records.pop()),
+                Variation::Wider => last.size = 1 << (last.size.trailing_zeros() ^ 1),
                 _ => {}
             }
         }
@@ -137,20 +136,20 @@ fn stream_of(codes: &[Code], turns: &[Turn]) -> Vec<u8> {
             End::Direct(to) => *to,
             End::Conditional(to) if turn.is_taken => *to,
             End::Return => turn.to,
-            End::Behind | End::Conditional(_) => (at + 1) % BLOCKS,
+            End::FallThrough | End::Conditional(_) => (at + 1) % BLOCKS,
             End::Call => {
                 records.push(Record::SystemCall { number: 64, arguments: [0; 3] });
                 records.push(Record::SystemCallReturn { number: 64, result: 0 });
                 (at + 1) % BLOCKS
             }
         };
-        match turn.what {
-            What::Left => {
+        match turn.variation {
+            Variation::Left => {
                 records.push(Record::BlockLeft { completed: 1 });
                 next = turn.to;
             }
-            What::Signal => next = turn.to,
-            What::Chunk => chunks.push(std::mem::take(&mut records)),
+            Variation::Signal => next = turn.to,
+            Variation::Chunk => chunks.push(std::mem::take(&mut records)),
             _ => {}
         }
         at = next;
@@ -163,14 +162,13 @@ fn stream_of(codes: &[Code], turns: &[Turn]) -> Vec<u8> {
 /// A step: an instruction and its accesses, adjacent ones joined, or the text of any other.
 type Emitted = (Option<Instruction>, Vec<(bool, u64, u64)>, String);
 
-/// Keeps all that it takes.
+/// Keeps all that it receives.
 #[derive(Default)]
 struct Kept {
     steps: Vec<Emitted>,
-    /// The most executions to take of each template trace; `None`: all.
-    most: Option<usize>,
+    /// Maximum number of executions to accept of each template trace; `None`: all.
+    limit: Option<usize>,
     takes_templates: bool,
-    /// Executions of templates.
     executions: usize,
     instructions: u64,
 }
@@ -236,21 +234,21 @@ impl BlockSink for Kept {
     fn templates(&mut self, trace: &TemplateTrace<'_>) -> ControlFlow<(), Option<StoppedAt>> {
         let mut rest = trace.addresses;
         assert_eq!(trace.instructions, trace.instructions_of(trace.executions.len()));
-        let most = self.most.unwrap_or(usize::MAX);
-        for execution in trace.executions.iter().take(most) {
+        let limit = self.limit.unwrap_or(usize::MAX);
+        for execution in trace.executions.iter().take(limit) {
             self.execute(&trace.templates[execution.number()], *execution, &mut rest);
         }
-        if trace.executions.len() <= most {
+        if trace.executions.len() <= limit {
             assert!(rest.is_empty());
             return ControlFlow::Continue(None);
         }
         let addresses = trace.addresses.len() - rest.len();
-        ControlFlow::Continue(Some(StoppedAt { executions: most, addresses, is_final: most == 2 }))
+        ControlFlow::Continue(Some(StoppedAt { executions: limit, addresses, is_final: limit == 2 }))
     }
 }
 
-fn record(bytes: &[u8], takes_templates: bool, most: Option<usize>) -> Kept {
-    let mut kept = Kept { takes_templates, most, ..Kept::default() };
+fn record(bytes: &[u8], takes_templates: bool, limit: Option<usize>) -> Kept {
+    let mut kept = Kept { takes_templates, limit, ..Kept::default() };
     Stream::new(bytes, Machine::Aarch64).follow(&mut kept).unwrap();
     kept
 }
@@ -262,10 +260,10 @@ proptest! {
     fn templates_are_equal_to_steps(
         codes in prop::collection::vec(code(), BLOCKS),
         turns in prop::collection::vec(turn(), 1..80),
-        most in prop::option::of(0..4_usize),
+        limit in prop::option::of(0..4_usize),
     ) {
         let bytes = stream_of(&codes, &turns);
-        let (steps, templates) = (record(&bytes, false, None), record(&bytes, true, most));
+        let (steps, templates) = (record(&bytes, false, None), record(&bytes, true, limit));
         prop_assert_eq!(steps.executions, 0);
         for (at, (found, expected)) in templates.steps.iter().zip(&steps.steps).enumerate() {
             prop_assert_eq!(found, expected, "step {}", at);
@@ -277,7 +275,12 @@ proptest! {
 #[test]
 fn a_loop_comes_as_templates() {
     let codes: Vec<Code> = (0..BLOCKS).map(|at| (vec![1, 3, 0, 0, 0, 0], End::Conditional(at / 2))).collect();
-    let turn = |at: u64| Turn { is_taken: !at.is_multiple_of(3), to: 0, address: 0x7000 + 16 * at, what: What::Usual };
+    let turn = |at: u64| Turn {
+        is_taken: !at.is_multiple_of(3),
+        to: 0,
+        address: 0x7000 + 16 * at,
+        variation: Variation::Usual,
+    };
     let turns: Vec<Turn> = (0..500).map(turn).collect();
     let kept = record(&stream_of(&codes, &turns), true, None);
     assert_eq!(kept.instructions, 3500);
@@ -288,7 +291,7 @@ fn a_loop_comes_as_templates() {
 #[test]
 fn a_chunk_may_have_many_words() {
     let codes: Vec<Code> = (0..BLOCKS).map(|at| (vec![1, 2, 1, 0, 0, 0], End::Direct((at + 1) % BLOCKS))).collect();
-    let turn = |at: u64| Turn { is_taken: true, to: 0, address: 0x7000 + 8 * at, what: What::Usual };
+    let turn = |at: u64| Turn { is_taken: true, to: 0, address: 0x7000 + 8 * at, variation: Variation::Usual };
     let turns: Vec<Turn> = (0..30_000).map(turn).collect();
     let bytes = stream_of(&codes, &turns);
     let (steps, templates) = (record(&bytes, false, None), record(&bytes, true, None));
@@ -300,7 +303,7 @@ fn a_chunk_may_have_many_words() {
 #[test]
 fn accesses_of_no_block_are_damage() {
     let codes: Vec<Code> = (0..BLOCKS).map(|at| (vec![1, 0, 0, 0, 0, 0], End::Conditional(at))).collect();
-    let turns = [Turn { is_taken: true, to: 0, address: 0x7000, what: What::Usual }; 4];
+    let turns = [Turn { is_taken: true, to: 0, address: 0x7000, variation: Variation::Usual }; 4];
     let mut bytes = stream_of(&codes, &turns);
     // The thread has ended.
     let access = |address| Record::Access(Access { index: 0, size: 8, is_write: false, address });

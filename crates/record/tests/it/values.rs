@@ -26,12 +26,12 @@ const fn block(id: u32) -> Record {
     Record::Block { id }
 }
 
-/// The instruction wrote it.
+/// A value that the instruction wrote.
 const fn written(index: u16, register: u16, value: u64) -> Record {
     Record::RegisterValue { register, index, is_before: false, value }
 }
 
-/// It holds before the instruction.
+/// A value that holds before the instruction.
 const fn held(index: u16, register: u16, value: u64) -> Record {
     Record::RegisterValue { register, index, is_before: true, value }
 }
@@ -45,7 +45,7 @@ const fn access(index: u16, is_write: bool) -> Record {
     Record::Access(Access { index, size: 8, is_write, address: 0x2000 })
 }
 
-/// Each step in a few words; contexts are left out.
+/// Each step as text, without contexts.
 fn steps(blocks: &[(u64, &[u32])], records: &[Record]) -> Vec<String> {
     let mut all = Vec::new();
     let blocks: Vec<(u64, Vec<u32>)> = blocks.iter().map(|(address, opcodes)| (*address, opcodes.to_vec())).collect();
@@ -83,7 +83,7 @@ fn values_belong_to_their_instructions() {
 }
 
 #[test]
-fn what_the_kernel_may_have_written_is_state() {
+fn values_that_the_kernel_may_have_written_are_state() {
     let code: &[(u64, &[u32])] = &[(0x1000, &[NOP, NOP]), (0x5000, &[NOP]), (0x1008, &[SVC]), (0x100c, &[NOP])];
     // A signal after the last instruction.
     let records = [START, block(0), written(0, 1, 1), written(1, 2, 2), block(1), END];
@@ -97,7 +97,7 @@ fn what_the_kernel_may_have_written_is_state() {
 }
 
 #[test]
-fn what_failed_wrote_nothing() {
+fn a_failed_instruction_writes_nothing() {
     let code: &[(u64, &[u32])] = &[(0x1000, &[NOP, LDR, NOP]), (0x5000, &[NOP])];
     let left = Record::BlockLeft { completed: 0 };
     let records = [START, block(0), written(0, 1, 1), written(1, 2, 2), left, block(1), END];
@@ -106,7 +106,7 @@ fn what_failed_wrote_nothing() {
 }
 
 #[test]
-fn what_is_skipped_is_state() {
+fn values_of_skipped_instructions_are_state() {
     let code: &[(u64, &[u32])] = &[(0x1000, &[NOP, NOP]), (0x1008, &[NOP])];
     let part = Record::PartialBlock { skipped: 1 };
     let records = [START, part, block(0), held(0, 0, 1), written(0, 1, 2), written(1, 2, 3), block(1), END];
@@ -115,7 +115,7 @@ fn what_is_skipped_is_state() {
 
 /// With several threads, the emulator reports the operand of an addition as the data that is written.
 #[test]
-fn data_that_is_not_certain_is_not_emitted() {
+fn uncertain_data_is_not_emitted() {
     for (opcode, expected) in [(LDADD, "1000 read 1 write -"), (SWP, "1000 read 1 write 2")] {
         let code: &[(u64, &[u32])] = &[(0x1000, &[opcode]), (0x1004, &[NOP])];
         let records = [START, block(0), data(1), access(0, false), data(2), access(0, true), block(1), END];

@@ -1,72 +1,72 @@
-//! What makes a wrong trace, and so is not written.
+//! Reasons why the builder refuses input.
 
 use std::io;
 
-use super::Features;
+use super::input::Features;
 
-/// Why something was not written.
+/// Reason why input was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// Writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The version of the format has no such thing.
+    /// The version of the format has no such record.
     #[error("version 1.{minor} has no {what}")]
     Version {
-        /// The number behind the dot.
+        /// The minor version.
         minor: u32,
-        /// What it lacks.
+        /// The missing item.
         what: &'static str,
     },
-    /// The header does not say that the trace has this.
+    /// The header does not declare the feature.
     #[error("{what} in a trace whose header does not declare the features {:#x}", features.0)]
     NotDeclared {
-        /// What.
+        /// The item.
         what: &'static str,
-        /// What should have been declared.
+        /// The feature to declare.
         features: Features,
     },
-    /// No vector register has so many bits.
-    #[error("a vector register has 128 bits or a power of two above, up to 65536, and not {0}")]
+    /// Invalid length of vector registers.
+    #[error("a vector register has 128 bits or a larger power of two, up to 65536, not {0}")]
     Vlen(u32),
-    /// The instruction set is another one.
-    #[error("the extensions {0:?} are not those of the encoding mode")]
+    /// The extensions contradict the encoding mode.
+    #[error("the extensions {0:?} contradict the encoding mode")]
     Extensions(String),
-    /// More bytes than the field before them can count.
+    /// The text exceeds the length field.
     #[error("a text of {0} bytes is too long")]
     TooLong(usize),
     /// Instructions have even addresses.
     #[error("{what} is the odd address {address:#x}")]
     Odd {
-        /// What is odd.
+        /// The item.
         what: &'static str,
         /// The address.
         address: u64,
     },
-    /// The opcode cannot do that.
+    /// The opcode contradicts the outcome.
     #[error("the opcode {opcode:#x} at {pc:#x} {what}")]
     Effect {
         /// The opcode.
         opcode: u32,
-        /// Where it is.
+        /// Its address.
         pc: u64,
-        /// What is wrong.
+        /// The contradiction.
         what: &'static str,
     },
-    /// The register cannot be.
+    /// Invalid register.
     #[error("a register {0}")]
     Register(&'static str),
-    /// The access cannot be.
+    /// Invalid access.
     #[error("an access {0}")]
     Access(&'static str),
-    /// The page table walk cannot be.
+    /// Invalid page table walk.
     #[error("a page table walk {0}")]
     Walk(&'static str),
-    /// The event cannot be.
+    /// Invalid event.
     #[error("an event {0}")]
     Event(&'static str),
-    /// The micro-operation cannot be.
-    #[error("a micro-operation has 2 or 4 bytes, and not {0}")]
+    /// Invalid micro-operation.
+    #[error("a micro-operation has 2 or 4 bytes, not {0}")]
     MicroOp(u8),
 }

@@ -1,12 +1,12 @@
-//! The group of an instruction: is it right, and its records in order.
+//! The group of an instruction: checked, and encoded in order.
 
 use unspool_isa::{ControlFlow, Decoded, Isa, Operation, access, decode};
 
 use super::super::record::{self, MemAccess, PageTableWalk, Record, Register};
-use super::{Access, BuildError, Builder, Cause, Event, Features, Iem, Mode, RecordSink, Step, StfVersion, even};
+use super::{BuildError, Builder, Cause, Event, Features, Iem, Mode, RecordSink, Step, StfVersion, even};
 
 impl<S: RecordSink> Builder<S> {
-    /// What the group has of what the header declares, and how many bytes the instruction has.
+    /// Checks a group. Returns the features that it uses, and the length of the instruction.
     pub(super) fn check(&self, step: &Step<'_>) -> Result<(Features, u8), BuildError> {
         even("an instruction", step.pc)?;
         let isa = if self.iem == Iem::Rv64 { Isa::Rv64 } else { Isa::Rv32 };
@@ -24,7 +24,7 @@ impl<S: RecordSink> Builder<S> {
         if let Some(what) = wrong_accesses(isa, step, self.accesses) {
             return effect(what);
         }
-        step.accesses.iter().try_for_each(check_access)?;
+        step.accesses.iter().try_for_each(|access| check_contents(access.bytes, access.contents))?;
         for (access, contents) in step.bus {
             check_contents(access.size, contents)?;
             if !matches!(access.kind, 1 | 2) {
@@ -41,16 +41,13 @@ impl<S: RecordSink> Builder<S> {
     }
 
     fn check_register(&self, register: &Register<'_>) -> Result<(), BuildError> {
-        let most = match register.kind() {
-            1 => 32,
-            2 | 3 => 31,
-            4 => 0xfff,
-            _ => return Err(BuildError::Register("is integer (1), floating-point (2), vector (3) or CSR (4)")),
+        let Some(max) = register.max_number() else {
+            return Err(BuildError::Register("is integer (1), floating-point (2), vector (3) or CSR (4)"));
         };
         let is_vector = register.kind() == Register::VECTOR;
         let bytes = if is_vector { self.layout.vector_bytes() } else { Some(8) };
         match bytes {
-            _ if register.number > most => Err(BuildError::Register("has a number that there is not")),
+            _ if register.number > max => Err(BuildError::Register("has a number that does not exist")),
             _ if !(1..=3).contains(&register.operand()) => {
                 Err(BuildError::Register("is state (1), source (2) or destination (3)"))
             }
@@ -69,7 +66,7 @@ impl<S: RecordSink> Builder<S> {
         }
         match event.cause {
             Cause::Mode(_) if !event.data.is_empty() || event.target.is_some() => {
-                Err(BuildError::Event("that changes the mode has no data of its own, and leads nowhere"))
+                Err(BuildError::Event("that changes the mode has no data of its own and no target"))
             }
             Cause::Fault(code) | Cause::Interrupt(code) if code >= 1 << 30 => {
                 Err(BuildError::Event("has a number below 2^30"))
@@ -79,7 +76,7 @@ impl<S: RecordSink> Builder<S> {
         }
     }
 
-    /// What the group has of what the header declares.
+    /// The features that a group uses.
     fn features_of(&self, step: &Step<'_>) -> Result<Features, BuildError> {
         let operands = step.registers.iter().any(|register| register.operand() != 1);
         let states = step.registers.iter().any(|register| register.operand() == 1);
@@ -98,11 +95,11 @@ impl<S: RecordSink> Builder<S> {
             self.declared(feature, what)?;
             used = used | feature;
         }
-        // Where a page is, is the only physical address that a record can have.
+        // Page table walks have the only physical addresses in the format.
         Ok(if step.walks.is_empty() { used } else { used | Features::PHYSICAL_ADDRESS })
     }
 
-    /// The records of a group that was checked.
+    /// Encodes a group that was checked.
     pub(super) fn lay_out(&mut self, step: &Step<'_>) {
         let is_wide = self.layout.has_wide_events();
         let bytes = &mut self.group;
@@ -144,7 +141,7 @@ impl<S: RecordSink> Builder<S> {
     }
 }
 
-/// The number of an event as a file has it.
+/// The number of an event in a file.
 pub(super) fn number(cause: Cause, is_wide: bool) -> u64 {
     let (interrupt, special) = if is_wide { (1 << 63, 1 << 62) } else { (1 << 31, 1 << 30) };
     match cause {
@@ -154,7 +151,7 @@ pub(super) fn number(cause: Cause, is_wide: bool) -> u64 {
     }
 }
 
-/// What is wrong with where the instruction is said to have gone.
+/// Contradiction between the target and the opcode.
 fn wrong_flow(step: &Step<'_>, decoded: &Decoded) -> Option<&'static str> {
     use ControlFlow::{Direct, FallThrough};
     let is_redirected = step.events.iter().any(|event| !matches!(event.cause, Cause::Mode(_)));
@@ -163,13 +160,13 @@ fn wrong_flow(step: &Step<'_>, decoded: &Decoded) -> Option<&'static str> {
         (FallThrough, Some(_)) => Some("is no branch, and has no target"),
         (flow, Some(_)) if flow.is_exception() => Some("has no target of its own: an event leads on"),
         (flow, None) if flow.is_branch() && !decoded.conditional && !is_redirected => {
-            Some("always goes somewhere: tell the target")
+            Some("always branches: a target is needed")
         }
         _ => None,
     }
 }
 
-/// What is wrong with the accesses that the instruction is said to have made.
+/// Contradiction between the accesses and the opcode.
 fn wrong_accesses(isa: Isa, step: &Step<'_>, has_accesses: bool) -> Option<&'static str> {
     let faulted = step.events.iter().any(|event| !matches!(event.cause, Cause::Mode(_)));
     let total = |is_write: bool| -> Option<u32> {
@@ -181,9 +178,9 @@ fn wrong_accesses(isa: Isa, step: &Step<'_>, has_accesses: bool) -> Option<&'sta
     let access = access(isa, step.opcode);
     let is_open = matches!(access.operation, Operation::Prefetch | Operation::CacheMaintenance | Operation::Unknown);
     if !has_accesses {
-        return (!step.accesses.is_empty()).then_some("has accesses, and the header says that none will be told");
+        return (!step.accesses.is_empty()).then_some("has accesses, but the header announces none");
     }
-    // A replaced instruction, and one that is unknown, may do anything.
+    // A replaced or unknown instruction may do anything.
     if is_open || !step.microops.is_empty() {
         return None;
     }
@@ -193,15 +190,11 @@ fn wrong_accesses(isa: Isa, step: &Step<'_>, has_accesses: bool) -> Option<&'sta
     let mistakes = [
         (read.is_some() && !reads, "reads no memory"),
         (written.is_some() && !writes, "writes no memory"),
-        (read.is_none() && reads && !may_lack, "reads memory: tell the access"),
-        (written.is_none() && writes && !may_lack, "writes memory: tell the access"),
+        (read.is_none() && reads && !may_lack, "reads memory: an access is needed"),
+        (written.is_none() && writes && !may_lack, "writes memory: an access is needed"),
         (!faulted && (is_wrong(read) || is_wrong(written)), "accesses another number of bytes"),
     ];
     mistakes.iter().find(|mistake| mistake.0).map(|mistake| mistake.1)
-}
-
-fn check_access(access: &Access<'_>) -> Result<(), BuildError> {
-    check_contents(access.bytes, access.contents)
 }
 
 fn check_contents(bytes: u16, contents: &[u64]) -> Result<(), BuildError> {

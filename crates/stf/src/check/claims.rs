@@ -1,78 +1,75 @@
-//! What the header says that the trace has, held against what it has.
+//! Declared features, compared with the records of the trace.
 //!
-//! Only what can be seen is judged. The other way round, most features are not set by tools although their records are
-//! there, so only those are asked for that the text makes a condition of their records.
+//! Only visible features are checked. Conversely, tools do not set most features although their records are present, so
+//! only those are required that the specification makes a condition of their records.
 
+use super::super::builder::Features;
 use super::super::record::{Record, Register};
 use super::Out;
-use super::header::{FEATURE_TRANSACTIONS, Header};
+use super::header::Header;
 use super::opcode::Opcode;
 use super::rules::RuleId;
 
-const PHYSICAL_ADDRESS: u64 = 0x1;
-const OPERAND_VALUE: u64 = 0x4;
-const EVENT: u64 = 0x8;
-const PTE: u64 = 0x100;
-const PROCESS_ID: u64 = 0x400;
-const REG_STATE: u64 = 0x2000;
-const MICROOP: u64 = 0x4000;
-const VEC: u64 = 0x4_0000;
-
-/// The features that records show.
-const SHOWN: [(u64, &str); 9] = [
-    (PHYSICAL_ADDRESS, "physical addresses"),
-    (OPERAND_VALUE, "registers that are read or written"),
-    (EVENT, "events"),
-    (PTE, "page table walks"),
-    (PROCESS_ID, "processes"),
-    (REG_STATE, "states of registers"),
-    (MICROOP, "micro-operations"),
-    (VEC, "vectors"),
-    (FEATURE_TRANSACTIONS, "transactions"),
+/// Features that records reveal.
+const SHOWN: [(Features, &str); 9] = [
+    (Features::PHYSICAL_ADDRESS, "physical addresses"),
+    (Features::OPERAND_VALUE, "registers that are read or written"),
+    (Features::EVENT, "events"),
+    (Features::PTE, "page table walks"),
+    (Features::PROCESS_ID, "processes"),
+    (Features::REG_STATE, "states of registers"),
+    (Features::MICROOP, "micro-operations"),
+    (Features::VEC, "vectors"),
+    (Features::TRANSACTIONS, "transactions"),
 ];
 
-/// What was seen, as bits of features.
+/// Features of the records so far.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    seen: u64,
+    seen: Features,
 }
 
 impl Claims {
     #[inline]
     pub(super) fn record(&mut self, record: &Record<'_>) {
-        self.seen |= match record {
+        let features = match record {
             Record::InstReg(register) => register_features(register),
-            Record::Event(_) => EVENT,
-            // The entries have the only physical addresses that there are.
-            Record::PageTableWalk(_) => PTE | PHYSICAL_ADDRESS,
-            Record::ProcessIdExt(_) => PROCESS_ID,
-            Record::InstMicroop { .. } => MICROOP,
-            Record::Transaction(_) => FEATURE_TRANSACTIONS,
-            _ => 0,
+            Record::Event(_) => Features::EVENT,
+            // Their entries are the only physical addresses in the format.
+            Record::PageTableWalk(_) => Features::PTE | Features::PHYSICAL_ADDRESS,
+            Record::ProcessIdExt(_) => Features::PROCESS_ID,
+            Record::InstMicroop { .. } => Features::MICROOP,
+            Record::Transaction(_) => Features::TRANSACTIONS,
+            _ => return,
         };
+        self.seen = self.seen | features;
     }
 
     pub(super) fn instruction(&mut self, known: &Opcode) {
-        self.seen |= if known.is_vector { VEC } else { 0 };
+        if known.is_vector {
+            self.seen = self.seen | Features::VEC;
+        }
     }
 
     pub(super) fn finish(&self, header: &Header, has_body: bool, out: &mut Out<'_>) {
         let Some((position, features)) = header.features.filter(|_| has_body) else { return };
-        let seen = self.seen | if header.has_process() { PROCESS_ID } else { 0 };
+        let seen = self.seen | if header.has_process() { Features::PROCESS_ID } else { Features::NONE };
+        let required = [Features::PTE, Features::MICROOP, Features::TRANSACTIONS];
         for (feature, what) in SHOWN {
-            if features & feature != 0 && seen & feature == 0 {
-                let detail = format_args!("the features have {what} ({feature:#x}), and the trace has none");
+            let bit = feature.0;
+            if features.has(feature) && !seen.has(feature) {
+                let detail = format_args!("the header declares {what} ({bit:#x}), but the trace has none");
                 out.add_at(position, 0, RuleId::FeatureClaim, detail);
             }
-            if features & feature == 0 && seen & feature & (PTE | MICROOP | FEATURE_TRANSACTIONS) != 0 {
-                let detail = format_args!("the trace has {what}, and the features have them not ({feature:#x})");
+            if !features.has(feature) && seen.has(feature) && required.contains(&feature) {
+                let detail = format_args!("the trace has {what}, but the header does not declare them ({bit:#x})");
                 out.add_at(position, 0, RuleId::FeatureUnclaimed, detail);
             }
         }
     }
 }
 
-fn register_features(register: &Register<'_>) -> u64 {
-    let operand = if register.operand() == 1 { REG_STATE } else { OPERAND_VALUE };
-    operand | if register.kind() == Register::VECTOR { VEC } else { 0 }
+fn register_features(register: &Register<'_>) -> Features {
+    let operand = if register.operand() == 1 { Features::REG_STATE } else { Features::OPERAND_VALUE };
+    operand | if register.kind() == Register::VECTOR { Features::VEC } else { Features::NONE }
 }

@@ -8,18 +8,16 @@ use super::Out;
 use super::header::Header;
 use super::rules::RuleId;
 
-/// What the events of a group have said so far.
+/// Properties of the events of a group so far.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    /// There was an event of any kind.
     has_event: bool,
     /// There was an exception or an interrupt.
     pub(super) has_trap: bool,
     /// The instruction could not be fetched.
     pub(super) has_fetch_fault: bool,
-    /// The mode behind the instruction.
+    /// The mode after the instruction.
     pub(super) mode: Option<(Position, u64)>,
-    /// Where the last event led.
     pub(super) target: Option<u64>,
 }
 
@@ -32,10 +30,10 @@ impl Events {
         self.has_trap = true;
         self.has_fetch_fault |= !event.is_interrupt() && matches!(event.code(), 1 | 12 | 20);
         match fields(event) {
-            None => out.add(RuleId::EventKnown, format_args!("the number of the event is {:#x}", event.raw)),
+            None => out.add(RuleId::EventKnown, format_args!("the event number is {:#x}", event.raw)),
             Some(fields) if event.words().len() < fields => {
                 let count = event.words().len();
-                out.add(RuleId::EventData, format_args!("it has {count} fields, and the table lists {fields}"));
+                out.add(RuleId::EventData, format_args!("it has {count} fields, but {fields} are specified"));
             }
             Some(_) => {}
         }
@@ -57,17 +55,17 @@ impl Events {
     pub(super) fn target(&mut self, target: u64, header: &Header, out: &mut Out<'_>) {
         header.check_address("the target of an event", target, out);
         if !self.has_event {
-            out.add(RuleId::EventTarget, format_args!("there is no event before the target {target:#x}"));
+            out.add(RuleId::EventTarget, format_args!("no event before the target {target:#x}"));
         }
         self.target = Some(target);
     }
 }
 
-/// How many fields an event has at least; `None` if its number has no meaning.
+/// Minimum number of fields of an event; `None`: its number is undefined.
 fn fields(event: &Event<'_>) -> Option<usize> {
     match (event.is_special(), event.is_interrupt(), event.code()) {
         (true, ..) => None,
-        // Where it came from.
+        // The interrupted address.
         (false, true, 0..=12) => Some(1),
         (false, true, 14 | 15) => None,
         (false, true, _) => Some(0),

@@ -1,4 +1,4 @@
-//! The group of an instruction, while it is read: what each record says by itself, their order, and the opcode.
+//! The current group: each record by itself, their order, and the opcode.
 
 use super::super::read::Position;
 use super::super::record::{BusAccess, MemAccess, PageTableWalk, Record, Register, descriptor};
@@ -8,63 +8,60 @@ use super::header::{Header, name};
 use super::opcode::Opcode;
 use super::rules::RuleId;
 
-/// More accesses no instruction makes: the longest vectors have as many elements.
-const MOST_ACCESSES: usize = 1 << 16;
+/// Maximum number of accesses of an instruction: that of elements in the longest vectors.
+const MAX_ACCESSES: usize = 1 << 16;
 
-/// An access of a group, with what followed it.
+/// An access of a group, with the data that followed it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Access {
     pub(super) position: Position,
     pub(super) access: MemAccess,
-    /// How many records of content.
+    /// Number of content records.
     pub(super) contents: u32,
-    /// The last of them.
     pub(super) content: u64,
 }
 
-/// What the records of a group have said so far.
+/// Properties of the records of a group so far.
 #[derive(Debug, Default)]
 pub(super) struct Group {
-    /// The first record that needs an instruction behind it.
+    /// The first record that needs a following instruction.
     pub(super) open: Option<Position>,
-    /// The descriptor of the record before, and of the last one whose order counts.
+    /// Descriptors of the previous record, and of the previous one whose order counts.
     before: u8,
     ordered: u8,
     pub(super) forced: Option<u64>,
     pub(super) target: Option<(Position, u64)>,
     pub(super) events: Events,
     pub(super) has_microop: bool,
-    /// A comment says what became of the instruction, or of its accesses.
-    pub(super) is_told: bool,
+    /// An annotation has the outcome of the instruction or its accesses.
+    pub(super) is_annotated: bool,
     pub(super) accesses: Vec<Access>,
-    /// There were more of them than are remembered.
+    /// There were more accesses than the maximum.
     has_too_many: bool,
-    /// An access of another master: where, how many records of content it should have, and how many it has.
+    /// An access of another bus master: position, expected and actual number of content records.
     bus: Option<(Position, u32, u32)>,
-    /// A page table walk without a leaf.
     leafless: Option<Position>,
 }
 
 impl Group {
-    /// There are no records but the opcode.
+    /// Has the group no records but the opcode?
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
-        self.open.is_none() && !self.is_told
+        self.open.is_none() && !self.is_annotated
     }
 
-    /// Before the next group.
     pub(super) fn clear(&mut self) {
         let mut accesses = std::mem::take(&mut self.accesses);
         accesses.clear();
         *self = Self { accesses, ..Self::default() };
     }
 
-    /// Nothing is asked of what the instruction did: it did not end as it should, was replaced, or is told otherwise.
+    /// Is the outcome of the instruction unchecked? It trapped, was replaced, or is annotated.
     pub(super) fn is_excused(&self) -> bool {
-        self.events.has_trap || self.has_microop || self.has_too_many || self.is_told
+        self.events.has_trap || self.has_microop || self.has_too_many || self.is_annotated
     }
 
-    /// A record that is no opcode.
+    /// Checks a record other than the opcode.
     #[inline]
     pub(super) fn record(&mut self, record: &Record<'_>, header: &mut Header, out: &mut Out<'_>) {
         self.open.get_or_insert(out.position);
@@ -109,7 +106,7 @@ impl Group {
         }
         if descriptor < self.ordered && !may_follow(self.ordered, descriptor) {
             let (this, other) = (name(descriptor), name(self.ordered));
-            out.add(RuleId::RecordOrder, format_args!("{this} comes behind {other}"));
+            out.add(RuleId::RecordOrder, format_args!("{this} follows {other}"));
         }
         self.ordered = descriptor;
     }
@@ -117,7 +114,7 @@ impl Group {
     fn force(&mut self, pc: u64, header: &Header, out: &mut Out<'_>) {
         header.check_address("the forced address", pc, out);
         if let Some(other) = self.forced.filter(|other| *other != pc) {
-            out.add(RuleId::ForcePcOnce, format_args!("{pc:#x} is forced behind {other:#x}"));
+            out.add(RuleId::ForcePcOnce, format_args!("{pc:#x} is forced after {other:#x}"));
         }
         self.forced = Some(pc);
     }
@@ -125,7 +122,7 @@ impl Group {
     fn target(&mut self, target: u64, header: &Header, out: &mut Out<'_>) {
         header.check_address("the target", target, out);
         if let Some((_, other)) = self.target.filter(|(_, other)| *other != target) {
-            out.add(RuleId::TargetOnce, format_args!("the target {target:#x} comes behind {other:#x}"));
+            out.add(RuleId::TargetOnce, format_args!("the target {target:#x} follows {other:#x}"));
         }
         self.target = Some((out.position, target));
     }
@@ -134,7 +131,7 @@ impl Group {
         if !matches!(access.kind, 1 | 2) {
             out.add(RuleId::AccessKind, format_args!("the access has the type {}", access.kind));
         }
-        if self.accesses.len() == MOST_ACCESSES {
+        if self.accesses.len() == MAX_ACCESSES {
             self.has_too_many = true;
             self.accesses.pop();
         }
@@ -142,13 +139,13 @@ impl Group {
     }
 
     fn content(&mut self, word: u64, out: &mut Out<'_>) {
-        let is_behind = matches!(self.before, descriptor::INST_MEM_ACCESS | descriptor::INST_MEM_CONTENT);
+        let follows_access = matches!(self.before, descriptor::INST_MEM_ACCESS | descriptor::INST_MEM_CONTENT);
         match self.accesses.last_mut() {
-            Some(access) if is_behind => {
+            Some(access) if follows_access => {
                 access.contents += 1;
                 access.content = word;
             }
-            _ => out.add(RuleId::ContentAlone, format_args!("there is no access before the content")),
+            _ => out.add(RuleId::ContentAlone, format_args!("no access before the content")),
         }
     }
 
@@ -162,14 +159,14 @@ impl Group {
         self.bus = Some((out.position, u32::from(access.size).div_ceil(8).max(1), 0));
     }
 
-    /// Behind the content of an access.
+    /// Checks the number of content records at their end.
     fn close_bus(&mut self, out: &mut Out<'_>) {
         match self.bus.take() {
             Some((position, _, 0)) => {
                 out.add_in(position, RuleId::BusContent, format_args!("no content follows the access"));
             }
             Some((position, needed, have)) if have != needed => {
-                let detail = format_args!("the access has {have} records of content, and {needed} are needed");
+                let detail = format_args!("the access has {have} content records, but needs {needed}");
                 out.add_in(position, RuleId::BusContentCount, detail);
             }
             _ => {}
@@ -179,14 +176,14 @@ impl Group {
     fn bus_content(&mut self, out: &mut Out<'_>) {
         match &mut self.bus {
             Some((_, _, have)) => *have += 1,
-            None => out.add(RuleId::BusContent, format_args!("there is no access before the content")),
+            None => out.add(RuleId::BusContent, format_args!("no access before the content")),
         }
     }
 
     fn walk(&mut self, walk: &PageTableWalk<'_>, header: &Header, out: &mut Out<'_>) {
         if let Some(access) = self.accesses.first() {
             let record = access.position.record;
-            out.add(RuleId::WalkBeforeAccess, format_args!("the access of record {record} comes before the walk"));
+            out.add(RuleId::WalkBeforeAccess, format_args!("the access in record {record} precedes the walk"));
         }
         if walk.page_size < 4096 || !walk.page_size.is_power_of_two() {
             out.add(RuleId::WalkPageSize, format_args!("the page has {} bytes", walk.page_size));
@@ -198,58 +195,53 @@ impl Group {
         }
     }
 
-    /// The opcode is there: what can be said of the group only now, but for its flow and its accesses.
+    /// Checks the complete group, apart from control flow and accesses.
     pub(super) fn check(&mut self, opcode: u32, length: u8, known: &Opcode, is_first: bool, out: &mut Out<'_>) {
         self.check_opcode(opcode, length, known, out);
         self.close_bus(out);
         if let Some(position) = self.leafless.filter(|_| !self.events.has_trap) {
-            out.add_in(position, RuleId::WalkLeaf, format_args!("its last entry is no leaf, and there is no event"));
+            out.add_in(position, RuleId::WalkLeaf, format_args!("its last entry is not a leaf, and there is no event"));
         }
         if is_first && self.events.mode.is_none() {
-            out.add(RuleId::ModeStart, format_args!("no event tells the mode of the first instruction"));
+            out.add(RuleId::ModeStart, format_args!("the first instruction has no event with the mode"));
         }
     }
 
     fn check_opcode(&self, opcode: u32, length: u8, known: &Opcode, out: &mut Out<'_>) {
         if self.events.has_fetch_fault && known.is_no_nop(opcode) {
-            out.add(RuleId::FetchFault, format_args!("the opcode is {opcode:#x}, and it could not be fetched"));
+            out.add(RuleId::FetchFault, format_args!("the opcode is {opcode:#x}, but it could not be fetched"));
         } else if self.events.has_trap {
-            // What could not be decoded may be anything.
+            // An instruction that trapped may have any opcode.
         } else if known.is_illegal {
             out.add(RuleId::OpcodeIllegal, format_args!("the opcode is {opcode:#x}, and there is no event"));
         } else if known.is_misfit {
             out.add(RuleId::OpcodeLength, format_args!("the opcode {opcode:#x} is in a record of {length} bytes"));
         } else if known.is_of_rv64 {
-            out.add(RuleId::OpcodeMode, format_args!("only RV64 has the opcode {opcode:#x}, and the mode is RV32"));
+            out.add(RuleId::OpcodeMode, format_args!("only RV64 has the opcode {opcode:#x}, but the mode is RV32"));
         }
     }
 }
 
 /// May a record follow one with a higher descriptor?
-fn may_follow(before: u8, behind: u8) -> bool {
+fn may_follow(before: u8, after: u8) -> bool {
     use super::super::record::descriptor as d;
-    match behind {
+    match after {
         d::INST_MEM_ACCESS => before == d::INST_MEM_CONTENT,
         d::BUS_MASTER_ACCESS => before == d::BUS_MASTER_CONTENT,
         d::EVENT => before == d::EVENT_PC_TARGET,
         d::INST_PC_TARGET => matches!(before, d::PAGE_TABLE_WALK | d::INST_REG),
         d::INST_REG => matches!(before, d::PAGE_TABLE_WALK | d::INST_MEM_CONTENT | d::BUS_MASTER_CONTENT),
-        // The text has a rule of its own for these.
+        // The specification has a rule of its own for these.
         d::PAGE_TABLE_WALK => matches!(before, d::INST_MEM_ACCESS | d::INST_MEM_CONTENT),
         _ => false,
     }
 }
 
 fn check_register(register: &Register<'_>, header: &Header, out: &mut Out<'_>) {
-    let most = match register.kind() {
-        1 => 32,
-        2 | 3 => 31,
-        4 => 0xfff,
-        _ => 0,
+    let Some(max) = register.max_number().filter(|_| (1..=3).contains(&register.operand())) else {
+        return out.add(RuleId::RegisterMeta, format_args!("the type of the register is {:#04x}", register.meta));
     };
-    if most == 0 || !(1..=3).contains(&register.operand()) {
-        out.add(RuleId::RegisterMeta, format_args!("the type of the register is {:#04x}", register.meta));
-    } else if register.number > most && !header.is_other_isa() {
-        out.add(RuleId::RegisterNumber, format_args!("its number is {}, and the last one is {most}", register.number));
+    if register.number > max && !header.is_other_isa() {
+        out.add(RuleId::RegisterNumber, format_args!("its number is {}, but the last is {max}", register.number));
     }
 }

@@ -1,47 +1,41 @@
-//! The header: what it has to have, in which order, and what it says about the body.
+//! The header: required records, their order, and properties that affect the body.
 
 use unspool_isa::{Isa, RiscvExtensions};
 
-use super::super::builder::{GENERATOR, MAKER};
-use super::super::layout::{FEATURE_EVENT64, TILELINK};
-use super::super::lower::words;
+use super::super::builder::{Features, GENERATOR, MAKER};
+use super::super::isa::is_unallocated_in_a64;
+use super::super::layout::TILELINK;
+use super::super::lower::annotation;
 use super::super::names;
 use super::super::read::Position;
 use super::super::record::{Record, TraceInfo, descriptor};
-use super::opcode::is_foreign_to_a64;
+use super::Out;
 use super::rules::RuleId;
-use super::{LAST_OF_HEADER, Out};
 
-/// The feature of RV64.
-const FEATURE_RV64: u64 = 0x20;
-/// The feature of transactions.
-pub(super) const FEATURE_TRANSACTIONS: u64 = 0x10_0000;
-
-/// What the header has told so far.
+/// Properties of the header so far.
 #[derive(Debug, Default)]
 pub(super) struct Header {
     is_ended: bool,
-    /// A bit for each descriptor that was there.
+    /// One bit per descriptor that was present.
     seen: u64,
-    /// The greatest descriptor so far, of those whose order counts.
+    /// Greatest descriptor so far among those whose order counts.
     greatest: u8,
     minor: Option<u32>,
-    /// Where the first instruction is.
+    /// Address of the first instruction.
     pub(super) pc: u64,
     isa: Option<u16>,
-    /// The encoding mode that holds now.
+    /// The current encoding mode.
     iem: Option<u16>,
-    /// The features, and where they are told.
-    pub(super) features: Option<(Position, u64)>,
+    /// The features, and their position.
+    pub(super) features: Option<(Position, Features)>,
     extensions: Option<(Position, [u8; 4])>,
-    /// Opcodes that mean something else than they usually do.
+    /// Some opcodes may have unusual meanings.
     pub(super) is_unusual: bool,
-    /// What some of them mean.
+    /// Extensions that give them these meanings.
     pub(super) riscv: RiscvExtensions,
-    /// The trace is of Arm, and not of A64.
+    /// The trace is of Arm, but not A64.
     is_aarch32: bool,
-    /// Comments of ours are announced, and say what the records do not.
-    pub(super) is_told: bool,
+    pub(super) has_annotations: bool,
     clocks: [u64; 4],
 }
 
@@ -50,7 +44,7 @@ impl Header {
         self.is_ended
     }
 
-    /// The instruction set of the opcodes; `None`: one of which nothing is known here.
+    /// The instruction set of the opcodes; `None`: unknown here.
     #[inline]
     pub(super) fn set(&self) -> Option<Isa> {
         match (self.isa, self.iem) {
@@ -60,21 +54,20 @@ impl Header {
         }
     }
 
-    /// An opcode of the body. One that A64 cannot have says that the trace is of another set of Arm, from here on: the
-    /// header has no number for that.
+    /// Follows an opcode of the body. One that is not A64 selects another instruction set of Arm from here on: the
+    /// header has no number for it.
     #[inline]
     pub(super) fn opcode(&mut self, opcode: u32, length: u8) {
-        if self.is_arm() && !self.is_told {
-            self.is_aarch32 |= length == 2 || is_foreign_to_a64(opcode);
+        if self.is_arm() && !self.has_annotations {
+            self.is_aarch32 |= length == 2 || is_unallocated_in_a64(opcode);
         }
     }
 
-    /// A comment says whose opcodes follow.
+    /// Follows an annotation of the instruction set.
     pub(super) fn instruction_set(&mut self, isa: Isa) {
         self.is_aarch32 = isa != Isa::A64;
     }
 
-    /// Is there a process in the header?
     pub(super) fn has_process(&self) -> bool {
         self.has(descriptor::PROCESS_ID_EXT)
     }
@@ -83,7 +76,7 @@ impl Header {
         self.isa == Some(1)
     }
 
-    /// The instruction set is told, and it is another: its registers have numbers that no text lists.
+    /// Is the instruction set known and not RISC-V? Then the numbers of registers are not specified.
     pub(super) fn is_other_isa(&self) -> bool {
         self.isa.is_some_and(|isa| isa != 1)
     }
@@ -92,19 +85,19 @@ impl Header {
         self.isa == Some(2)
     }
 
-    /// A record before the end of the header. `number`: how many were before it.
+    /// Checks a record of the header. `number`: that of records before it.
     pub(super) fn record(&mut self, record: &Record<'_>, number: u64, out: &mut Out<'_>) {
         check_start(record, number, out);
         let descriptor = record.descriptor();
-        if descriptor > LAST_OF_HEADER {
-            return out.add(RuleId::BodyInHeader, format_args!("{} stands in the header", name(descriptor)));
+        if descriptor > descriptor::END_HEADER {
+            return out.add(RuleId::BodyInHeader, format_args!("{} in the header", name(descriptor)));
         }
         self.check_place(descriptor, number, out);
         self.seen |= 1 << descriptor;
         match record {
             Record::Version { major, minor } => self.version(*major, *minor, out),
             Record::Comment(text) => {
-                self.is_told |= words::announced(text).is_some();
+                self.has_annotations |= annotation::parse_announcement(text).is_some();
                 comment(text, out);
             }
             Record::Isa(isa) => {
@@ -115,7 +108,7 @@ impl Header {
             }
             Record::InstIem(iem) => self.encoding(*iem, out),
             Record::TraceInfo(info) => check_generator(info, out),
-            Record::TraceInfoFeature(features) => self.take_features(*features, out),
+            Record::TraceInfoFeature(features) => self.set_features(Features(*features), out),
             Record::ForcePc(pc) => {
                 self.pc = *pc;
                 self.check_address("the start", *pc, out);
@@ -131,21 +124,21 @@ impl Header {
         }
     }
 
-    /// Is it there for the first time, and in its place?
+    /// Checks the order and repetition of records.
     fn check_place(&mut self, descriptor: u8, number: u64, out: &mut Out<'_>) {
         let may_repeat = matches!(descriptor, descriptor::COMMENT | descriptor::TRACE_INFO | descriptor::CLOCK_ID);
         if self.has(descriptor) && !may_repeat {
-            return out.add(RuleId::HeaderOnce, format_args!("{} is there twice", name(descriptor)));
+            return out.add(RuleId::HeaderOnce, format_args!("{} is repeated", name(descriptor)));
         }
         if descriptor == descriptor::ISA && self.has(descriptor::INST_IEM) {
-            return out.add(RuleId::IsaBeforeIem, format_args!("the instruction set comes behind the encoding mode"));
+            return out.add(RuleId::IsaBeforeIem, format_args!("the instruction set follows the encoding mode"));
         }
         if descriptor == descriptor::COMMENT || number < 2 {
             return;
         }
         if descriptor < self.greatest {
             let (this, other) = (name(descriptor), name(self.greatest));
-            out.add(RuleId::HeaderOrder, format_args!("{this} comes behind {other}"));
+            out.add(RuleId::HeaderOrder, format_args!("{this} follows {other}"));
         }
         self.greatest = self.greatest.max(descriptor);
     }
@@ -163,7 +156,7 @@ impl Header {
         }
     }
 
-    /// A new encoding mode, here or later.
+    /// Checks an encoding mode, in the header or in the body.
     pub(super) fn encoding(&mut self, iem: u16, out: &mut Out<'_>) {
         self.iem = Some(iem);
         let is_known =
@@ -173,12 +166,12 @@ impl Header {
         }
     }
 
-    fn take_features(&mut self, features: u64, out: &mut Out<'_>) {
+    fn set_features(&mut self, features: Features, out: &mut Out<'_>) {
         self.features = Some((out.position, features));
-        if features & FEATURE_EVENT64 != 0 {
+        if features.has(Features::EVENT64) {
             self.needs(5, "wide events", out);
         }
-        if features & FEATURE_TRANSACTIONS != 0 {
+        if features.has(Features::TRANSACTIONS) {
             self.needs(5, "transactions", out);
         }
     }
@@ -195,13 +188,13 @@ impl Header {
     fn clock(&mut self, id: u8, out: &mut Out<'_>) {
         let (word, bit) = (usize::from(id / 64), 1 << (id % 64));
         if id == 0 || self.clocks[word] & bit != 0 {
-            out.add(RuleId::ClockNumber, format_args!("a clock has the number {id}, which is not free"));
+            out.add(RuleId::ClockNumber, format_args!("the clock number {id} is zero or in use"));
         }
         self.clocks[word] |= bit;
     }
 
     pub(super) fn check_clock(&self, id: u8, out: &mut Out<'_>) {
-        // Without any clock, that is what was told.
+        // A header without any clock was reported already.
         if self.clocks != [0; 4] && self.clocks[usize::from(id / 64)] >> (id % 64) & 1 == 0 {
             out.add(RuleId::ClockKnown, format_args!("the header has no clock {id}"));
         }
@@ -219,16 +212,16 @@ impl Header {
 
     fn needs(&self, minor: u32, what: &str, out: &mut Out<'_>) {
         if let Some(have) = self.minor.filter(|have| *have < minor && *have >= 2) {
-            out.add(RuleId::RecordVersion, format_args!("{what} came with 1.{minor}, and the version is 1.{have}"));
+            out.add(RuleId::RecordVersion, format_args!("{what} need version 1.{minor}, but the version is 1.{have}"));
         }
     }
 
-    /// The header ends here: is everything there?
+    /// Checks the complete header.
     pub(super) fn end(&mut self, out: &mut Out<'_>) {
         self.is_ended = true;
-        let features = self.features.map_or(0, |(_, features)| features);
+        let features = self.features.unwrap_or_default().1;
         let has_transactions =
-            features & FEATURE_TRANSACTIONS != 0 || self.has(descriptor::PROTOCOL_ID) || self.has(descriptor::CLOCK_ID);
+            features.has(Features::TRANSACTIONS) || self.has(descriptor::PROTOCOL_ID) || self.has(descriptor::CLOCK_ID);
         let mut needed = vec![
             (descriptor::COMMENT, RuleId::CommentMissing),
             (descriptor::TRACE_INFO, RuleId::TraceInfoMissing),
@@ -249,16 +242,16 @@ impl Header {
         self.compare_modes(out);
     }
 
-    /// What the header says more than once.
+    /// Checks redundant fields for contradictions.
     fn compare_modes(&self, out: &mut Out<'_>) {
         let Some(isa) = self.set().filter(|isa| isa.is_riscv()) else { return };
         let is_wide = isa == Isa::Rv64;
         let mode = if is_wide { "RV64" } else { "RV32" };
         if let Some((position, features)) = self.features
-            && (features & FEATURE_RV64 != 0) != is_wide
+            && features.has(Features::RV64) != is_wide
         {
             let state = if is_wide { "not set" } else { "set" };
-            let detail = format_args!("the feature of RV64 is {state}, and the encoding mode is {mode}");
+            let detail = format_args!("the feature RV64 is {state}, but the encoding mode is {mode}");
             out.add_in(position, RuleId::FeatureRv64, detail);
         }
         if let Some((position, start)) = self.extensions
@@ -268,12 +261,12 @@ impl Header {
             out.add_in(
                 position,
                 RuleId::ExtensionsMode,
-                format_args!("they start with {start}, and the mode is {mode}"),
+                format_args!("they start with {start}, but the mode is {mode}"),
             );
         }
     }
 
-    /// An address that an instruction may be at.
+    /// Checks the address of an instruction.
     #[inline]
     pub(super) fn check_address(&self, what: &str, address: u64, out: &mut Out<'_>) {
         if address & 1 == 1 && self.is_riscv() {
@@ -290,7 +283,7 @@ fn check_start(record: &Record<'_>, number: u64, out: &mut Out<'_>) {
     match (number, record) {
         (0, Record::Identifier([b'S', b'T', b'F'])) => {}
         (0, Record::Identifier(letters)) => {
-            out.add(RuleId::IdentifierFirst, format_args!("it reads {}", letters.escape_ascii()));
+            out.add(RuleId::IdentifierFirst, format_args!("the identifier is {}", letters.escape_ascii()));
         }
         (0, other) => {
             out.add(RuleId::IdentifierFirst, format_args!("the first record is {}", name(other.descriptor())));
@@ -303,32 +296,31 @@ fn check_start(record: &Record<'_>, number: u64, out: &mut Out<'_>) {
     }
 }
 
-/// A comment, wherever it stands.
+/// Checks a comment, in the header or in the body.
 pub(super) fn comment(text: &[u8], out: &mut Out<'_>) {
     if text.last() == Some(&0) {
-        out.add(RuleId::CommentNul, format_args!("a comment of {} bytes ends with a zero", text.len()));
+        out.add(RuleId::CommentNul, format_args!("a comment of {} bytes ends with a zero byte", text.len()));
     }
 }
 
 fn check_generator(info: &TraceInfo<'_>, out: &mut Out<'_>) {
     let ours = MAKER.split(' ').next().unwrap_or_default();
     let is_ours = info.generator == GENERATOR && info.comment.starts_with(ours.as_bytes());
-    // 15 is a tool of 2026, and from 0x40 on are those of examples.
+    // 15 is a tool of 2026, and numbers from 0x40 on are for examples.
     if !is_ours && !matches!(info.generator, 1..=15 | 0x40) {
-        out.add(RuleId::GeneratorKnown, format_args!("the number of the tool is {}", info.generator));
+        out.add(RuleId::GeneratorKnown, format_args!("the generator number is {}", info.generator));
     }
 }
 
-/// Records that stand in the header, and nowhere else.
+/// Is the record allowed only in the header?
 pub(super) fn is_only_there(descriptor: u8) -> bool {
-    descriptor <= LAST_OF_HEADER
+    descriptor <= descriptor::END_HEADER
         && !matches!(
             descriptor,
             descriptor::COMMENT | descriptor::INST_IEM | descriptor::PROCESS_ID_EXT | descriptor::FORCE_PC
         )
 }
 
-/// What a record is called.
 pub(super) fn name(descriptor: u8) -> &'static str {
     names::record(descriptor).unwrap_or("an unknown record")
 }

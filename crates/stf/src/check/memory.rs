@@ -1,4 +1,4 @@
-//! Accesses to memory: does the instruction make them, how large are they, and is their content there?
+//! Accesses to memory: their presence, size and data, compared with the opcode.
 
 use super::super::read::Position;
 use super::Out;
@@ -6,32 +6,30 @@ use super::group::{Access, Group};
 use super::opcode::Opcode;
 use super::rules::RuleId;
 
-/// What sizes are told in.
+/// Unit of the sizes of accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Bytes,
     Bits,
-    /// The opcode does not tell.
+    /// The opcode does not determine the size.
     Unknown,
-    /// The access should not be, or not so.
+    /// The access contradicts the opcode.
     Wrong,
 }
 
-/// What the trace has shown of its accesses.
+/// Properties of the accesses of the trace so far.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// There was an access.
     has_access: bool,
-    /// The first instruction that has none, and how many there were, as long as no other had one.
+    /// The first instruction without its access, and the number of them, while no instruction has one.
     missing: Option<(Position, u64, u64)>,
-    /// The instruction before has none.
+    /// The previous instruction, if it has no access and needs one.
     before: Option<(Position, u64)>,
     has_bits: bool,
     has_first_only: bool,
 }
 
 impl Memory {
-    /// An instruction and its accesses.
     pub(super) fn check(&mut self, group: &Group, known: &Opcode, out: &mut Out<'_>) {
         if !group.accesses.is_empty() && !self.has_access {
             self.has_access = true;
@@ -41,8 +39,8 @@ impl Memory {
         if known.is_known && !group.is_excused() {
             self.check_presence(group, known, out);
             let does = known.memory;
-            read = self.measure(&group.accesses, (1, does.reads || does.is_open), known, out);
-            written = self.measure(&group.accesses, (2, does.writes || does.is_open), known, out);
+            read = self.measure(&group.accesses, (1, does.reads || does.is_optional), known, out);
+            written = self.measure(&group.accesses, (2, does.writes || does.is_optional), known, out);
         }
         for access in &group.accesses {
             let unit = if access.access.kind == 2 { written } else { read };
@@ -50,22 +48,22 @@ impl Memory {
         }
     }
 
-    /// Has the next instruction to be looked at, because of the one before?
+    /// Does the previous instruction require a check of the next group?
     #[inline]
     pub(super) fn owes(&self) -> bool {
         self.before.is_some()
     }
 
-    /// There is another instruction, and the one before was not the last. If execution is forced elsewhere, it was not
-    /// completed: where it is, and its number.
-    pub(super) fn arrive(&mut self, is_elsewhere: bool, out: &mut Out<'_>) -> Option<(Position, u64)> {
+    /// Handles the next instruction: the previous one was not the last. If another address is forced, the previous one
+    /// was not completed, and is returned.
+    pub(super) fn arrive(&mut self, is_redirected: bool, out: &mut Out<'_>) -> Option<(Position, u64)> {
         let before = self.before.take()?;
-        if is_elsewhere {
+        if is_redirected {
             return Some(before);
         }
         let (position, instruction) = before;
         if self.has_access {
-            let detail = format_args!("it reads or writes memory, and has no access");
+            let detail = format_args!("it reads or writes memory, but has no access");
             out.add_at(position, instruction, RuleId::AccessMissing, detail);
         } else {
             self.count(position, instruction);
@@ -73,38 +71,38 @@ impl Memory {
         None
     }
 
-    /// As long as no instruction has an access, it may be that none is meant to have one.
+    /// Counts a missing access. While no instruction has one, the trace may have none on purpose.
     fn count(&mut self, position: Position, instruction: u64) {
         let (_, _, count) = self.missing.get_or_insert((position, instruction, 0));
         *count += 1;
     }
 
-    /// The first access of the trace: what came before it had none.
+    /// Reports missing accesses before the first access of the trace.
     fn settle(&mut self, out: &mut Out<'_>) {
         if let Some((position, instruction, count)) = self.missing.take() {
-            let detail = format_args!("{count} instructions from here on have no access, and others have");
+            let detail = format_args!("{count} instructions from here on have no access, but later ones have");
             out.add_at(position, instruction, RuleId::AccessMissing, detail);
         }
     }
 
     fn check_presence(&mut self, group: &Group, known: &Opcode, out: &mut Out<'_>) {
-        // To store if the reservation holds, some models read.
+        // For a conditional store, some models read.
         let does = known.memory;
         let (reads, writes) = (does.reads || does.is_conditional, does.writes);
         let first = |kind: u8| group.accesses.iter().find(|access| access.access.kind == kind);
-        let may_have = reads || writes || does.is_open;
+        let may_have = reads || writes || does.is_optional;
         match group.accesses.first() {
             None if reads || writes => self.miss(known, out),
             None => {}
             Some(access) if !may_have => {
-                let detail = format_args!("the instruction has no business with memory");
+                let detail = format_args!("the instruction does not access memory");
                 out.add_in(access.position, RuleId::AccessUnexpected, detail);
             }
             Some(_) if !reads && !writes => {}
             Some(_) => {
                 for (kind, does, what) in [(1, reads, "read"), (2, writes, "written")] {
                     if let Some(access) = first(kind).filter(|_| !does) {
-                        let detail = format_args!("memory is {what}, which the instruction does not do");
+                        let detail = format_args!("memory is {what}, but not by this instruction");
                         out.add_in(access.position, RuleId::AccessDirection, detail);
                     }
                 }
@@ -118,17 +116,17 @@ impl Memory {
         }
     }
 
-    /// An instruction that should have an access has none.
+    /// Notes an instruction without its access.
     fn miss(&mut self, known: &Opcode, out: &Out<'_>) {
-        // Without its reservation nothing is stored; a vector may have no element, or none that is selected; and who
-        // zeroes a block of the cache need not tell how.
+        // A conditional store may fail; a vector may have no active element; and a block of zeros may be recorded in
+        // any way.
         let may_do_nothing = known.memory.is_conditional && !known.memory.reads;
         if !may_do_nothing && known.memory.bytes.is_some() {
             self.before = Some((out.position, out.instruction));
         }
     }
 
-    /// All accesses of one direction together: in which unit are they as large as the opcode says?
+    /// Compares the total size of all accesses of one direction with the opcode.
     fn measure(&mut self, accesses: &[Access], (kind, does): (u8, bool), known: &Opcode, out: &mut Out<'_>) -> Unit {
         let mut same = accesses.iter().filter(|access| access.access.kind == kind).peekable();
         let (Some(bytes), Some(first)) = (known.memory.bytes.filter(|_| does), same.peek().copied()) else {
@@ -141,19 +139,19 @@ impl Memory {
             self.bits(first.position, bytes, out);
             Unit::Bits
         } else {
-            let detail = format_args!("the size is {sum}, and the instruction accesses {bytes} bytes");
+            let detail = format_args!("the size is {sum}, but the instruction accesses {bytes} bytes");
             out.add_in(first.position, RuleId::AccessSize, detail);
             Unit::Wrong
         }
     }
 
-    /// A size in bits. Told once.
+    /// Reports a size in bits once.
     fn bits(&mut self, position: Position, bytes: u64, out: &mut Out<'_>) {
         if !self.has_bits {
             self.has_bits = true;
             let bits = bytes * 8;
             let detail =
-                format_args!("the size is {bits}, and the instruction accesses {bytes} bytes: sizes are in bits");
+                format_args!("the size is {bits}, but the instruction accesses {bytes} bytes: sizes are in bits");
             out.add_in(position, RuleId::AccessBits, detail);
         }
     }
@@ -166,17 +164,17 @@ impl Memory {
         if have == 0 {
             out.add_in(access.position, RuleId::ContentMissing, format_args!("no content follows the access"));
         } else if unit == Unit::Wrong {
-            // How much there should be is not known.
+            // The expected number is unknown.
         } else if have == 1 && needed > 1 {
-            // Or the size is in bits, where the opcode does not tell.
+            // The size may be in bits if the opcode does not determine it.
             let may_be_bits = self.has_bits && unit == Unit::Unknown;
             if !self.has_first_only && !may_be_bits {
                 self.has_first_only = true;
-                let detail = format_args!("the access has {size} bytes, and one record of content");
+                let detail = format_args!("the access has {size} bytes, but only one content record");
                 out.add_in(access.position, RuleId::ContentFirstOnly, detail);
             }
         } else if have != needed {
-            let detail = format_args!("the access has {have} records of content, and {needed} are needed");
+            let detail = format_args!("the access has {have} content records, but needs {needed}");
             out.add_in(access.position, RuleId::ContentCount, detail);
         } else if unit != Unit::Unknown {
             let bits = if unit == Unit::Bits { size } else { size * 8 } % 64;
@@ -187,17 +185,16 @@ impl Memory {
         }
     }
 
-    /// The trace ends.
     pub(super) fn finish(&mut self, out: &mut Out<'_>) {
         let last = self.before.take();
         if let Some((position, instruction)) = last.filter(|_| !self.has_access) {
             self.count(position, instruction);
         } else if let Some((position, instruction)) = last {
-            let detail = format_args!("the last instruction reads or writes memory, and has no access");
+            let detail = format_args!("the last instruction reads or writes memory, but has no access");
             out.add_at(position, instruction, RuleId::AccessLast, detail);
         }
         if let Some((position, instruction, count)) = self.missing.take() {
-            let detail = format_args!("{count} instructions from here on read or write memory, and none has an access");
+            let detail = format_args!("{count} instructions from here on read or write memory, but none has an access");
             out.add_at(position, instruction, RuleId::AccessesAbsent, detail);
         }
     }

@@ -1,59 +1,27 @@
-//! Chunks as the window, and going to an instruction.
+//! Chunks of a .zstf file as the window of a reader, and seeking to an instruction.
 
 use std::io::Read;
 use std::ops::ControlFlow;
 
-use super::super::lift::Follower;
-use super::error::MOST_WARNINGS;
-use super::{LONGEST, Position, ReadError, ReadErrorKind, Reader, Source, Warning, descriptor};
-use crate::Record;
+use super::error::{MAX_RECORD, MAX_WARNINGS, ReadError, ReadErrorKind, Warning};
+use super::markers::{ChunkSizes, MarkerCount, is_marker};
+use super::{Reader, Source};
+use crate::lift::Follower;
+use crate::position::Position;
+use crate::record::Record;
 
-/// With more than this left, more than one chunk is added at a time.
-const MUCH: usize = 64 << 10;
-
-/// Where a trace starts.
-const START: Position = Position { record: 0, offset: 0 };
-
-/// How many markers the chunk at hand has.
-#[derive(Debug, Default)]
-pub(super) struct Count {
-    /// The number of the chunk, if any was read.
-    pub(super) chunk: Option<u64>,
-    /// So far.
-    pub(super) found: u64,
-    /// All of them were counted.
-    pub(super) is_known: bool,
-}
-
-/// Is it a record that chunks are measured by?
-#[inline(always)]
-pub(super) fn is_marker(descriptor: u8) -> bool {
-    matches!(descriptor, descriptor::INST_OPCODE32 | descriptor::INST_OPCODE16 | descriptor::TRANSACTION)
-}
-
-/// How a .zstf file is cut into chunks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ChunkSizes {
-    /// How many instructions, or transactions, are in every chunk but the last, as the file says.
-    pub instructions: u64,
-    /// How many chunks there are; without an index, that is known at the end.
-    pub count: Option<u64>,
-}
+/// With more bytes left than this, several chunks are added at once.
+const LARGE_REST: usize = 64 << 10;
 
 impl<R: Read> Reader<R> {
-    /// How the trace is cut into chunks, if it is in a .zstf file.
+    /// The chunk sizes of a .zstf file.
     pub fn chunks(&self) -> Option<ChunkSizes> {
         let Source::Chunks(chunks) = &self.source else { return None };
         Some(ChunkSizes { instructions: chunks.markers(), count: chunks.count() })
     }
 
-    /// The number of the chunk at hand.
-    pub(crate) fn chunk(&self) -> Option<u64> {
-        self.count.chunk
-    }
-
-    /// Execution goes on there with a chunk that is not the first. What does the index say?
-    pub(crate) fn judge_pc(&mut self, chunk: u64, found: u64) {
+    /// Compares the address at the start of a later chunk with the index.
+    pub(crate) fn check_pc(&mut self, chunk: u64, found: u64) {
         let Source::Chunks(chunks) = &self.source else { return };
         let entry = chunks.index().and_then(|index| index.get(chunk as usize));
         if let Some(index) = entry.map(|entry| entry.pc).filter(|pc| *pc != found) {
@@ -61,18 +29,18 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next part of a chunk becomes the window, or is put behind what is left of it.
+    /// Makes the next part of a chunk the window, or appends it to the remaining bytes.
     pub(super) fn fill_chunk(&mut self) -> Result<(), ReadError> {
         let left = self.end - self.start;
-        if left >= LONGEST {
+        if left >= MAX_RECORD {
             return Err(self.error(ReadErrorKind::TooLong));
         }
-        let wanted = if left > MUCH { left } else { 1 };
+        let wanted = if left > LARGE_REST { left } else { 1 };
         self.window.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, left);
         self.add_part();
         while self.end - left < wanted && !self.at_end {
-            // With several chunks in the window, nobody knows what is whose.
+            // With several chunks in the window, markers cannot be assigned to a chunk.
             self.count.is_known = false;
             self.add_part();
             self.count.is_known = false;
@@ -82,12 +50,12 @@ impl<R: Read> Reader<R> {
 
     fn add_part(&mut self) {
         let Source::Chunks(chunks) = &mut self.source else { return };
-        // A window with something left in it cannot be used to decompress to.
+        // A window with remaining bytes cannot be the output buffer of the decompressor.
         let spare = if self.end == 0 { std::mem::take(&mut self.window) } else { Vec::new() };
         let part = chunks.next(spare);
         let expected = chunks.markers();
         let warnings: Vec<Warning> = chunks.take_warnings().collect();
-        // A chunk that is damaged from its first byte on is one all the same, if the index has it.
+        // A chunk that is damaged from its first byte still counts if the index has it.
         let is_damaged = match part.end {
             Some(Some(ReadErrorKind::NoChunk { .. })) => chunks.should_be(part.chunk),
             Some(Some(ReadErrorKind::Chunk { .. })) => true,
@@ -95,7 +63,7 @@ impl<R: Read> Reader<R> {
         };
         let next = Some(part.chunk).filter(|_| part.length > 0 || is_damaged);
         if next.is_none() || self.count.chunk != next {
-            self.judge(next, expected);
+            self.check_markers(next, expected);
         }
         if self.end == 0 {
             (self.window, self.end) = (part.buffer, part.length);
@@ -110,29 +78,29 @@ impl<R: Read> Reader<R> {
         warnings.into_iter().for_each(|warning| self.warn(warning));
     }
 
-    /// The chunk at hand is over, and this is the next: does it have as many markers as it should?
-    pub(super) fn judge(&mut self, next: Option<u64>, expected: u64) {
-        let Count { chunk, found, is_known } = self.count;
+    /// Checks the marker count of the current chunk, which has ended, and starts the next one.
+    pub(super) fn check_markers(&mut self, next: Option<u64>, expected: u64) {
+        let MarkerCount { chunk, found, is_known } = self.count;
         let is_wrong = found > expected || (found < expected && next.is_some());
         if let (Some(chunk), true, true) = (chunk, is_known, is_wrong) {
             self.warn(Warning::WrongMarkers { chunk, found, expected });
         }
-        self.count = Count { chunk: next, found: 0, is_known: true };
+        self.count = MarkerCount { chunk: next, found: 0, is_known: true };
     }
 
     pub(super) fn warn(&mut self, warning: Warning) {
         match self.warnings.len() {
-            MOST_WARNINGS.. => {}
-            length if length == MOST_WARNINGS - 1 => self.warnings.push(Warning::More),
+            MAX_WARNINGS.. => {}
+            length if length == MAX_WARNINGS - 1 => self.warnings.push(Warning::More),
             _ => self.warnings.push(warning),
         }
     }
 
-    /// Goes to where `before` instructions are before the next one, and has the follower know where that is. With the
-    /// index of a .zstf file only the chunk is read that the instruction is in; else reading goes forward. False: there
-    /// are not so many.
+    /// Seeks to the instruction after the first `before` ones, and sets the follower accordingly. With the index of a
+    /// .zstf file only the chunk of that instruction is read; otherwise reading continues forward. False: there are
+    /// fewer.
     ///
-    /// A follower that went by the index does not know the mode, if that was told in an earlier chunk; and records are
+    /// After a seek through the index, the mode is unknown if it was recorded in an earlier chunk, and records are
     /// counted from the start of the chunk.
     pub fn seek_instruction(&mut self, before: u64, follower: &mut Follower) -> Result<bool, ReadError> {
         self.seek_chunk(before, follower)?;
@@ -151,7 +119,7 @@ impl<R: Read> Reader<R> {
         Ok(true)
     }
 
-    /// Goes to the chunk of an instruction, if it is another than the one at hand and the index can be relied on.
+    /// Seeks to the chunk of an instruction, if it is not the current one and the index is reliable.
     fn seek_chunk(&mut self, before: u64, follower: &mut Follower) -> Result<(), ReadError> {
         let Some((target, markers)) = self.chunk_of(before) else { return Ok(()) };
         let is_ahead = follower.instructions <= before;
@@ -165,8 +133,8 @@ impl<R: Read> Reader<R> {
         };
         self.first = Some(first);
         let Some(start) = first else {
-            // Chunks have other sizes than they say, so counting is all that helps.
-            self.go_to(0, START);
+            // The chunk sizes in the file are wrong, so instructions have to be counted from the start.
+            self.restart_at(0, Position::default());
             *follower = Follower::default();
             return Ok(());
         };
@@ -174,7 +142,7 @@ impl<R: Read> Reader<R> {
         let Some(index) = chunks.index() else { return Ok(()) };
         let offset = index.iter().take(target as usize).map(|entry| entry.size).fold(0, u64::wrapping_add);
         let pc = index.get(target as usize).map_or(0, |entry| entry.pc);
-        self.go_to(target, Position { record: 0, offset });
+        self.restart_at(target, Position { record: 0, offset });
         *follower = match target {
             0 => Follower::default(),
             _ => Follower { next_pc: pc, instructions: target * markers, ..start },
@@ -182,19 +150,19 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// The chunk that has this instruction by the index, and how many instructions a chunk has.
+    /// The chunk of an instruction according to the index, and the number of instructions per chunk.
     fn chunk_of(&self, before: u64) -> Option<(u64, u64)> {
         let Source::Chunks(chunks) = &self.source else { return None };
         let last = (chunks.index()?.len() as u64).checked_sub(1)?;
         Some(((before / chunks.markers()).min(last), chunks.markers()))
     }
 
-    /// Reads the first chunk for what its header says. `None`: it has another number of instructions than it should.
+    /// Reads the header in the first chunk. `None`: the chunk has an unexpected number of instructions.
     fn first_chunk(&mut self) -> Result<Option<Follower>, ReadError> {
         let Source::Chunks(chunks) = &self.source else { return Ok(None) };
         let (expected, has_more) = (chunks.markers(), chunks.index().is_some_and(|index| index.len() > 1));
         let size = chunks.index().and_then(|index| index.first()).map_or(0, |entry| entry.size);
-        self.go_to(0, START);
+        self.restart_at(0, Position::default());
         let (mut start, mut found) = (Follower::default(), 0);
         self.each(|position, record| {
             match record {
@@ -207,13 +175,13 @@ impl<R: Read> Reader<R> {
         Ok((found == expected || !has_more).then_some(start))
     }
 
-    /// Reading goes on with this chunk.
-    pub(super) fn go_to(&mut self, chunk: u64, position: Position) {
+    /// Continues with this chunk.
+    pub(super) fn restart_at(&mut self, chunk: u64, position: Position) {
         let Source::Chunks(chunks) = &mut self.source else { return };
         chunks.seek(chunk);
-        (self.start, self.end, self.at_end, self.is_behind_end) = (0, 0, false, false);
+        (self.start, self.end, self.at_end, self.is_after_end) = (0, 0, false, false);
         self.failed = None;
         self.next = position;
-        self.count = Count::default();
+        self.count = MarkerCount::default();
     }
 }

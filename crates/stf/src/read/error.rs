@@ -1,79 +1,81 @@
-//! Why reading ended, and what is odd though it did not.
+//! Errors that end reading, and warnings that do not.
 
 use std::io;
 
 use unspool_container::{Damage, Fault};
 
-use super::super::layout::Malformed;
-use super::LONGEST;
+use crate::layout::Malformed;
 
-/// Why reading ended.
+/// Maximum length of a record.
+pub(super) const MAX_RECORD: usize = 64 << 20;
+
+/// Error that ends reading.
 #[derive(Debug, thiserror::Error)]
 #[error("record {record} at {offset:#x}: {kind}")]
 pub struct ReadError {
-    /// The offset in the uncompressed trace.
+    /// Offset in the uncompressed trace.
     pub offset: u64,
-    /// The number of the record that could not be had.
+    /// Number of the record that could not be read.
     pub record: u64,
-    /// What is wrong.
+    /// The problem.
     pub kind: ReadErrorKind,
 }
 
-/// What is wrong.
+/// Kind of a read error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadErrorKind {
-    /// There is nothing at all.
+    /// The file is empty.
     #[error("the file is empty")]
     Empty,
-    /// It is another format.
+    /// The file has another format.
     #[error("this is no STF trace: it starts with {0:02x?}")]
     NotStf([u8; 4]),
-    /// The layout of records is not known.
-    #[error("version {major}.{minor} of the format is not known, only 1.2 and later of 1")]
+    /// The layout of records is unknown.
+    #[error("version {major}.{minor} is not supported, only 1.2 and later 1.x")]
     Version {
-        /// Before the dot.
+        /// The major version.
         major: u32,
-        /// Behind the dot.
+        /// The minor version.
         minor: u32,
     },
-    /// The bytes are no record.
+    /// The bytes are not a record.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// A record that would not fit into memory.
-    #[error("a record of more than {LONGEST} bytes")]
+    /// A record longer than the maximum.
+    #[error("a record of more than {MAX_RECORD} bytes")]
     TooLong,
-    /// There is no record that ends the header.
+    /// The header has no end.
     #[error("the trace ends within its header")]
     WithinHeader,
-    /// The record that ends the trace is not the last.
-    #[error("the trace says that it ends before this, but it goes on")]
-    BehindEnd,
-    /// A trace without an index cannot be gone back in.
+    /// Data follows the end mark.
+    #[error("the trace continues after its end mark")]
+    AfterEnd,
+    /// A trace without an index cannot be read backward.
     #[error("instruction {0} was read before, and this file can only be read forward")]
     Backward(u64),
     /// A chunk of a .zstf file is damaged.
     #[error("chunk {chunk}, byte {at:#x} of the file: {fault}")]
     Chunk {
-        /// The number of the chunk; the first is 0.
+        /// Number of the chunk; the first is 0.
         chunk: u64,
-        /// The offset in the file.
+        /// Offset in the file.
         at: u64,
-        /// What is wrong with it.
+        /// The damage.
         fault: Fault,
     },
     /// There is no chunk where one should start.
-    #[error("chunk {chunk}, byte {at:#x} of the file: a chunk should start here, and none does")]
+    #[error("chunk {chunk}, byte {at:#x} of the file: expected the start of a chunk")]
     NoChunk {
-        /// The number of the chunk; the first is 0.
+        /// Number of the chunk; the first is 0.
         chunk: u64,
-        /// The offset in the file.
+        /// Offset in the file.
         at: u64,
     },
-    /// The header of a .zstf file cannot be.
+    /// The header of a .zstf file is invalid.
     #[error("byte 0x4 of the file: the header declares chunks without instructions")]
     NoMarkers,
-    /// The compressed data is at fault.
+    /// The compressed data is damaged.
     #[error(transparent)]
     Compressed(#[from] Damage),
     /// The file could not be read.
@@ -82,85 +84,85 @@ pub enum ReadErrorKind {
 }
 
 impl ReadErrorKind {
-    /// The error of an input, which may be that of a decompressor.
+    /// Converts the error of an input, which may be that of a decompressor.
     pub(super) fn of(error: io::Error) -> Self {
         Damage::of(&error).map_or(Self::Io(error), Self::Compressed)
     }
 }
 
-/// What is odd about a file, though it can be read.
+/// Oddity of a readable file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
-    /// There may be records that are not known here.
+    /// The version is newer than supported.
     #[error("version 1.{0} is newer than 1.6: there may be unknown records")]
     NewerMinor(u32),
     /// The second record should be the version.
     #[error("the second record is not the version")]
     NoVersion,
-    /// The tool that wrote the file did not come to its end.
+    /// The writer did not finish the file.
     #[error("the file was not finished: its index is missing, so its chunks were read one by one")]
     Unfinished,
-    /// The index cannot be right.
+    /// The index is invalid.
     #[error("the index of the file is damaged ({0}), so its chunks were read one by one")]
     DamagedIndex(&'static str),
-    /// The index is wrong about a chunk.
-    #[error("the index says that chunk {chunk} holds {index} bytes, and it holds {found}: the reference library {}", if index < found { "loses the rest without a word" } else { "refuses it" })]
+    /// The index has a wrong size for a chunk.
+    #[error("the index has {index} bytes for chunk {chunk}, which has {found}: the reference library {}", if index < found { "silently drops the rest" } else { "rejects the chunk" })]
     WrongSize {
-        /// The number of the chunk; the first is 0.
+        /// Number of the chunk; the first is 0.
         chunk: u64,
-        /// How much it holds by the index.
+        /// Size in the index.
         index: u64,
-        /// How much it holds.
+        /// Actual size.
         found: u64,
     },
-    /// A chunk has another number of instructions than it should have.
-    #[error("chunk {chunk} has {found} instructions where the file says {expected}: the reference library {}", lost(*found, *expected))]
+    /// A chunk has an unexpected number of instructions.
+    #[error("chunk {chunk} has {found} instructions instead of {expected}: the reference library {}", consequence(*found, *expected))]
     WrongMarkers {
-        /// The number of the chunk; the first is 0.
+        /// Number of the chunk; the first is 0.
         chunk: u64,
-        /// How many it has.
+        /// Actual number.
         found: u64,
-        /// How many every chunk but the last should have.
+        /// Number for every chunk but the last.
         expected: u64,
     },
-    /// The index is wrong about where a chunk starts.
+    /// The index has a wrong address for the start of a chunk.
     #[error(
-        "the index says that chunk {chunk} starts at {index:#x}, and execution goes on at {found:#x}: the reference library takes the index for right when it goes there"
+        "the index has address {index:#x} for chunk {chunk}, but execution continues at {found:#x}: the reference library uses the index when it seeks"
     )]
     WrongPc {
-        /// The number of the chunk; the first is 0.
+        /// Number of the chunk; the first is 0.
         chunk: u64,
-        /// Where its first instruction is by the index.
+        /// Address of its first instruction in the index.
         index: u64,
-        /// Where execution goes on behind the chunk before.
+        /// Address after the previous chunk.
         found: u64,
     },
     /// A chunk is more than one zstd frame.
-    #[error("chunk {chunk} has {frames} zstd frames: the reference library reads only the first")]
+    #[error("chunk {chunk} consists of {frames} zstd frames: the reference library reads only the first")]
     SeveralFrames {
-        /// The number of the chunk; the first is 0.
+        /// Number of the chunk; the first is 0.
         chunk: u64,
-        /// How many frames.
+        /// Number of frames.
         frames: u64,
     },
-    /// The index is not the last thing in the file.
-    #[error("the file goes on behind its index, at byte {at:#x}: that is left out")]
+    /// Data follows the index.
+    #[error("data after the index, at byte {at:#x} of the file, is ignored")]
     Trailing {
-        /// The place in the file.
+        /// Offset in the file.
         at: u64,
     },
-    /// There is more of the kind.
-    #[error("there is more of this kind")]
+    /// More warnings were dropped.
+    #[error("further warnings are omitted")]
     More,
 }
 
-/// So many warnings are kept.
-pub(super) const MOST_WARNINGS: usize = 100;
+/// Maximum number of warnings that are kept.
+pub(super) const MAX_WARNINGS: usize = 100;
 
-fn lost(found: u64, expected: u64) -> String {
+fn consequence(found: u64, expected: u64) -> String {
     match found.checked_sub(expected) {
-        Some(lost) => format!("loses the last {lost} of them without a word"),
-        None => "reads beyond its end".into(),
+        Some(lost) => format!("silently drops the last {lost}"),
+        None => "reads past its end".into(),
     }
 }

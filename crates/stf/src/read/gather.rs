@@ -1,10 +1,10 @@
-//! Instructions gone through by several threads, a chunk each.
+//! Parallel processing of instructions, one chunk per thread at a time.
 //!
-//! chunks ─▶ whichever thread is free ─▶ parts ─▶ put together in order
+//! chunks ─▶ next free thread ─▶ parts ─▶ appended in order
 //!
-//! What holds at the start of a chunk is only known behind the chunk before: the index says where execution goes on, but
-//! not the mode, nor what else was told. So a thread starts from a guess, and its part counts only if the guess turns out
-//! to be right. If not, or if there is anything odd about a chunk, it is read again in order, as every other trace is.
+//! The state at the start of a chunk is known only after the previous chunk: the index has the address, but not the
+//! mode or other state. A thread therefore starts with a guess, and its part counts only if the guess turns out to be
+//! right. If not, or if there is anything odd about a chunk, the chunk is read again in order, like any other trace.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -14,24 +14,24 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::super::lift::{Follower, Instruction};
-use super::super::zstf::MOST_THREADS;
+use super::super::zstf::MAX_THREADS;
 use super::super::zstf::chunks::Chunks;
 use super::super::zstf::frame::CompressedChunk;
 use super::{Layout, Position, ReadError, Reader, Source, Storage};
 
-/// What is made of instructions: in parts, if several threads make it, that are put together in order.
+/// Accumulator over instructions, which several threads can fill in parts that are appended in order.
 pub trait Gather: Send {
-    /// The next instruction. Its record may be counted from the start of a chunk.
-    fn take(&mut self, instruction: &Instruction<'_>);
+    /// Adds an instruction. Its record number may be relative to the start of a chunk.
+    fn push(&mut self, instruction: &Instruction<'_>);
 
-    /// A part that nothing is in yet.
+    /// An empty part.
     fn part(&self) -> Self;
 
-    /// Puts behind this what was made of the instructions that follow.
+    /// Appends a part that was accumulated over the following instructions.
     fn append(&mut self, part: Self);
 }
 
-/// What holds between two instructions.
+/// State between two instructions.
 #[derive(Clone, Copy)]
 struct State {
     follower: Follower,
@@ -40,13 +40,13 @@ struct State {
 }
 
 impl State {
-    /// Would everything be the same from here? Records may be counted from elsewhere.
+    /// Is the state equal, apart from the record number, which may be relative?
     fn fits(&self, other: &Self) -> bool {
         self.follower == other.follower && self.layout == other.layout && self.position.offset == other.position.offset
     }
 }
 
-/// A chunk to be gone through.
+/// A chunk to process.
 struct Job<G> {
     chunk: CompressedChunk,
     size: u64,
@@ -56,51 +56,51 @@ struct Job<G> {
     done: SyncSender<Done<G>>,
 }
 
-/// What came of it.
+/// The result for a chunk.
 struct Done<G> {
     start: State,
-    /// What holds behind it, and what was made of it. `None`: there is something odd about it.
+    /// State after it, and its part. `None`: there is something odd about it.
     end: Option<(State, G)>,
 }
 
 impl<R: Read> Reader<R> {
-    /// Goes through all instructions that are left, with as many threads as may be used where the trace is in a .zstf file
-    /// that has an index. What comes out is the same as with one. False: that was the end of the trace, with nothing but
-    /// records that belong to no instruction behind it.
+    /// Adds all remaining instructions, with several threads if the trace is a .zstf file with an index. The result
+    /// does not depend on the number of threads. False: the trace ended, apart from records that belong to no
+    /// instruction.
     pub fn gather<G: Gather>(&mut self, follower: &mut Follower, into: &mut G) -> Result<bool, ReadError> {
         if let Source::Chunks(chunks) = &self.source
             && let (2.., Some([_, _, ..])) = (chunks.threads(), chunks.index())
         {
-            // Behind an instruction, the header was read.
+            // After an instruction, the header has been read.
             let has_more = self.each_instruction(follower, |instruction| {
-                into.take(instruction);
+                into.push(instruction);
                 ControlFlow::Break(())
             })?;
             if !has_more {
                 return Ok(false);
             }
             self.gather_chunks(follower, into)?;
-            return self.go_on(follower, true, |instruction| {
-                into.take(instruction);
+            return self.continue_instructions(follower, true, |instruction| {
+                into.push(instruction);
                 ControlFlow::Continue(())
             });
         }
         self.each_instruction(follower, |instruction| {
-            into.take(instruction);
+            into.push(instruction);
             ControlFlow::Continue(())
         })
     }
 
-    /// Goes through whole chunks, as far as there is nothing odd about them.
+    /// Processes whole chunks until there is something odd about one.
     fn gather_chunks<G: Gather>(&mut self, follower: &mut Follower, into: &mut G) -> Result<(), ReadError> {
         let Source::Chunks(chunks) = &self.source else { return Ok(()) };
-        let (threads, markers) = (chunks.threads().min(MOST_THREADS), chunks.markers());
-        let (jobs, given) = channel();
-        let given = Mutex::new(given);
+        let (threads, markers) = (chunks.threads().min(MAX_THREADS), chunks.markers());
+        let (jobs, queue) = channel();
+        let queue = Mutex::new(queue);
         thread::scope(|scope| {
             let start = |_: &usize| {
                 let thread = thread::Builder::new().name("stf follow".into());
-                thread.spawn_scoped(scope, || work(&given, markers)).is_ok()
+                thread.spawn_scoped(scope, || work(&queue, markers)).is_ok()
             };
             match (0..threads).take_while(start).count() {
                 0 => Ok(()),
@@ -109,28 +109,28 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Gives chunks to threads, not more than `most` at a time, and puts together what they make of them.
+    /// Sends chunks to threads, at most `limit` at a time, and appends their parts.
     fn merge<G: Gather>(
         &mut self,
         jobs: Sender<Job<G>>,
-        most: usize,
+        limit: usize,
         follower: &mut Follower,
         into: &mut G,
     ) -> Result<(), ReadError> {
-        let Some(mut chunk) = self.chunk() else { return Ok(()) };
+        let Some(mut chunk) = self.count.chunk else { return Ok(()) };
         let Some(end) = self.end_of(chunk) else { return Ok(()) };
-        let mut ahead = Ahead { chunk: chunk + 1, offset: end, jobs, queue: VecDeque::new() };
-        self.run_ahead(&mut ahead, most, follower, into);
-        // The chunk at hand was begun here.
+        let mut ahead = ReadAhead { chunk: chunk + 1, offset: end, jobs, queue: VecDeque::new() };
+        self.send_ahead(&mut ahead, limit, follower, into);
+        // The current chunk was started here.
         let mut is_plain = self.finish_chunk(chunk, end, follower, into)?;
         let mut wrong = 0;
         while is_plain {
             chunk += 1;
-            self.run_ahead(&mut ahead, most, follower, into);
-            let taken = ahead.queue.pop_front().filter(|_| wrong < MOST_WRONG);
-            let Some(Done { start, end: Some((end, part)) }) = taken.and_then(|taken| taken.recv().ok()) else {
-                // Nobody has it, or there is something odd about it: from here on, in order.
-                self.go_to(chunk, self.next);
+            self.send_ahead(&mut ahead, limit, follower, into);
+            let job = ahead.queue.pop_front().filter(|_| wrong < MAX_WRONG_GUESSES);
+            let Some(Done { start, end: Some((end, part)) }) = job.and_then(|job| job.recv().ok()) else {
+                // No thread has it, or there is something odd about it: continue in order.
+                self.restart_at(chunk, self.next);
                 return Ok(());
             };
             let here = State { follower: *follower, layout: self.layout, position: self.next };
@@ -140,7 +140,7 @@ impl<R: Read> Reader<R> {
                 self.next = Position { record: self.next.record + end.position.record, ..end.position };
                 wrong = wrong.saturating_sub(1);
             } else {
-                self.go_to(chunk, self.next);
+                self.restart_at(chunk, self.next);
                 is_plain = self.finish_chunk(chunk, end.position.offset, follower, into)?;
                 wrong += 2;
             }
@@ -148,11 +148,11 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Gives more chunks to threads, with a guess of what holds there: what holds here, but for what the index says.
-    fn run_ahead<G: Gather>(&mut self, ahead: &mut Ahead<G>, most: usize, follower: &Follower, into: &G) {
+    /// Sends more chunks to threads. The guessed state is the current one, with the address from the index.
+    fn send_ahead<G: Gather>(&mut self, ahead: &mut ReadAhead<G>, limit: usize, follower: &Follower, into: &G) {
         let layout = self.layout;
         let Source::Chunks(chunks) = &mut self.source else { return };
-        while ahead.queue.len() < most {
+        while ahead.queue.len() < limit {
             let Some(entry) = chunks.index().and_then(|index| index.get(ahead.chunk as usize)).copied() else { return };
             let is_last = chunks.count() == Some(ahead.chunk + 1);
             let (Some(end), Some(instructions)) =
@@ -173,7 +173,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Goes through the rest of the chunk at hand, which should end there. False: there is something odd about it.
+    /// Processes the rest of the current chunk, which should end at `end`. False: there is something odd about it.
     fn finish_chunk<G: Gather>(
         &mut self,
         chunk: u64,
@@ -182,24 +182,24 @@ impl<R: Read> Reader<R> {
         into: &mut G,
     ) -> Result<bool, ReadError> {
         if self.next.offset < end {
-            self.go_on(follower, true, |instruction| {
-                into.take(instruction);
-                let behind = instruction.position.offset + instruction.bytes.len() as u64;
-                if behind < end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            self.continue_instructions(follower, true, |instruction| {
+                into.push(instruction);
+                let next = instruction.position.offset + instruction.bytes.len() as u64;
+                if next < end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
         }
         let Source::Chunks(chunks) = &self.source else { return Ok(false) };
         let Some(index) = chunks.index() else { return Ok(false) };
         let next = Some(chunk + 1).filter(|next| *next < index.len() as u64);
-        let is_at_end = self.next.offset == end && self.start == self.end && self.chunk() == Some(chunk);
+        let is_at_end = self.next.offset == end && self.start == self.end && self.count.chunk == Some(chunk);
         let is_plain = is_at_end && chunks.is_after(chunk);
         if is_plain {
-            self.judge(next, chunks.markers());
+            self.check_markers(next, chunks.markers());
         }
         Ok(is_plain)
     }
 
-    /// Where a chunk ends in the trace by the index.
+    /// Offset of the end of a chunk in the trace, according to the index.
     fn end_of(&self, chunk: u64) -> Option<u64> {
         let Source::Chunks(chunks) = &self.source else { return None };
         let mut sizes = chunks.index()?.get(..=chunk as usize)?.iter().map(|entry| entry.size);
@@ -207,44 +207,44 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// After so many wrong guesses, less those that were right, nobody guesses any more.
-const MOST_WRONG: u32 = 16;
+/// Limit of wrong guesses, minus right ones, after which no more guesses are made.
+const MAX_WRONG_GUESSES: u32 = 16;
 
-/// Chunks that were given to threads and not taken back.
-struct Ahead<G> {
-    /// The next one to be given, and where it starts in the trace.
+/// Chunks that were sent to threads and not received back.
+struct ReadAhead<G> {
+    /// The next chunk to send, and its offset in the trace.
     chunk: u64,
     offset: u64,
     jobs: Sender<Job<G>>,
     queue: VecDeque<Receiver<Done<G>>>,
 }
 
-fn work<G: Gather>(given: &Mutex<Receiver<Job<G>>>, markers: u64) {
+fn work<G: Gather>(queue: &Mutex<Receiver<Job<G>>>, markers: u64) {
     let mut reader = Chunks::unknown(markers)
         .map(|chunks| Reader::<io::Empty>::with(Source::Chunks(Box::new(chunks)), Storage::Zstf, 0));
     loop {
-        let job = given.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { chunk, size, is_last, start, mut part, done }) = job else { return };
         let end = reader.as_mut().and_then(|reader| reader.follow_chunk(chunk, start, &mut part));
         let is_plain = |end: &State| {
             let found = end.follower.instructions - start.follower.instructions;
             end.position.offset - start.position.offset == size && (found == markers || is_last && found < markers)
         };
-        // If nobody waits for it, nobody misses it.
+        // The receiver may be gone already.
         drop(done.send(Done { start, end: end.filter(is_plain).map(|end| (end, part)) }));
     }
 }
 
 impl Reader<io::Empty> {
-    /// Goes through a chunk and nothing else. `None`: there is something odd about it.
+    /// Processes one chunk. `None`: there is something odd about it.
     fn follow_chunk<G: Gather>(&mut self, chunk: CompressedChunk, start: State, part: &mut G) -> Option<State> {
-        self.go_to(0, start.position);
+        self.restart_at(0, start.position);
         self.layout = start.layout;
         let Source::Chunks(chunks) = &mut self.source else { return None };
         chunks.one(chunk);
         let mut follower = start.follower;
         let ended = self.each_instruction(&mut follower, |instruction| {
-            part.take(instruction);
+            part.push(instruction);
             ControlFlow::Continue(())
         });
         let is_plain = matches!(ended, Ok(false)) && self.start == self.end && self.warnings.is_empty();

@@ -1,43 +1,40 @@
-//! Opening a file: how it is stored, and whether it is a trace that can be read.
+//! Opening a file: its storage, and a check that it is a readable trace.
 
 use std::io::{self, Cursor, Read, Seek};
 
 use unspool_container::{Decompressor, Input, MaybeSeek, ReadAheadBytes};
 
 use super::super::zstf::chunks::Chunks;
-use super::{
-    Layout, Malformed, Position, ReadError, ReadErrorKind, Reader, Source, Storage, WINDOW, Warning, descriptor,
-};
+use super::{Layout, Malformed, ReadError, ReadErrorKind, Reader, Source, Storage, WINDOW, Warning, descriptor};
 use crate::Record;
 
-/// The newest version that is known here.
+/// Newest known version.
 const NEWEST_MINOR: u32 = 6;
 
-/// The oldest that can be read: before it, descriptors had other numbers.
+/// Oldest readable version: before it, descriptors had other numbers.
 const OLDEST_MINOR: u32 = 2;
 
-/// How to read.
+/// Options for reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReadOptions {
-    /// Number of threads that decompress. With one, everything happens in the thread of the caller; with more, decompression
+    /// Number of threads that decompress. With one, everything happens in the caller's thread; with more, decompression
     /// runs ahead of it, and chunks of a .zstf file and blocks of an .xz file are decompressed in parallel.
     pub threads: usize,
 }
 
 impl Default for ReadOptions {
-    /// As many threads as there are processors.
+    /// One thread per processor.
     fn default() -> Self {
         Self { threads: std::thread::available_parallelism().map_or(1, usize::from) }
     }
 }
 
-/// An input of any type.
 type Boxed = Box<dyn Read + Send>;
 
 impl Reader<Boxed> {
-    /// Opens a trace that comes through a pipe, or from anywhere.
+    /// Opens a trace from a pipe or any other input.
     pub fn new<R: Read + Send + 'static>(mut input: R, options: ReadOptions) -> Result<Self, ReadError> {
-        let first = first(&mut input).map_err(unread)?;
+        let first = first(&mut input).map_err(input_error)?;
         let storage = recognize(&first)?;
         let input: Boxed = Box::new(Cursor::new(first).chain(input));
         let source = match storage {
@@ -49,10 +46,10 @@ impl Reader<Boxed> {
 
     /// Opens a file from its start. With the index of a .zstf file, the reader can seek to instructions.
     pub fn seekable<R: Read + Seek + Send + 'static>(mut input: R, options: ReadOptions) -> Result<Self, ReadError> {
-        input.rewind().map_err(unread)?;
-        let first = first(&mut input).map_err(unread)?;
+        input.rewind().map_err(input_error)?;
+        let first = first(&mut input).map_err(input_error)?;
         let storage = recognize(&first)?;
-        input.rewind().map_err(unread)?;
+        input.rewind().map_err(input_error)?;
         let source = match storage {
             Storage::PLAIN => Source::Bytes(Box::new(input) as Boxed),
             _ => decompress(MaybeSeek::File(Box::new(input)), storage, options)?,
@@ -61,7 +58,7 @@ impl Reader<Boxed> {
     }
 }
 
-/// The first bytes, fewer at the end. An input that fails after them will fail again.
+/// The first bytes; fewer at the end of the input. An input that fails after them will fail again.
 fn first(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
     match input.by_ref().take(Storage::PEEK as u64).read_to_end(&mut first) {
@@ -71,10 +68,7 @@ fn first(input: &mut impl Read) -> io::Result<Vec<u8>> {
 }
 
 fn recognize(first: &[u8]) -> Result<Storage, ReadError> {
-    Storage::of(first).ok_or_else(|| {
-        let magic = std::array::from_fn(|at| first.get(at).copied().unwrap_or(0));
-        at_start(if first.is_empty() { ReadErrorKind::Empty } else { ReadErrorKind::NotStf(magic) })
-    })
+    Storage::of(first).ok_or_else(|| at_start(if first.is_empty() { ReadErrorKind::Empty } else { not_stf(first) }))
 }
 
 fn decompress(input: MaybeSeek, storage: Storage, options: ReadOptions) -> Result<Source<Boxed>, ReadError> {
@@ -86,20 +80,20 @@ fn decompress(input: MaybeSeek, storage: Storage, options: ReadOptions) -> Resul
     let bytes = Decompressor::new(input, container, threads).map_err(|damage| at_start(damage.into()))?;
     Ok(Source::Bytes(match threads {
         0 | 1 => Box::new(bytes),
-        _ => Box::new(ReadAheadBytes::new("stf read", bytes).map_err(unread)?),
+        _ => Box::new(ReadAheadBytes::new("stf read", bytes).map_err(input_error)?),
     }))
 }
 
 fn open(source: Source<Boxed>, storage: Storage) -> Result<Reader<Boxed>, ReadError> {
     let window = if let Source::Chunks(_) = source { 0 } else { WINDOW };
     let mut reader = Reader::with(source, storage, window);
-    reader.look_at_header()?;
+    reader.peek_header()?;
     Ok(reader)
 }
 
 impl<R: Read> Reader<R> {
-    /// Looks at the header and takes nothing of it: is this a trace of a known version, and does its header end?
-    fn look_at_header(&mut self) -> Result<(), ReadError> {
+    /// Parses the header without consuming it, and checks its version and its end.
+    fn peek_header(&mut self) -> Result<(), ReadError> {
         let (mut layout, mut number, mut at) = (Layout::default(), 0, 0);
         loop {
             let bytes = &self.window[self.start + at..self.end];
@@ -130,8 +124,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The comments of the header, each with the number of its record, if it was looked at and nothing was read yet.
-    /// They are looked for in the window: one more field makes going through instructions slower by a quarter.
+    /// The comments of the header, each with its record number, if the header was parsed and nothing was consumed yet.
+    /// Searched in the window on demand: an additional field slows down the iteration over instructions by a quarter.
     pub fn comments(&self) -> Vec<(u64, Vec<u8>)> {
         let (mut layout, mut comments) = (Layout::default(), Vec::new());
         let mut rest = if self.next.record == 0 { &self.window[self.start..self.end] } else { &[] };
@@ -147,16 +141,13 @@ impl<R: Read> Reader<R> {
         comments
     }
 
-    /// The header cannot be read to its end. Reading it reports that, unless it does not even start.
+    /// Handles a header without an end. Reading it will report that, unless it does not even start.
     fn unfinished(&mut self, error: Malformed, number: u64) -> Result<(), ReadError> {
         let found = &self.window[self.start..self.end];
         self.is_header_only = error == Malformed::Truncated;
         match (number, found, self.failed.is_some()) {
             (0, [], false) => Err(at_start(ReadErrorKind::Empty)),
-            (0, [first, ..], _) if *first != descriptor::IDENTIFIER => {
-                let magic = std::array::from_fn(|at| found.get(at).copied().unwrap_or(0));
-                Err(at_start(ReadErrorKind::NotStf(magic)))
-            }
+            (0, [first, ..], _) if *first != descriptor::IDENTIFIER => Err(at_start(not_stf(found))),
             _ => Ok(()),
         }
     }
@@ -169,7 +160,7 @@ fn check(number: u64, record: &Record<'_>) -> Result<Option<Warning>, ReadErrorK
         (0, record) => {
             let mut bytes = Vec::new();
             record.encode(&mut bytes);
-            Err(ReadErrorKind::NotStf(std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0))))
+            Err(not_stf(&bytes))
         }
         (_, Record::Version { major, minor }) => match (*major, *minor) {
             (1, OLDEST_MINOR..=NEWEST_MINOR) => Ok(None),
@@ -181,12 +172,14 @@ fn check(number: u64, record: &Record<'_>) -> Result<Option<Warning>, ReadErrorK
     }
 }
 
-/// Nothing could be had at all.
-fn at_start(kind: ReadErrorKind) -> ReadError {
-    let Position { record, offset } = Position { record: 0, offset: 0 };
-    ReadError { offset, record, kind }
+fn not_stf(start: &[u8]) -> ReadErrorKind {
+    ReadErrorKind::NotStf(std::array::from_fn(|at| start.get(at).copied().unwrap_or(0)))
 }
 
-fn unread(error: io::Error) -> ReadError {
+fn at_start(kind: ReadErrorKind) -> ReadError {
+    ReadError { offset: 0, record: 0, kind }
+}
+
+fn input_error(error: io::Error) -> ReadError {
     at_start(error.into())
 }

@@ -1,7 +1,7 @@
-//! Transactions of a range, byte for byte.
+//! Slices of transactions, copied unchanged.
 //!
-//! What stands before a transaction belongs to it: what it depends on, and comments. The cycles of the first are since
-//! the one before it in the trace, as in the trace.
+//! Records before a transaction belong to it: dependencies and comments. The cycles of the first are relative to its
+//! predecessor in the trace.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -10,17 +10,17 @@ use std::ops::{ControlFlow, Range};
 use super::super::builder::RecordSink;
 use super::super::read::Reader;
 use super::super::record::Record;
-use super::{Header, SliceError, SliceOptions, Sliced};
+use super::{SliceError, SliceOptions, Sliced, SourceHeader};
 
-/// Cuts the transactions of a range; the reader is behind the header.
+/// Writes the transactions of a range; the reader is after the header.
 pub(super) fn slice<R: Read>(
     reader: &mut Reader<R>,
-    header: &Header,
+    header: &SourceHeader,
     range: Range<u64>,
     options: SliceOptions,
     sink: &mut impl RecordSink,
 ) -> Result<Sliced, SliceError> {
-    let mut cut = Cut {
+    let mut slicer = Slicer {
         header,
         options,
         range,
@@ -33,43 +33,43 @@ pub(super) fn slice<R: Read>(
         sliced: Sliced::default(),
         failed: None,
     };
-    // Behind the last transaction nothing is read, so that a damaged end does no harm.
-    let read = if cut.range.is_empty() { Ok(true) } else { reader.each(|_, record| cut.record(record)) };
-    match (cut.failed.take(), read) {
+    // Nothing is read after the last transaction, so that a damaged end does not matter.
+    let read = if slicer.range.is_empty() { Ok(true) } else { reader.each(|_, record| slicer.record(record)) };
+    match (slicer.failed.take(), read) {
         (Some(error), _) => Err(SliceError::Write(error)),
         (None, Err(error)) => Err(error.into()),
-        (None, Ok(_)) if cut.sliced.transactions == 0 => Err(SliceError::NoTransaction(cut.passed)),
-        (None, Ok(_)) => Ok(cut.sliced),
+        (None, Ok(_)) if slicer.sliced.transactions == 0 => Err(SliceError::NoTransaction(slicer.passed)),
+        (None, Ok(_)) => Ok(slicer.sliced),
     }
 }
 
-/// A cut in the making.
-struct Cut<'a, S> {
-    header: &'a Header,
+/// A slice in progress.
+struct Slicer<'a, S> {
+    header: &'a SourceHeader,
     options: SliceOptions,
     range: Range<u64>,
     sink: &'a mut S,
-    /// Transactions so far.
+    /// Number of transactions so far.
     passed: u64,
-    /// The process that was told last before the cut.
+    /// The process recorded last before the slice.
     process: Option<[u32; 3]>,
-    /// What waits for its transaction, in the range.
+    /// Records of the next transaction in the range.
     group: Vec<u8>,
-    /// The transactions that it depends on.
+    /// Dependencies of the next transaction.
     dependencies: Vec<u64>,
-    /// The transactions of the cut.
+    /// Numbers of the transactions in the slice.
     numbers: Numbers,
     sliced: Sliced,
     failed: Option<io::Error>,
 }
 
-impl<S: RecordSink> Cut<'_, S> {
+impl<S: RecordSink> Slicer<'_, S> {
     fn record(&mut self, record: &Record<'_>) -> ControlFlow<()> {
         let is_within = self.passed >= self.range.start;
         match record {
             Record::Transaction(transaction) if is_within => return self.transaction(transaction.id, record),
             Record::Transaction(_) => self.passed += 1,
-            // The cut ends where it ends.
+            // The slice has no end mark.
             Record::ReserveEnd => {}
             Record::ProcessIdExt(ids) if !is_within => self.process = Some(*ids),
             _ if !is_within => {}
@@ -90,7 +90,7 @@ impl<S: RecordSink> Cut<'_, S> {
             return ControlFlow::Break(());
         }
         let outside = self.dependencies.iter().filter(|id| !self.numbers.contains(**id)).count() as u64;
-        // Of a cut from the start on, nothing was left out before it.
+        // A slice from the start has left nothing out before it.
         self.sliced.dependencies_kept += if self.range.start > 0 { outside } else { 0 };
         self.numbers.insert(id);
         self.dependencies.clear();
@@ -102,8 +102,8 @@ impl<S: RecordSink> Cut<'_, S> {
 
     fn write(&mut self) -> io::Result<()> {
         if self.sliced.transactions == 0 {
-            let mut bytes = self.header.of_cut(None, self.options);
-            if let Some(ids) = self.process.filter(|ids| Some(*ids) != self.header.process) {
+            let mut bytes = self.header.for_slice(None, self.options);
+            if let Some(ids) = self.process.filter(|ids| Some(*ids) != self.header.fields.process) {
                 Record::ProcessIdExt(ids).encode(&mut bytes);
             }
             bytes.append(&mut self.group);
@@ -113,10 +113,10 @@ impl<S: RecordSink> Cut<'_, S> {
     }
 }
 
-/// Numbers in runs: those of transactions rise by one in most traces, so that this stays small.
+/// Set of numbers, stored as runs: transaction numbers increase by one in most traces, so it stays small.
 #[derive(Debug, Default)]
 struct Numbers {
-    /// The first of a run, and its last.
+    /// First number of a run, and its last.
     runs: BTreeMap<u64, u64>,
 }
 

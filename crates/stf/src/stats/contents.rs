@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Counts;
+use super::counts::Counts;
 use crate::lift::Instruction;
 use crate::names;
 use crate::read::Gather;
@@ -44,7 +44,7 @@ impl Contents {
 }
 
 impl Gather for Contents {
-    fn take(&mut self, instruction: &Instruction<'_>) {
+    fn push(&mut self, instruction: &Instruction<'_>) {
         let before = self.counts.events;
         self.counts.add(instruction);
         if self.counts.events > before {
@@ -90,36 +90,5 @@ impl Events {
             *rows.entry(if *order < LISTED { name } else { OTHERS }).or_default() += count;
         }
         rows
-    }
-}
-
-impl Counts {
-    /// Every count with its key in JSON.
-    pub fn fields(&self) -> [(&'static str, u64); 22] {
-        let [user, supervisor, hypervisor, machine] = self.modes;
-        [
-            ("records", self.records),
-            ("opcodes", self.opcodes),
-            ("instructions", self.instructions),
-            ("faults", self.faults),
-            ("user", self.user),
-            ("non_user", self.non_user),
-            ("in_user_mode", user),
-            ("in_supervisor_mode", supervisor),
-            ("in_hypervisor_mode", hypervisor),
-            ("in_machine_mode", machine),
-            ("targets", self.targets),
-            ("forced", self.forced),
-            ("accesses", self.accesses),
-            ("reads", self.reads),
-            ("writes", self.writes),
-            ("memory_records", self.memory_records),
-            ("registers", self.registers),
-            ("events", self.events),
-            ("walks", self.walks),
-            ("bus_accesses", self.bus_accesses),
-            ("microops", self.microops),
-            ("comments", self.comments),
-        ]
     }
 }

@@ -1,4 +1,4 @@
-//! Disassembled opcodes in a cache: programs run in loops, and disassembly is slow.
+//! Cache of disassembled opcodes: programs run in loops, and disassembly is slow.
 //!
 //! (instruction set, encoding mode, address, opcode) ─▶ **text**
 
@@ -18,7 +18,7 @@ impl Opcodes {
         Self { disassembler: Disassembler::new(), cache: OpcodeCache::new(14) }
     }
 
-    /// Opcodes of RISC-V have other meanings from here on.
+    /// Changes the extensions, and so the meaning of RISC-V opcodes.
     pub(super) fn set_extensions(&mut self, extensions: RiscvExtensions) {
         if self.disassembler.extensions != extensions {
             self.disassembler.extensions = extensions;
@@ -26,7 +26,7 @@ impl Opcodes {
         }
     }
 
-    /// Adds the text of the opcode.
+    /// Appends the text of the opcode.
     #[inline]
     pub(super) fn push(&mut self, isa: u16, iem: u16, pc: u64, opcode: u32, out: &mut String) {
         let Some(isa) = set(isa, iem) else { return out.push('-') };
@@ -41,7 +41,7 @@ impl Opcodes {
     }
 }
 
-/// The instruction set of a number of the format and an encoding mode; `None`: there is no disassembler for it.
+/// The instruction set of a number and an encoding mode; `None`: there is no disassembler for it.
 #[inline]
 fn set(isa: u16, iem: u16) -> Option<Isa> {
     match (isa, iem) {
@@ -61,7 +61,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-        /// Words that were found in one place are right in any other, whatever the opcode is.
+        /// Text cached at one address is right at any other, for every opcode.
         #[test]
         fn the_opcode_is_enough(
             opcode: u32, shape in 0..4, isa in 0_u16..4, iem in 0_u16..3, first: u64, second: u64, zcmp: bool, zcmt: bool,

@@ -1,4 +1,4 @@
-//! What the protocol TileLink says in a transaction.
+//! Text of the TileLink data of a transaction.
 //!
 //! A and B: code, parameter, size, source, data, address and mask; C: the same without the mask; D: code, parameter,
 //! size, source, data and sink; E: sink.
@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 
 use unspool_model::digits::push_hex;
 
-/// Adds `A code 4 param 0 size 3 source 0x1 data 0102 address 0x80001000 mask 11`.
+/// Appends `A code 4 param 0 size 3 source 0x1 data 0102 address 0x80001000 mask 11`.
 ///
-/// The reader has measured the data, so that nothing is missing from it; if something were, it would read as bytes.
+/// The reader has validated the data, so it is complete; otherwise it would be shown as bytes.
 pub(super) fn write(data: &[u8], out: &mut String) {
     let start = out.len();
     if fields(data, out).is_none() {
@@ -21,17 +21,17 @@ pub(super) fn write(data: &[u8], out: &mut String) {
 
 fn fields(data: &[u8], out: &mut String) -> Option<()> {
     let mut rest = data;
-    let channel = take(&mut rest, 1)?[0];
+    let channel = rest.split_off(..1)?[0];
     let _ = write!(out, "channel {}", ["A", "B", "C", "D", "E"].get(usize::from(channel).checked_sub(1)?)?);
     if channel == 5 {
         return number(&mut rest, " sink", out);
     }
-    let [code, param, size] = *take(&mut rest, 3)?.as_array()?;
+    let [code, param, size] = *rest.split_off(..3)?.as_array()?;
     let _ = write!(out, " code {code} param {param} size {size}");
     number(&mut rest, " source", out)?;
-    let count = u16::from_le_bytes(*take(&mut rest, 2)?.as_array()?);
+    let count = u16::from_le_bytes(*rest.split_off(..2)?.as_array()?);
     out.push_str(" data ");
-    match take(&mut rest, usize::from(count))? {
+    match rest.split_off(..usize::from(count))? {
         [] => out.push('-'),
         bytes => push_hex(out, bytes),
     }
@@ -39,8 +39,8 @@ fn fields(data: &[u8], out: &mut String) -> Option<()> {
     if channel > 2 {
         return Some(());
     }
-    let bits = usize::from(u16::from_le_bytes(*take(&mut rest, 2)?.as_array()?));
-    let mask = take(&mut rest, bits.div_ceil(8))?;
+    let bits = usize::from(u16::from_le_bytes(*rest.split_off(..2)?.as_array()?));
+    let mask = rest.split_off(..bits.div_ceil(8))?;
     out.push_str(" mask ");
     if bits == 0 {
         out.push('-');
@@ -51,12 +51,6 @@ fn fields(data: &[u8], out: &mut String) -> Option<()> {
 }
 
 fn number(rest: &mut &[u8], name: &str, out: &mut String) -> Option<()> {
-    let value = u64::from_le_bytes(*take(rest, 8)?.as_array()?);
+    let value = u64::from_le_bytes(*rest.split_off(..8)?.as_array()?);
     write!(out, "{name} {value:#x}").ok()
-}
-
-fn take<'b>(rest: &mut &'b [u8], count: usize) -> Option<&'b [u8]> {
-    let (taken, more) = rest.split_at_checked(count)?;
-    *rest = more;
-    Some(taken)
 }

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unspool_container::{Damage, Fault, Input, MaybeSeek, Workers, ZstdDecoder, is_zstd_frame};
 
 use super::frame::{self, ChunkPart, CompressedChunk, PART, Then, Walked};
-use super::{ENTRY, Entry, HEADER, MOST_THREADS};
-use crate::read::{ReadErrorKind, Warning};
+use super::{ENTRY, Entry, HEADER, MAX_THREADS};
+use crate::read::error::{ReadErrorKind, Warning};
 
 /// A chunk with more compressed bytes than this is not held in memory.
 const LARGE: u64 = 32 << 20;
@@ -44,8 +44,8 @@ pub(crate) struct Chunks {
     by_index: bool,
     /// Number of the next chunk to be read.
     next: u64,
-    /// The index is wrong about that one. That is dealt with when its turn comes, so that it is the same for any number of
-    /// threads.
+    /// The index is wrong about that one. That is dealt with when its turn comes, so that it is the same for any number
+    /// of threads.
     is_next_odd: bool,
     has_ended: bool,
     has_failed: bool,
@@ -55,12 +55,10 @@ pub(crate) struct Chunks {
     threads: usize,
     /// They start when more than one part is asked for.
     workers: Workers<CompressedChunk, ChunkPart>,
-    /// Buffers for them.
     spare: Spare,
     runs_ahead: bool,
     /// Offsets and sizes of the chunks that were found.
     found: Vec<(u64, u64)>,
-    /// Size of the last chunk.
     last_size: u64,
     warnings: Vec<Warning>,
 }
@@ -129,12 +127,10 @@ impl Chunks {
         }
     }
 
-    /// Number of instructions that a chunk should have.
     pub(crate) fn markers(&self) -> u64 {
         self.markers
     }
 
-    /// Number of threads that may be used.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
@@ -212,7 +208,7 @@ impl Chunks {
                         let mut all = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
                         all.push(std::mem::take(&mut spare));
                     }
-                    parts.recv().unwrap_or_else(|_| lost())
+                    parts.recv().unwrap_or_else(|_| worker_lost())
                 }
                 Source::Memory(chunk) => chunk.next(&mut self.zstd, spare),
                 Source::Stream => {
@@ -280,8 +276,8 @@ impl Chunks {
 
     /// Reads chunks until enough are in flight.
     fn top_up(&mut self) {
-        let most = if self.runs_ahead && self.threads > 1 { self.threads.min(MOST_THREADS) + 2 } else { 1 };
-        while self.queue.len() < most && !self.has_ended {
+        let limit = if self.runs_ahead && self.threads > 1 { self.threads.min(MAX_THREADS) + 2 } else { 1 };
+        while self.queue.len() < limit && !self.has_ended {
             if let Some(Pending { source: Source::Stream, .. }) = self.queue.back() {
                 return;
             }
@@ -330,7 +326,7 @@ impl Chunks {
                 }
             };
         }
-        let source = self.give(CompressedChunk { bytes, used: 0, size: Some(entry.size) });
+        let source = self.send(CompressedChunk { bytes, used: 0, size: Some(entry.size) });
         Some(Pending { frames: Some(frames).filter(|frames| *frames > 1), ..self.pending(entry.offset, source) })
     }
 
@@ -361,21 +357,21 @@ impl Chunks {
             return (offset < self.end).then(|| self.pending(offset, Source::None(then)));
         }
         let mut bytes = Vec::new();
-        let walked = frame::take(&mut self.input, &mut bytes, LARGE as usize);
+        let walked = frame::read_frame(&mut self.input, &mut bytes, LARGE as usize);
         if walked == Walked::Long {
             self.input.unread(bytes);
             return Some(self.pending(offset, Source::Stream));
         }
         let size = Some(PART as u64).filter(|size| self.last_size <= *size);
-        let source = self.give(CompressedChunk { bytes, used: 0, size });
+        let source = self.send(CompressedChunk { bytes, used: 0, size });
         Some(self.pending(offset, source))
     }
 
-    fn give(&mut self, chunk: CompressedChunk) -> Source {
+    fn send(&mut self, chunk: CompressedChunk) -> Source {
         if !self.runs_ahead || self.threads <= 1 {
             return Source::Memory(chunk);
         }
-        self.workers.give(chunk).map_or_else(Source::Memory, Source::Worker)
+        self.workers.push(chunk).map_or_else(Source::Memory, Source::Worker)
     }
 
     fn pending(&mut self, offset: u64, source: Source) -> Pending {
@@ -517,7 +513,7 @@ fn frames(bytes: &[u8]) -> u64 {
 /// Threads that decompress chunks.
 fn workers(threads: usize, spare: &Spare) -> Workers<CompressedChunk, ChunkPart> {
     let spare = Arc::clone(spare);
-    Workers::new(threads.min(MOST_THREADS), "stf unpack", move || {
+    Workers::new(threads.min(MAX_THREADS), "stf unpack", move || {
         let (spare, mut zstd) = (Arc::clone(&spare), ZstdDecoder::new());
         move |mut chunk: CompressedChunk, parts: &SyncSender<ChunkPart>| {
             let Ok(zstd) = &mut zstd else { return };
@@ -534,6 +530,6 @@ fn workers(threads: usize, spare: &Spare) -> Workers<CompressedChunk, ChunkPart>
 }
 
 /// The thread that had the chunk is gone.
-fn lost() -> ChunkPart {
+fn worker_lost() -> ChunkPart {
     ChunkPart { buffer: Vec::new(), length: 0, then: Then::Fault(Fault::Memory, 0) }
 }

@@ -21,8 +21,8 @@ pub(super) enum Walked {
     Broken,
 }
 
-/// Consumes a frame, but not much more than `most` bytes of it.
-pub(super) fn take(input: &mut Input<MaybeSeek>, frame: &mut Vec<u8>, most: usize) -> Walked {
+/// Consumes a frame, but not much more than `max` bytes of it.
+pub(super) fn read_frame(input: &mut Input<MaybeSeek>, frame: &mut Vec<u8>, max: usize) -> Walked {
     let first = input.peek(8);
     if is_zstd_skippable_frame(first) {
         let &[_, _, _, _, a, b, c, d] = first else { return rest(input, frame) };
@@ -50,7 +50,7 @@ pub(super) fn take(input: &mut Input<MaybeSeek>, frame: &mut Vec<u8>, most: usiz
             let check = if flags & 4 != 0 { 4 } else { 0 };
             return whole(input.append(frame, check) == check);
         }
-        if frame.len() > most {
+        if frame.len() > max {
             return Walked::Long;
         }
     }

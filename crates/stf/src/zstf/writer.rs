@@ -11,10 +11,10 @@ use std::io::{self, Write};
 use unspool_container::OrderedWorkers;
 use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective, get_error_name};
 
-use super::{Entry, HEADER, MAGIC, MOST_THREADS};
+use super::{Entry, HEADER, MAGIC, MAX_THREADS};
 use crate::layout::Layout;
 use crate::record::{Record, descriptor};
-use crate::write::WriteOptions;
+use crate::write::options::WriteOptions;
 
 /// The window of every frame is 2 MiB, as in files of the reference library, also where a level would use more.
 const WINDOW_LOG: u32 = 21;
@@ -55,7 +55,7 @@ impl ZstfWriter {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a chunk must have an instruction"));
         }
         let level = options.level.unwrap_or(3).min(19) as i32;
-        let workers = OrderedWorkers::new(options.threads.min(MOST_THREADS), "stf pack", move || {
+        let workers = OrderedWorkers::new(options.threads.min(MAX_THREADS), "stf pack", move || {
             let mut context = CCtx::try_create();
             move |chunk: &mut Chunk| {
                 let out_of_memory = || io::ErrorKind::OutOfMemory.into();
@@ -88,7 +88,7 @@ impl ZstfWriter {
             if self.follow(&record[..length]) {
                 // Now the previous chunk is not the last.
                 if let Some(full) = self.full.take() {
-                    self.give(output, full)?;
+                    self.send(output, full)?;
                 }
                 self.chunk.markers += 1;
                 if self.chunk.markers == self.markers {
@@ -109,12 +109,12 @@ impl ZstfWriter {
             if last.markers == 0 {
                 full.plain.append(&mut last.plain);
             }
-            self.give(output, full)?;
+            self.send(output, full)?;
         }
         if !last.plain.is_empty() {
-            self.give(output, last)?;
+            self.send(output, last)?;
         }
-        while let Some(chunk) = self.workers.take()? {
+        while let Some(chunk) = self.workers.pop()? {
             self.write_chunk(output, chunk)?;
         }
         self.start(output)?;
@@ -162,14 +162,14 @@ impl ZstfWriter {
         self.full = Some(std::mem::replace(&mut self.chunk, next));
     }
 
-    /// Gives a chunk to the threads.
-    fn give(&mut self, output: &mut impl Write, chunk: Chunk) -> io::Result<()> {
+    /// Sends a chunk to the threads.
+    fn send(&mut self, output: &mut impl Write, chunk: Chunk) -> io::Result<()> {
         if !self.workers.has_room()
-            && let Some(chunk) = self.workers.take()?
+            && let Some(chunk) = self.workers.pop()?
         {
             self.write_chunk(output, chunk)?;
         }
-        self.workers.give(chunk);
+        self.workers.push(chunk);
         Ok(())
     }
 
@@ -199,8 +199,8 @@ impl ZstfWriter {
 }
 
 impl Chunk {
-    /// Compresses as a stream, which does not know how long it will be: so the frame does not record it either, as in files
-    /// of the reference library.
+    /// Compresses as a stream, which does not know how long it will be: so the frame does not record it either, as in
+    /// files of the reference library.
     fn compress(&mut self, context: &mut CCtx<'_>, level: i32) -> io::Result<()> {
         let failed = |code| io::Error::other(get_error_name(code));
         context.reset(ResetDirective::SessionAndParameters).map_err(failed)?;

@@ -1,19 +1,19 @@
-//! The checker: every rule is broken somewhere, and what is allowed, or usual, is accepted.
+//! The checker: every rule is broken by a row, and allowed traces have no findings.
 
 mod a64;
 mod accepted;
 mod broken;
-mod words;
+pub(crate) mod fixtures;
 
 use std::fmt::Write;
 
+use self::fixtures::*;
 use proptest::prelude::*;
 use unspool_stf::Layout;
 use unspool_stf::check::{Checker, Finding, RULES};
 use unspool_stf::read::Position;
-use words::*;
 
-/// Where each record is, and where they end.
+/// Position of each record.
 fn positions(records: &[Record<'_>]) -> Vec<Position> {
     let mut bytes = Vec::new();
     let position = |(record, one): (usize, &Record<'_>)| {
@@ -59,7 +59,7 @@ fn one_mistake_is_one_finding() {
 }
 
 #[test]
-fn what_is_allowed_is_accepted() {
+fn allowed_traces_have_no_findings() {
     let mut failures = String::new();
     for (name, records) in accepted::rows() {
         let findings = check(&records);
@@ -71,30 +71,17 @@ fn what_is_allowed_is_accepted() {
 }
 
 #[test]
-fn sizes_in_bits_are_told_once_and_understood() {
-    let findings = check(&trace(vec![
-        read(64),
-        word(u64::MAX),
-        op(LD),
-        read(8),
-        word(0xff),
-        op(LB),
-        // The atomics of such traces are in bytes.
-        read(8),
-        word(0),
-        write(8),
-        word(0),
-        op(AMOADD_D),
-        write(64),
-        word(0),
-        op(SD),
-    ]));
+fn sizes_in_bits_are_reported_once() {
+    let loads = vec![read(64), word(u64::MAX), op(LD), read(8), word(0xff), op(LB)];
+    // The atomics of such traces are in bytes.
+    let atomic = vec![read(8), word(0), write(8), word(0), op(AMOADD_D)];
+    let findings = check(&trace([loads, atomic, vec![write(64), word(0), op(SD)]].concat()));
     let names: Vec<&str> = findings.iter().map(|finding| finding.rule.name).collect();
     assert_eq!(names, ["stf-access-bits"]);
 }
 
 #[test]
-fn a_header_without_an_end_ends_at_the_first_instruction() {
+fn header_without_an_end_ends_at_the_first_instruction() {
     let mut records = header();
     records.pop();
     records.extend([op(NOP), to(MEM), op(NOP)]);
@@ -103,32 +90,32 @@ fn a_header_without_an_end_ends_at_the_first_instruction() {
 }
 
 #[test]
-fn every_rule_is_broken_somewhere() {
+fn every_rule_is_tested() {
     let rows = broken::rows();
     for rule in RULES {
-        assert!(rows.iter().any(|row| row.0 == rule.name), "no row breaks {}", rule.name);
+        assert!(rows.iter().any(|row| row.0 == rule.name), "no row for {}", rule.name);
         assert_eq!(RULES.iter().filter(|other| other.name == rule.name).count(), 1, "{}", rule.name);
         assert!(rule.name.starts_with("stf-") && rule.summary.ends_with('.'), "{}", rule.name);
     }
     for (index, row) in rows.iter().enumerate() {
-        assert!(RULES.iter().any(|rule| rule.name == row.0), "no rule is called {}", row.0);
+        assert!(RULES.iter().any(|rule| rule.name == row.0), "no rule {}", row.0);
         assert!(!rows[..index].iter().any(|other| (other.0, other.1) == (row.0, row.1)), "{}, {} twice", row.0, row.1);
     }
 }
 
-/// The table of rules, as it stands in the documentation.
+/// The table of rules for the documentation.
 fn document() -> String {
     let mut text = String::from(
-        "# The rules of STF\n\n\
-        What the checker holds a trace to. The sections are the records and headings of the STF specification, version \
-        1.3; *reference writer* is what the public library and its tools keep to besides. The words are ours. An error \
-        is something that leads a reader astray; a warning is something that cannot be what was meant, or that the text \
-        asks for and many producers leave out. Of opcodes that are unknown, of instructions with micro-operations, and of \
-        those that an exception or interrupt belongs to, nothing is asked.\n\n\
+        "# Rules for STF\n\n\
+        Rules of the checker. The sections are the records and headings of the STF specification, version 1.3; \
+        *reference writer* is the additional practice of the public library and its tools. The words are ours. An error \
+        misleads readers; a warning is an unlikely value, or something that the specification demands and many producers \
+        omit. Unknown opcodes, instructions with micro-operations, and those with an exception or interrupt are not \
+        checked against their opcode.\n\n\
         Each rule is tested by the rows named in the last column, in `crates/stf/tests/it/check/broken.rs` and \
         `a64.rs`. \
-        This text is written by the tests: `UPDATE=1 cargo test -p unspool-stf --test it check`.\n\n\
-        | rule | severity | section | what it says | tested by |\n|---|---|---|---|---|\n",
+        This file is written by the tests: `UPDATE=1 cargo test -p unspool-stf --test it check`.\n\n\
+        | rule | severity | section | summary | tested by |\n|---|---|---|---|---|\n",
     );
     let rows = broken::rows();
     for rule in RULES {
@@ -141,12 +128,12 @@ fn document() -> String {
 }
 
 #[test]
-fn the_document_lists_the_rules() {
+fn document_lists_the_rules() {
     let how = "cargo test -p unspool-stf --test it check";
     unspool_testing::assert_document("docs/stf-rules.md", &document(), how);
 }
 
-/// The bytes of any record: a descriptor that means something, and anything behind it.
+/// The bytes of any record: a known descriptor, and any data.
 fn any_record() -> impl Strategy<Value = Vec<u8>> {
     let known: Vec<u8> =
         (1..=13).chain([19, 31, 40, 41, 50, 60, 60, 61, 61, 62, 63, 100, 101, 230, 250, 251, 255]).collect();
@@ -154,7 +141,7 @@ fn any_record() -> impl Strategy<Value = Vec<u8>> {
     let opcodes = [NOP, JAL, BEQ, RET, MRET, ECALL, LB, LD, SD, AMOADD_D, SC_D, VLE64, ADDIW, UNKNOWN, 0, u32::MAX];
     let rest = (prop::collection::vec(any::<u8>(), 48), any::<[u8; 8]>(), prop::sample::select(opcodes.to_vec()));
     (prop::sample::select(known), rest).prop_map(|(descriptor, (mut rest, mask, opcode))| {
-        // Few bits, so that lengths are short and numbers mean something.
+        // Few bits, so that lengths are short and numbers are meaningful.
         rest.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte &= mask & mask.rotate_left(3));
         if descriptor == 240 {
             rest[..4].copy_from_slice(&opcode.to_le_bytes());

@@ -1,17 +1,17 @@
-//! Real STF traces: runs where `UNSPOOL_CORPUS` names the folder that has them.
-
-#![allow(clippy::unwrap_used, clippy::panic)]
+//! Real STF traces. Needs the corpus: `UNSPOOL_CORPUS` names its folder.
 
 use std::fs::{self, File};
-use std::io::Cursor;
+use std::io::{Cursor, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use unspool_stf::lift::Follower;
-use unspool_stf::read::{ReadOptions, Reader, Storage};
+use unspool_stf::read::{ReadError, ReadOptions, Reader, Storage};
 use unspool_stf::record::{Record, descriptor};
 use unspool_stf::write::{WriteOptions, Writer};
 use unspool_testing::corpus;
+
+use crate::fixtures::{instructions_of, records_of};
 
 /// All files below a folder, in order.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -33,7 +33,7 @@ fn traces(corpus: &Path) -> Vec<(PathBuf, String)> {
     named.filter(|(_, name)| is_trace(name)).collect()
 }
 
-/// The whole record stream, put together of the records again.
+/// All records of a file, encoded again.
 struct Whole {
     container: Storage,
     bytes: Vec<u8>,
@@ -43,11 +43,13 @@ struct Whole {
     markers: u64,
 }
 
+fn open(path: &Path, threads: usize, is_piped: bool) -> Result<Reader<Box<dyn Read + Send>>, ReadError> {
+    let (file, options) = (File::open(path).unwrap(), ReadOptions { threads });
+    if is_piped { Reader::new(file, options) } else { Reader::seekable(file, options) }
+}
+
 fn whole(path: &Path, threads: usize, is_piped: bool) -> Result<Whole, String> {
-    let file = File::open(path).unwrap();
-    let options = ReadOptions { threads };
-    let reader = if is_piped { Reader::new(file, options) } else { Reader::seekable(file, options) };
-    let mut reader = reader.map_err(|error| error.to_string())?;
+    let mut reader = open(path, threads, is_piped).map_err(|error| error.to_string())?;
     let container = reader.storage();
     let mut whole = Whole { container, bytes: Vec::new(), records: 0, header: 0, markers: 0 };
     let result = reader.each(|position, record| {
@@ -68,7 +70,7 @@ fn whole(path: &Path, threads: usize, is_piped: bool) -> Result<Whole, String> {
     }
 }
 
-/// A number in the output of the reference's `stf_count`.
+/// A count in the output of the reference's `stf_count`.
 fn count(text: &str, name: &str) -> u64 {
     let words: Vec<&str> = text.split_whitespace().collect();
     let at = words.iter().position(|word| *word == name).unwrap();
@@ -76,7 +78,7 @@ fn count(text: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn counts_are_those_of_the_reference() {
+fn counts_match_the_reference() {
     let Some(corpus) = corpus("stf") else { return };
     let mut compared = 0;
     for (path, name) in traces(&corpus) {
@@ -86,21 +88,19 @@ fn counts_are_those_of_the_reference() {
         let short: u64 = fs::read_to_string(expected.join("count_short.txt")).unwrap().trim().parse().unwrap();
         let (mut follower, mut faults) = (Follower::default(), 0);
         let mut reader = Reader::seekable(File::open(&path).unwrap(), ReadOptions::default()).unwrap();
-        let result = reader.each_instruction(&mut follower, |instruction| {
-            // An instruction that faults was not executed, and the reference does not count it. System calls were.
+        instructions_of(&mut reader, &mut follower, |instruction| {
+            // The reference does not count an instruction that faults. It counts system calls.
             let is_fault = instruction.records > 1
                 && instruction
                     .events()
                     .any(|event| !event.is_interrupt() && !event.is_special() && !(8..=11).contains(&event.code()));
             faults += u64::from(is_fault);
-            ControlFlow::Continue(())
         });
-        assert!(!result.unwrap(), "{name}");
         assert_eq!(reader.warnings(), [], "{name}");
         assert_eq!(follower.instructions, count(&counts, "inst_record_count"), "{name}: opcodes");
         assert_eq!(faults, count(&counts, "fault_count"), "{name}: faults");
         assert_eq!(follower.instructions - faults, short, "{name}: instructions");
-        // The reference counts the records that it hands out, and it keeps those of the header to itself.
+        // The reference does not count records of the header.
         let whole = whole(&path, 2, false).unwrap();
         assert_eq!(whole.records - whole.header, count(&counts, "total_record_count"), "{name}: records");
     }
@@ -108,7 +108,7 @@ fn counts_are_those_of_the_reference() {
 }
 
 #[test]
-fn every_trace_comes_back_byte_for_byte() {
+fn every_trace_survives_every_storage() {
     let Some(corpus) = corpus("stf") else { return };
     let (mut same, mut others) = (Vec::new(), Vec::new());
     for (path, name) in traces(&corpus) {
@@ -132,11 +132,7 @@ fn every_trace_comes_back_byte_for_byte() {
             let written = writer.finish().unwrap().into_inner();
             let mut bytes = Vec::new();
             let mut reader = Reader::seekable(Cursor::new(written.clone()), ReadOptions { threads: 2 }).unwrap();
-            let mut run = |_, run: &[u8]| {
-                bytes.extend_from_slice(run);
-                ControlFlow::Continue(())
-            };
-            assert!(!reader.each_run(&mut run).unwrap(), "{name} as {container}");
+            records_of(&mut reader, |_, record| record.encode(&mut bytes));
             assert_eq!(reader.warnings(), [], "{name} as {container}");
             assert!(bytes == trace.bytes, "{name} as {container}");
             if container == Storage::Zstf && trace.container == container {
@@ -145,8 +141,8 @@ fn every_trace_comes_back_byte_for_byte() {
             }
         }
     }
-    // Compressed bytes depend on the version of zstd. Those that the reference wrote with one that compresses like ours
-    // come back as files, too; the sizes and start PCs of the others were compared.
+    // Compressed bytes depend on the version of zstd. Some files of the reference are equal; of the others, sizes and
+    // start PCs were compared.
     assert!(same.iter().any(|name| name == "synthetic/all_records_chunk3.zstf"), "{same:?}");
     assert!(same.len() >= 7, "the same: {same:?}, compressed otherwise: {others:?}");
 }
@@ -165,11 +161,9 @@ fn instructions_are_found_through_the_index() {
         let path = corpus.join(name);
         let mut all = Vec::new();
         let mut reader = Reader::new(File::open(&path).unwrap(), ReadOptions::default()).unwrap();
-        let take = |instruction: &unspool_stf::lift::Instruction<'_>| {
+        instructions_of(&mut reader, &mut Follower::default(), |instruction| {
             all.push((instruction.number, instruction.pc, instruction.opcode));
-            ControlFlow::Continue(())
-        };
-        reader.each_instruction(&mut Follower::default(), take).unwrap();
+        });
         let mut reader = Reader::seekable(File::open(&path).unwrap(), ReadOptions { threads: 1 }).unwrap();
         let mut follower = Follower::default();
         let count = all.len() as u64;
@@ -187,12 +181,12 @@ fn instructions_are_found_through_the_index() {
 }
 
 #[test]
-fn damaged_traces_say_what_is_wrong() {
+fn damage_is_reported() {
     let Some(corpus) = corpus("stf") else { return };
     let negative = corpus.join("negative");
     let good = fs::read(corpus.join("synthetic/all_records_rv64_v256_ev64.stf")).unwrap();
     let chunked = whole(&corpus.join("synthetic/all_records_chunk3.zstf"), 1, false).unwrap().bytes;
-    // How many bytes of which trace come, and what is said. A cut between two records cannot be known.
+    // Readable bytes of a trace, and the report. A cut between two records cannot be detected.
     let rows: &[(&str, &[u8], usize, &str)] = &[
         ("derived/t0.stf", &good, 0, "record 0 at 0x0: the file is empty"),
         ("derived/t3.stf", &good, 0, "record 0 at 0x0: the trace ends within a record"),
@@ -209,24 +203,24 @@ fn damaged_traces_say_what_is_wrong() {
         ("derived/t400.stf", &good, 384, "record 32 at 0x180: the trace ends within a record"),
         ("derived/t490.stf", &good, 490, ""),
         ("derived/t497.stf", &good, 493, "record 41 at 0x1ed: the trace ends within a record"),
-        ("derived/unkdesc.stf", &good, 126, "record 15 at 0x7e: there is no record with the descriptor 77"),
-        ("derived/desc255.stf", &good, 126, "record 16 at 0x7f: the trace says that it ends before this"),
-        ("derived/trail0.stf", &good, 498, "record 42 at 0x1f2: there is no record with the descriptor 0"),
+        ("derived/unkdesc.stf", &good, 126, "record 15 at 0x7e: no record has the descriptor 77"),
+        ("derived/desc255.stf", &good, 126, "record 16 at 0x7f: the trace continues after its end mark"),
+        ("derived/trail0.stf", &good, 498, "record 42 at 0x1f2: no record has the descriptor 0"),
         ("derived/trail255.stf", &good, 498, ""),
         ("derived/ver1.9.stf", &good, 498, "version 1.9 is newer than 1.6"),
-        ("derived/ver2.stf", &good, 0, "record 1 at 0x4: version 2.6 of the format is not known"),
+        ("derived/ver2.stf", &good, 0, "record 1 at 0x4: version 2.6 is not supported"),
         ("derived/plainzstd.zstf", &good, 498, ""),
         ("derived/endzero.zstf", &chunked, chunked.len(), "the file was not finished"),
         ("derived/truncidx.zstf", &chunked, chunked.len(), "the index of the file is damaged (it is cut short)"),
         ("derived/trunc.zstf", &chunked, 1176, "record 92 at 0x498: chunk 2, byte 0x2bc of the file: the file ends"),
-        ("escaped_bytes_not_zstf.zstf", &chunked, 0, "chunk 0, byte 0x14 of the file: a chunk should start here"),
+        ("escaped_bytes_not_zstf.zstf", &chunked, 0, "chunk 0, byte 0x14 of the file: expected the start of a chunk"),
     ];
     for (name, expected, length, text) in rows {
         for threads in [1, 2] {
             for is_piped in [false, true] {
-                let (bytes, said) = damaged(&negative.join(name), threads, is_piped);
-                assert!(said.contains(text) && said.is_empty() == text.is_empty(), "{name}: {said}");
-                // Only the version was changed where there is a byte to be different, or the end mark is handed out.
+                let (bytes, report) = damaged(&negative.join(name), threads, is_piped);
+                assert!(report.contains(text) && report.is_empty() == text.is_empty(), "{name}: {report}");
+                // At most one byte differs: the version, or the end mark.
                 let common = bytes.iter().zip(*expected).filter(|(found, expected)| found == expected).count();
                 assert!(bytes.len() - common <= 1 && bytes.len().min(expected.len()) - length <= 1, "{name}");
             }
@@ -234,7 +228,7 @@ fn damaged_traces_say_what_is_wrong() {
     }
     let known: Vec<PathBuf> = rows.iter().map(|row| negative.join(row.0)).collect();
     for path in files(&negative) {
-        // Of those that nobody has described yet: no panic, and the same however they are read.
+        // Other files: no panic, and the same result for every way of reading.
         if !known.contains(&path) {
             let first = damaged(&path, 1, false).0;
             assert!(first == damaged(&path, 2, true).0, "{}", path.display());
@@ -242,11 +236,9 @@ fn damaged_traces_say_what_is_wrong() {
     }
 }
 
-/// What can be read of a file, and everything that is said about it.
+/// The readable records of a file, and everything that is reported about it.
 fn damaged(path: &Path, threads: usize, is_piped: bool) -> (Vec<u8>, String) {
-    let (file, options) = (File::open(path).unwrap(), ReadOptions { threads });
-    let reader = if is_piped { Reader::new(file, options) } else { Reader::seekable(file, options) };
-    let mut reader = match reader {
+    let mut reader = match open(path, threads, is_piped) {
         Ok(reader) => reader,
         Err(error) => return (Vec::new(), error.to_string()),
     };
@@ -255,7 +247,7 @@ fn damaged(path: &Path, threads: usize, is_piped: bool) -> (Vec<u8>, String) {
         record.encode(&mut bytes);
         ControlFlow::Continue(())
     };
-    let said = reader.each(take).err().map_or(String::new(), |error| error.to_string());
-    let said = reader.warnings().iter().fold(said, |said, warning| format!("{said} {warning}"));
-    (bytes, said)
+    let report = reader.each(take).err().map_or(String::new(), |error| error.to_string());
+    let report = reader.warnings().iter().fold(report, |report, warning| format!("{report} {warning}"));
+    (bytes, report)
 }

@@ -1,34 +1,33 @@
-//! Checks the traces of others: what is found in each, and why that is right.
+//! Checks of real traces: the findings in each, and why they are right.
 //!
 //! Needs the corpus: `UNSPOOL_CORPUS` names its folder.
-
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
-use std::ops::ControlFlow;
 use std::path::Path;
 
-use unspool_stf::check::{Checker, Finding, Severity};
+use unspool_stf::check::Severity;
 use unspool_stf::read::{ReadOptions, Reader};
 use unspool_stf::slice::{SliceError, SliceOptions, slice};
 use unspool_testing::{corpus, note};
 
+use crate::fixtures;
+
 type Counts = BTreeMap<&'static str, u64>;
 
-/// What is found in a trace: rules and how often.
+/// Findings in a trace: rules and counts.
 type Row = (&'static str, &'static [(&'static str, u64)]);
 
-// The text wants a comment in every header. The tools of 2022 and Pegasus write none.
+// The specification demands a comment in every header. The tools of 2022 and Pegasus write none.
 const NO_COMMENT: (&str, u64) = ("stf-comment-missing", 1);
-// Dromajo and Spike set the feature of physical addresses, and no record of theirs has one. The reference's own checker
-// reports the same (PHYS_ADDR).
+// Dromajo and Spike set the feature of physical addresses, but none of their records has one. The reference's own
+// checker reports the same (PHYS_ADDR).
 const CLAIM: (&str, u64) = ("stf-feature-claim", 1);
-// "It shall be emitted at the start of each trace": no simulator does, and tools that count user instructions are wrong
-// for it.
+// The specification demands a mode at the start of each trace. No simulator writes it, and tools that count user
+// instructions are wrong for it.
 const NO_MODE: (&str, u64) = ("stf-mode-start", 1);
-// Dromajo of 2022 and 2023 told sizes in bits; told once.
+// Dromajo of 2022 and 2023 recorded sizes in bits; reported once.
 const BITS: (&str, u64) = ("stf-access-bits", 1);
 // The library that wrote the synthetic traces was not asked for the feature of micro-operations, and they have some.
 const UNCLAIMED: (&str, u64) = ("stf-feature-unclaimed", 1);
@@ -41,13 +40,14 @@ const ROWS: &[Row] = &[
     ("dromajo/bmi_towers.bare.v2.zstf", &[CLAIM, NO_MODE]),
     ("dromajo/bmi_towers.bare.zstf", &[BITS, NO_COMMENT, CLAIM, NO_MODE]),
     ("dromajo/dhry_riscv_1000.stf", &[BITS, NO_COMMENT, CLAIM, NO_MODE]),
-    // It jumps into a handler five times, by forced addresses: that is legal, and the reference calls it a mistake.
+    // It enters a handler five times, by forced addresses: that is legal, but the reference reports it.
     ("dromajo/illegal.stf", &[NO_COMMENT, CLAIM, NO_MODE]),
     ("dromajo/illegal.v2.stf", &[CLAIM, NO_MODE]),
     ("dromajo/illegal.v2.zstf", &[CLAIM, NO_MODE]),
     ("dromajo/illegal.zstf", &[NO_COMMENT, CLAIM, NO_MODE]),
     // Not healthy: every one of the 36 instructions, such as csrr and c.li, has one and the same read of 32 bits at
-    // 0x80001000, which nothing did. Four of them are stores, and their own accesses are missing, as the reference finds.
+    // 0x80001000, which nothing did. Four of them are stores, and their own accesses are missing, as the reference
+    // finds.
     (
         "olympia/bmi_pmp.bare.stf",
         &[("stf-access-direction", 4), ("stf-access-unexpected", 32), NO_COMMENT, CLAIM, NO_MODE],
@@ -59,7 +59,7 @@ const ROWS: &[Row] = &[
     // A trace without any access, on purpose: 109004 findings of the reference, and one of ours.
     ("olympia/dhrystone_opt1.zstf", &[("stf-accesses-absent", 1), CLAIM, TWO_STARTS, NO_MODE]),
     // The last instruction is the store that ends the simulation, and its access was never written. The branch at
-    // instruction 85 is not taken and has a target nonetheless, the address behind it: a known mistake of Pegasus that
+    // instruction 85 is not taken but has a target, the next address: a known mistake of Pegasus that
     // stops the reference's listing of branches.
     ("pegasus/kk_trace.zstf", &[("stf-access-last", 1), NO_COMMENT, NO_MODE, ("stf-target-not-taken", 1)]),
     ("stf_lib/stf_write_test.old.zstf", &[NO_COMMENT, CLAIM, NO_MODE]),
@@ -90,7 +90,7 @@ const ROWS: &[Row] = &[
 ];
 
 #[test]
-fn what_is_found_in_the_traces_of_others_is_right() {
+fn findings_in_real_traces_are_right() {
     let Some(corpus) = corpus("stf") else { return };
     let mut seen = Vec::new();
     for (name, expected) in ROWS {
@@ -104,14 +104,14 @@ fn what_is_found_in_the_traces_of_others_is_right() {
         for entry in std::fs::read_dir(corpus.join(folder)).unwrap() {
             let path = entry.unwrap().path();
             let is_trace = path.extension().is_some_and(|end| end != "elf" && end != "yaml");
-            assert!(!is_trace || seen.contains(&path), "{} is not judged", path.display());
+            assert!(!is_trace || seen.contains(&path), "{} is not listed", path.display());
         }
     }
     note(format_args!("corpus: {} traces checked", ROWS.len()));
 }
 
 #[test]
-fn cuts_of_the_traces_of_others_are_right() {
+fn slices_of_real_traces_are_right() {
     let Some(corpus) = corpus("stf") else { return };
     let mut cuts = 0;
     for (name, _) in ROWS {
@@ -125,7 +125,7 @@ fn cuts_of_the_traces_of_others_are_right() {
             }
             let (counts, errors) = check_reader(&mut Reader::plain(&cut[..]));
             assert!(errors == 0 || *name == "olympia/bmi_pmp.bare.stf", "{name}, {range:?}: {counts:?}");
-            assert!(!counts.contains_key("stf-comment-missing"), "{name}: who cut has a comment");
+            assert!(!counts.contains_key("stf-comment-missing"), "{name}: the slicer adds a comment");
             cuts += 1;
         }
     }
@@ -143,16 +143,10 @@ fn check(path: &Path) -> (Counts, u64) {
 }
 
 fn check_reader<R: Read>(reader: &mut Reader<R>) -> (Counts, u64) {
-    let (mut checker, mut counts, mut errors) = (Checker::new(), Counts::new(), 0);
-    let mut found = |finding: Finding| {
+    let (mut counts, mut errors) = (Counts::new(), 0);
+    for finding in fixtures::check(reader) {
         *counts.entry(finding.rule.name).or_default() += 1;
         errors += u64::from(finding.rule.severity == Severity::Error);
-    };
-    let read = reader.each(|position, record| {
-        checker.push(position, record, &mut found);
-        ControlFlow::Continue(())
-    });
-    assert!(!read.unwrap());
-    checker.finish(&mut found);
+    }
     (counts, errors)
 }

@@ -1,20 +1,17 @@
-//! Real STF traces against what the tools say that came with the format.
+//! Real STF traces, compared with the output of the reference tools.
 //!
 //! trace ─▶ instructions and records ─▶ compared with **dump**, **record_dump**, **count** and **imix**, field by field
 //!
 //! Needs the corpus: `UNSPOOL_CORPUS` names its folder.
-//! Of long traces the reference's listings have the first thousand instructions, and counts are of everything.
+//! The reference's listings of long traces have the first thousand instructions; counts cover everything.
 //!
-//! Decided differences:
-//! - `dump` of a trace whose VLEN is no multiple of 64 ends with the tool breaking down; its last instruction is left out.
-//! - `dump` groups registers by what they are to the instruction; here they are in the order of the file, so that each
-//!   group is compared for itself. It shows no process of the header, no page table walks, no bus and no event targets;
-//!   `record_dump` has all of these.
-//! - `record_dump` writes the header in an order of its own, and leaves out its process; the header is compared sorted.
+//! Accepted differences:
+//! - `dump` crashes at the end of a trace whose VLEN is not a multiple of 64; its last instruction is left out.
+//! - `dump` groups registers by operand; here they are in file order, so each group is compared separately. It shows no
+//!   process of the header, no page table walks, no bus and no event targets; `record_dump` has all of these.
+//! - `record_dump` writes the header in another order, without its process; the header is compared sorted.
 
 #![cfg(feature = "text")]
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
@@ -24,13 +21,15 @@ use std::path::{Path, PathBuf};
 use unspool_stf::Record;
 use unspool_stf::lift::{Follower, Instruction};
 use unspool_stf::names::{self, EventKind, RegisterName};
-use unspool_stf::read::{ReadOptions, Reader};
+use unspool_stf::read::{Gather, ReadOptions, Reader};
 use unspool_stf::record::{Event, Register};
-use unspool_stf::stats::{Counts, Mix, Table};
+use unspool_stf::stats::{Counts, Stats, Table};
 use unspool_testing::{corpus, note};
 
+use crate::fixtures::instructions_of;
+
 #[test]
-fn instructions_are_those_of_the_reference() {
+fn instructions_match_the_reference() {
     let Some(traces) = traces() else { return };
     let (mut instructions, mut details) = (0, 0);
     for trace in &traces {
@@ -51,14 +50,14 @@ fn instructions_are_those_of_the_reference() {
 }
 
 #[test]
-fn records_are_those_of_the_reference() {
+fn records_match_the_reference() {
     let Some(traces) = traces() else { return };
     let mut lines = 0;
     for trace in &traces {
         let text = text_of(&trace.expected, "record_dump");
         let text: Vec<&str> = text.lines().filter(|line| !line.starts_with("Start Inst:")).collect();
         let (mut header, mut body) = record_lines(&trace.file, text.len());
-        // Lines that continue others make ours end later.
+        // Continuation lines make ours longer.
         body.truncate(text.len() - header.len());
         let (mut expected_header, expected_body): (Vec<&str>, Vec<&str>) =
             (text[..header.len()].to_vec(), text[header.len()..].to_vec());
@@ -66,7 +65,7 @@ fn records_are_those_of_the_reference() {
         expected_header.sort_unstable();
         assert_eq!(header, expected_header, "{}", trace.name);
         for (index, (ours, expected)) in body.iter().zip(&expected_body).enumerate() {
-            // How far a line is indented that continues another depends on the length of a name.
+            // The indentation of a continuation line depends on the length of a name.
             assert_eq!(ours.trim_start(), expected.trim_start(), "{} line {index}", trace.name);
         }
         assert_eq!(body.len(), expected_body.len(), "{}", trace.name);
@@ -77,7 +76,7 @@ fn records_are_those_of_the_reference() {
 }
 
 #[test]
-fn counts_and_mixes_are_those_of_the_reference() {
+fn counts_and_mixes_match_the_reference() {
     let Some(traces) = traces() else { return };
     let mut all = 0;
     for trace in &traces {
@@ -110,7 +109,7 @@ fn counts_and_mixes_are_those_of_the_reference() {
     assert!(all > 20_000_000, "the corpus is not all there");
 }
 
-/// A trace, and what the reference says of it.
+/// A trace and the folder of the reference's output.
 struct Trace {
     name: String,
     file: PathBuf,
@@ -132,7 +131,7 @@ fn traces() -> Option<Vec<Trace>> {
     Some(traces)
 }
 
-/// Everything that the reference says about an instruction.
+/// Everything that the reference shows of an instruction.
 #[derive(Debug, PartialEq, Eq, Default)]
 struct Line {
     number: u64,
@@ -143,10 +142,10 @@ struct Line {
     process: [u32; 3],
     /// State, source and destination, each in order: the name and the words, the most significant first.
     registers: [Vec<(String, String)>; 3],
-    /// What, attributes, address and contents.
+    /// Kind, attributes, address and contents.
     accesses: Vec<(String, u64, u64, Vec<u64>)>,
     events: Vec<(String, String, Vec<u64>)>,
-    /// The mode that is changed to.
+    /// New modes.
     modes: Vec<String>,
     comments: Vec<String>,
     microops: Vec<(u8, u32)>,
@@ -269,7 +268,7 @@ fn our_line(instruction: &Instruction<'_>, process: &mut [u32; 3]) -> Line {
     line
 }
 
-/// As the reference calls it: `REG_5`, `PC`, `REG_F31`, `REG_CSR_SATP`.
+/// The name in the reference: `REG_5`, `PC`, `REG_F31`, `REG_CSR_SATP`.
 fn register_name(register: &Register<'_>) -> String {
     match (register.kind(), names::register(register)) {
         (1, RegisterName::Plain(name)) => name.to_uppercase(),
@@ -283,7 +282,7 @@ fn register_name(register: &Register<'_>) -> String {
     }
 }
 
-/// The lines of the header and of the body, as the reference would write them; of the body not many more than wanted.
+/// The lines of the header and of the body in the reference's form; of the body not many more than wanted.
 fn record_lines(file: &Path, wanted: usize) -> (Vec<String>, Vec<String>) {
     let (mut header, mut body, mut in_header) = (Vec::new(), Vec::new(), true);
     let mut reader = open(file);
@@ -336,7 +335,7 @@ fn record_line(record: &Record<'_>) -> String {
                 .collect();
             let count = entries.len();
             let head = format!("{address:016x} size {size:08x} first_count {first:016x}");
-            // A line without anything ends it.
+            // An empty line ends it.
             format!("{head}\nPTDESC              Num Descriptors: {count}\n{}\n", entries.concat())
         }
         Record::InstMemAccess(access) => {
@@ -346,7 +345,7 @@ fn record_line(record: &Record<'_>) -> String {
         Record::BusMasterAccess(access) => {
             let kind = names::access(access.kind).unwrap().to_uppercase();
             let initiator = names::initiator(access.initiator).unwrap();
-            // The index is written as a character, whatever that is.
+            // The index is written as a character.
             let index = char::from(access.index);
             format!("{kind} {:016x} {initiator}{index} {} {:08x}", access.address, access.size, access.attributes)
         }
@@ -372,16 +371,9 @@ fn event_line(event: &Event<'_>) -> String {
 }
 
 fn count(file: &Path) -> (Counts, Table) {
-    let (mut counts, mut mix, mut follower) = (Counts::default(), Mix::new(), Follower::default());
-    let mut reader = open(file);
-    let read = reader.each_instruction(&mut follower, |instruction| {
-        if counts.add(instruction) {
-            mix.add(instruction);
-        }
-        ControlFlow::Continue(())
-    });
-    assert!(!read.unwrap());
-    (counts, mix.finish())
+    let mut stats = Stats::default();
+    instructions_of(&mut open(file), &mut Follower::default(), |instruction| stats.push(instruction));
+    (stats.counts, stats.mix.finish())
 }
 
 /// A table of names and counts.
@@ -398,7 +390,7 @@ fn open(file: &Path) -> Reader<Box<dyn Read + Send>> {
     Reader::seekable(fs::File::open(file).unwrap(), ReadOptions::default()).unwrap()
 }
 
-/// The file whose name starts like this and is no hash or length.
+/// The text of a file, plain or compressed, whose name may have an extension.
 fn text_of(folder: &Path, name: &str) -> String {
     let names = [name.to_string(), format!("{name}.txt"), format!("{name}.first1000inst.txt")];
     let paths = names.iter().flat_map(|name| [folder.join(name), folder.join(format!("{name}.gz"))]);

@@ -1,6 +1,4 @@
-//! STF chunks gone through by several threads: what comes out is what one thread makes of them, whatever the file is like.
-
-#![allow(clippy::unwrap_used)]
+//! Chunks processed by several threads: the result is that of one thread, also for damaged files.
 
 use std::io::Cursor;
 use std::ops::ControlFlow;
@@ -10,24 +8,13 @@ use unspool_stf::lift::{Follower, Instruction};
 use unspool_stf::read::{ChunkSizes, Gather, Position, ReadOptions, Reader, Storage, Warning};
 use unspool_stf::record::{Event, MemAccess, Record, Register};
 use unspool_stf::stats::Stats;
-use unspool_stf::write::{WriteOptions, Writer};
 
-fn header() -> Vec<Record<'static>> {
-    vec![
-        Record::Identifier(*b"STF"),
-        Record::Version { major: 1, minor: 6 },
-        Record::Isa(1),
-        Record::InstIem(2),
-        Record::TraceInfoFeature(0x8_0020),
-        Record::ForcePc(0x8000_0000),
-        Record::VlenConfig(256),
-        Record::EndHeader,
-    ]
-}
+use crate::container::{header, options};
+use crate::fixtures::written;
 
 const MODES: [[u8; 8]; 2] = [0_u64.to_le_bytes(), 3_u64.to_le_bytes()];
 
-/// The group of one instruction. Some change what holds for all that follow.
+/// The group of one instruction. Some change the state of all that follow.
 fn group(number: usize) -> Vec<Record<'static>> {
     const WORDS: [u8; 32] = [7; 32];
     let mode = |mode: usize| Record::Event(Event { raw: 1 << 62, is_wide: true, data: &MODES[mode] });
@@ -59,34 +46,31 @@ fn trace(instructions: usize) -> Vec<Record<'static>> {
     header().into_iter().chain((0..instructions).flat_map(group)).collect()
 }
 
-/// A trace that changes nothing for those that follow.
+/// A trace without changes of state.
 fn calm(instructions: usize) -> Vec<Record<'static>> {
     header().into_iter().chain((0..instructions).map(|number| group(number).pop().unwrap())).collect()
 }
 
-fn written(records: &[Record<'_>], container: Storage, chunk_markers: u64) -> Vec<u8> {
-    let options = WriteOptions { threads: 1, level: None, chunk_markers };
-    let mut writer = Writer::seekable(Cursor::new(Vec::new()), container, options).unwrap();
-    records.iter().for_each(|record| writer.record(record).unwrap());
-    writer.finish().unwrap().into_inner()
+fn zstf(records: &[Record<'_>], chunk_markers: u64) -> Vec<u8> {
+    written(records, Storage::Zstf, options(chunk_markers))
 }
 
-/// Everything about every instruction, and what is counted.
+/// Everything about every instruction, and statistics.
 #[derive(Default)]
 struct All {
     lines: Vec<String>,
     stats: Stats,
-    /// Parts that were put together.
+    /// Number of appended parts.
     parts: usize,
 }
 
 impl Gather for All {
-    fn take(&mut self, instruction: &Instruction<'_>) {
+    fn push(&mut self, instruction: &Instruction<'_>) {
         let mut instruction = *instruction;
-        // It may be counted from the start of a chunk.
+        // The record number may be relative to the start of a chunk.
         instruction.position.record = 0;
         self.lines.push(format!("{instruction:?}"));
-        self.stats.take(&instruction);
+        self.stats.push(&instruction);
     }
 
     fn part(&self) -> Self {
@@ -100,99 +84,78 @@ impl Gather for All {
     }
 }
 
-/// What became of a file.
+/// Everything but the instructions.
+#[derive(Debug, PartialEq)]
 struct Outcome {
-    lines: Vec<String>,
     counts: String,
     end: String,
     follower: Follower,
     position: Position,
-    /// The records behind the last instruction.
+    /// Records after the last instruction.
     rest: String,
     warnings: Vec<String>,
 }
 
-impl Outcome {
-    fn but_lines(&self) -> impl PartialEq + std::fmt::Debug {
-        let Self { counts, end, follower, position, rest, warnings, .. } = self;
-        (counts.clone(), end.clone(), *follower, *position, rest.clone(), warnings.clone())
-    }
-}
-
-/// Without threads, in order. And how many chunks were gone through by threads.
-fn read(file: &[u8], threads: Option<usize>) -> Option<(Outcome, usize)> {
+/// Reads a file, in order if there are no threads: instructions, outcome, and number of chunks that threads processed.
+fn read(file: &[u8], threads: Option<usize>) -> Option<(Vec<String>, Outcome, usize)> {
     let options = ReadOptions { threads: threads.unwrap_or(1) };
     let mut reader = Reader::seekable(Cursor::new(file.to_vec()), options).ok()?;
     let (mut all, mut follower) = (All::default(), Follower::default());
     let end = match threads {
         Some(_) => reader.gather(&mut follower, &mut all),
         None => reader.each_instruction(&mut follower, |instruction| {
-            all.take(instruction);
+            all.push(instruction);
             ControlFlow::Continue(())
         }),
     };
     let position = reader.position();
     let mut rest = Vec::new();
-    let behind = reader.each(|position, record| {
+    let rest_end = reader.each(|position, record| {
         rest.push(format!("{position:?} {record:?}"));
         ControlFlow::Continue(())
     });
     let mut warnings: Vec<String> = reader.warnings().iter().map(ToString::to_string).collect();
     warnings.sort();
-    let table = all.stats.mix.finish();
-    let outcome = Outcome {
-        lines: all.lines,
-        counts: format!("{:?} {table:?}", all.stats.counts),
-        end: format!("{end:?}"),
-        follower,
-        position,
-        rest: format!("{rest:?} {behind:?}"),
-        warnings,
-    };
-    Some((outcome, all.parts))
+    let counts = format!("{:?} {:?}", all.stats.counts, all.stats.mix.finish());
+    let (end, rest) = (format!("{end:?}"), format!("{rest:?} {rest_end:?}"));
+    Some((all.lines, Outcome { counts, end, follower, position, rest, warnings }, all.parts))
 }
 
-/// Any number of threads makes the same of it. What one makes, and how many chunks two of them went through.
+/// Asserts that the result does not depend on the number of threads. Returns the number of instructions, the outcome,
+/// and the number of chunks that two threads processed.
 #[track_caller]
-fn same(name: &str, file: &[u8]) -> Option<(Outcome, usize)> {
-    let Some((expected, _)) = read(file, None) else {
+fn same(name: &str, file: &[u8]) -> Option<(usize, Outcome, usize)> {
+    let Some((lines, expected, _)) = read(file, None) else {
         assert!(read(file, Some(3)).is_none(), "{name}");
         return None;
     };
     let mut parts = 0;
     for threads in [1, 5, 2] {
-        let (found, chunks) = read(file, Some(threads)).unwrap();
-        assert!(found.lines == expected.lines, "{name}, {threads} threads: other instructions");
-        assert_eq!(found.but_lines(), expected.but_lines(), "{name}, {threads} threads");
+        let (found_lines, found, chunks) = read(file, Some(threads)).unwrap();
+        assert!(found_lines == lines, "{name}, {threads} threads: other instructions");
+        assert_eq!(found, expected, "{name}, {threads} threads");
         assert!(threads > 1 || chunks == 0, "{name}");
         parts = chunks;
     }
-    Some((expected, parts))
+    Some((lines.len(), expected, parts))
 }
 
 #[test]
-fn threads_make_the_same_of_every_container() {
-    let behind = |mut trace: Vec<Record<'static>>| {
-        trace.extend([Record::Comment(b"behind"), Record::InstMemContent(1)]);
-        trace
-    };
-    let marked = |mut trace: Vec<Record<'static>>| {
-        trace.push(Record::ReserveEnd);
-        trace
-    };
+fn result_does_not_depend_on_threads() {
+    let rest = || vec![Record::Comment(b"after"), Record::InstMemContent(1)];
     for instructions in [0, 1, 2, 7, 8, 9, 500] {
         for (kind, trace) in [
             ("a trace", trace(instructions)),
-            ("a calm trace", calm(instructions)),
-            ("records behind", behind(trace(instructions))),
-            ("a mark of the end", marked(trace(instructions))),
+            ("no changes of state", calm(instructions)),
+            ("records after it", [trace(instructions), rest()].concat()),
+            ("an end mark", [trace(instructions), vec![Record::ReserveEnd]].concat()),
         ] {
             for container in Storage::ALL {
                 for chunk in [1, 2, 8, 40, 1000] {
-                    let file = written(&trace, container, chunk);
+                    let file = written(&trace, container, options(chunk));
                     let name = format!("{kind} of {instructions}, {container}, chunks of {chunk}");
-                    let (outcome, _) = same(&name, &file).unwrap();
-                    assert_eq!(outcome.lines.len(), instructions, "{name}");
+                    let (count, outcome, _) = same(&name, &file).unwrap();
+                    assert_eq!(count, instructions, "{name}");
                     assert_eq!(outcome.warnings, [""; 0], "{name}");
                 }
             }
@@ -201,17 +164,17 @@ fn threads_make_the_same_of_every_container() {
 }
 
 #[test]
-fn whole_chunks_are_gone_through_by_threads() {
-    // All but the first, where the header is; of a trace that tells nothing new, no guess is wrong.
-    let (_, parts) = same("calm", &written(&calm(1000), Storage::Zstf, 10)).unwrap();
+fn threads_process_whole_chunks() {
+    // All but the first, which has the header; without changes of state, no guess is wrong.
+    let (_, _, parts) = same("calm", &zstf(&calm(1000), 10)).unwrap();
     assert_eq!(parts, 99);
-    let (_, parts) = same("with modes", &written(&trace(10_000), Storage::Zstf, 300)).unwrap();
+    let (_, _, parts) = same("with modes", &zstf(&trace(10_000), 300)).unwrap();
     assert!(parts > 0);
 }
 
 #[test]
-fn an_index_that_lies_is_told() {
-    let file = written(&calm(100), Storage::Zstf, 10);
+fn wrong_index_is_reported() {
+    let file = zstf(&calm(100), 10);
     let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
     let index = word(12) as usize + 8;
     let patched = |at: usize, value: u64| {
@@ -220,32 +183,36 @@ fn an_index_that_lies_is_told() {
         file
     };
     let pc = word(index + 24 * 4 + 8);
-    let told = Warning::WrongPc { chunk: 4, index: 0x1234, found: pc }.to_string();
+    let wrong_pc = Warning::WrongPc { chunk: 4, index: 0x1234, found: pc }.to_string();
     let rows: &[(&str, Vec<u8>, &str)] = &[
-        ("another PC", patched(index + 24 * 4 + 8, 0x1234), &told),
-        ("another size", patched(index + 24 * 4 + 16, 3), "the index says that chunk 4 holds 3 bytes"),
-        ("another size of the first", patched(index + 16, 60), "the index says that chunk 0 holds 60 bytes"),
-        ("a size beyond all", patched(index + 24 * 4 + 16, u64::MAX), "the index says that chunk 4 holds"),
-        ("more instructions", patched(4, 11), "chunk 0 has 10 instructions where the file says 11"),
-        ("fewer instructions", patched(4, 9), "chunk 0 has 10 instructions where the file says 9"),
+        ("another PC", patched(index + 24 * 4 + 8, 0x1234), &wrong_pc),
+        ("another size", patched(index + 24 * 4 + 16, 3), "the index has 3 bytes for chunk 4"),
+        ("another size of the first", patched(index + 16, 60), "the index has 60 bytes for chunk 0"),
+        (
+            "a size beyond all",
+            patched(index + 24 * 4 + 16, u64::MAX),
+            "the index has 18446744073709551615 bytes for chunk 4",
+        ),
+        ("more instructions", patched(4, 11), "chunk 0 has 10 instructions instead of 11"),
+        ("fewer instructions", patched(4, 9), "chunk 0 has 10 instructions instead of 9"),
         ("no index", patched(12, 0), "the file was not finished"),
         ("a chunk elsewhere", patched(index + 24 * 4, word(index + 24 * 4) + 1), "the index of the file is damaged"),
     ];
     for (name, file, text) in rows {
-        let (outcome, _) = same(name, file).unwrap();
-        assert_eq!(outcome.lines.len(), 100, "{name}");
+        let (count, outcome, _) = same(name, file).unwrap();
+        assert_eq!(count, 100, "{name}");
         assert!(outcome.warnings.iter().any(|warning| warning.starts_with(text)), "{name}: {:?}", outcome.warnings);
     }
 }
 
-/// Makes a file lie about a chunk.
-type Lie<'l> = &'l dyn Fn(&mut Vec<u8>, usize);
+/// Makes a file wrong about a chunk.
+type Damage<'l> = &'l dyn Fn(&mut Vec<u8>, usize);
 
-/// Behind a lie, chunks are read in order. One thread finds the next lie before it looks at the last; several look ahead.
+/// After damage, chunks are read in order. One thread reports each before it reads the next; several read ahead.
 #[test]
-fn three_lies_are_told_by_any_number_of_threads() {
+fn threefold_damage_is_reported_for_any_number_of_threads() {
     const CHUNKS: usize = 8;
-    let file = written(&calm(40), Storage::Zstf, 5);
+    let file = zstf(&calm(40), 5);
     let word = |file: &[u8], at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
     let index = word(&file, 12) as usize + 8;
     let offset = |file: &[u8], chunk: usize| word(file, index + 24 * chunk) as usize;
@@ -271,42 +238,45 @@ fn three_lies_are_told_by_any_number_of_threads() {
         set(file, index - 8, count);
         file.drain(index + 24 * chunk..index + 24 * (chunk + 1));
     };
-    let first: [Lie<'_>; 5] = [&none, &size, &pc, &elsewhere, &broken];
-    let last: [Lie<'_>; 6] = [&size, &pc, &elsewhere, &no_frame, &broken, &joined];
-    for (kind, lie) in first.iter().enumerate() {
+    let first: [Damage<'_>; 5] = [&none, &size, &pc, &elsewhere, &broken];
+    let last: [Damage<'_>; 6] = [&size, &pc, &elsewhere, &no_frame, &broken, &joined];
+    for (kind, damage) in first.iter().enumerate() {
         for (other, worse) in last.iter().enumerate() {
-            for (chunk, behind) in (2..CHUNKS).flat_map(|chunk| (chunk..CHUNKS).map(move |behind| (chunk, behind))) {
+            for (chunk, later) in (2..CHUNKS).flat_map(|chunk| (chunk..CHUNKS).map(move |later| (chunk, later))) {
                 let mut file = file.clone();
                 size(&mut file, 1);
-                lie(&mut file, chunk);
-                worse(&mut file, behind);
-                same(&format!("lie {kind} about {chunk}, lie {other} about {behind}"), &file);
+                damage(&mut file, chunk);
+                worse(&mut file, later);
+                same(&format!("damage {kind} of {chunk}, damage {other} of {later}"), &file);
             }
         }
     }
 }
 
 #[test]
-fn every_chunk_is_counted() {
-    let mut file = written(&trace(20), Storage::Zstf, 5);
+fn every_chunk_size_is_checked() {
+    let mut file = zstf(&trace(20), 5);
     file[4] = 6;
-    let (outcome, _) = same("other numbers", &file).unwrap();
-    let told = |chunk| Warning::WrongMarkers { chunk, found: 5, expected: 6 }.to_string();
-    assert_eq!(outcome.warnings, [0, 1, 2].map(told));
-    // The last chunk is none, but the index says that it should be one: so the one before is not the last.
+    let (_, outcome, _) = same("other numbers", &file).unwrap();
+    let wrong_markers = |chunk| Warning::WrongMarkers { chunk, found: 5, expected: 6 }.to_string();
+    assert_eq!(outcome.warnings, [0, 1, 2].map(wrong_markers));
+    // The last chunk is unreadable, but the index has it: so the one before is not the last.
     let last = u64::from_le_bytes(file[12..20].try_into().unwrap()) as usize + 8 + 3 * 24;
     let last = u64::from_le_bytes(file[last..last + 8].try_into().unwrap()) as usize;
     file[last] ^= 0xff;
-    let (outcome, _) = same("other numbers, and no last chunk", &file).unwrap();
-    let told: Vec<String> =
-        [0, 1, 2].map(told).into_iter().chain([Warning::DamagedIndex("a chunk is elsewhere").to_string()]).collect();
-    assert_eq!(outcome.warnings, told);
+    let (_, outcome, _) = same("other numbers, and no last chunk", &file).unwrap();
+    let expected: Vec<String> = [0, 1, 2]
+        .map(wrong_markers)
+        .into_iter()
+        .chain([Warning::DamagedIndex("a chunk is elsewhere").to_string()])
+        .collect();
+    assert_eq!(outcome.warnings, expected);
 }
 
 #[test]
-fn chunks_are_told() {
+fn chunk_sizes_are_reported() {
     let trace = trace(95);
-    let file = written(&trace, Storage::Zstf, 10);
+    let file = zstf(&trace, 10);
     let all = Some(ChunkSizes { instructions: 10, count: Some(10) });
     let mut reader = Reader::seekable(Cursor::new(file.clone()), ReadOptions { threads: 2 }).unwrap();
     assert_eq!(reader.chunks(), all);
@@ -316,13 +286,13 @@ fn chunks_are_told() {
     assert_eq!(reader.chunks(), Some(ChunkSizes { instructions: 10, count: None }));
     reader.each(|_, _| ControlFlow::Continue(())).unwrap();
     assert_eq!(reader.chunks(), all);
-    let file = written(&trace, Storage::GZIP, 10);
+    let file = written(&trace, Storage::GZIP, options(10));
     assert_eq!(Reader::new(Cursor::new(file), ReadOptions { threads: 2 }).unwrap().chunks(), None);
 }
 
 #[test]
-fn every_broken_byte_is_the_same_damage() {
-    let file = written(&trace(60), Storage::Zstf, 7);
+fn damage_of_any_byte_is_the_same_for_threads() {
+    let file = zstf(&trace(60), 7);
     for at in 0..file.len() {
         for mask in [1, 0x80] {
             let mut file = file.clone();
@@ -344,12 +314,12 @@ proptest! {
     ) {
         let mut trace: Vec<Record<'_>> = header().into_iter().chain(numbers.iter().flat_map(|number| group(*number))).collect();
         if let Some((at, which)) = stray {
-            // Records that are of the header, and records that end a trace, anywhere behind it.
+            // Header records and end marks anywhere after the header.
             let records = [Record::VlenConfig(256), Record::Isa(2), Record::ReserveEnd, Record::EndHeader];
-            let at = 8 + at.index(trace.len() - 7);
+            let at = header().len() + at.index(trace.len() - header().len() + 1);
             trace.insert(at, records[which]);
         }
-        let mut file = written(&trace, Storage::Zstf, chunk);
+        let mut file = zstf(&trace, chunk);
         for (at, byte) in damage {
             let at = at.index(file.len());
             file[at] = byte;

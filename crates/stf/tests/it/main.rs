@@ -1,4 +1,6 @@
-//! All integration tests of STF, in one binary so that they link once.
+//! Integration tests of STF, in one binary so that they link once.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod build;
 mod check;
@@ -6,6 +8,7 @@ mod container;
 mod corpus;
 mod corpus_check;
 mod corpus_text;
+mod fixtures;
 mod gather;
 mod lower;
 mod records;

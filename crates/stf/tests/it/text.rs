@@ -1,26 +1,20 @@
-//! How STF reads: a trace with every record in it, line by line; and names of what has numbers.
+//! Text of STF: a trace with every record, line by line; statistics; and names of numbers.
 
 #![cfg(feature = "text")]
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-use std::ops::ControlFlow;
-
 use unspool_stf::lift::Follower;
 use unspool_stf::names;
-use unspool_stf::read::Reader;
-use unspool_stf::record::{BusAccess, Event, MemAccess, PageTableWalk, Register, TraceInfo, Transaction};
-use unspool_stf::stats::{Counts, Mix};
+use unspool_stf::read::{Gather, Reader};
+use unspool_stf::record::{Event, MemAccess, Register, TraceInfo, Transaction};
+use unspool_stf::stats::{Counts, Mix, Stats};
 use unspool_stf::text::Lines;
 use unspool_stf::{Layout, Record};
+
+use crate::fixtures::{bus_write, each_instruction, encoded, instructions_of, records_of, walk, words};
 
 const WIDE: u64 = 0x8_0000;
 
 fn event<'b>(raw: u64, data: &'b [u8]) -> Record<'b> {
     Record::Event(Event { raw, is_wide: true, data })
-}
-
-fn words(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 fn header(isa: u16, iem: u16) -> Vec<Record<'static>> {
@@ -39,12 +33,6 @@ fn header(isa: u16, iem: u16) -> Vec<Record<'static>> {
         Record::IsaExtended(b"rv64gcv"),
         Record::EndHeader,
     ]
-}
-
-fn encode(records: &[Record<'_>]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    records.iter().for_each(|record| record.encode(&mut bytes));
-    bytes
 }
 
 /// A trace with every record but those of transactions.
@@ -70,26 +58,14 @@ fn every_record() -> Vec<u8> {
         register(3, 0x45),
         Record::InstReg(Register { number: 7, meta: 0x33, value: &vector }),
         Record::InstReadyReg(9),
-        Record::PageTableWalk(PageTableWalk {
-            address: 0x40_0000_1000,
-            first_use: 7,
-            page_size: 4096,
-            entries: &entries,
-        }),
+        walk(7, &entries),
         Record::InstMemAccess(MemAccess { address: 0x40_0000_1008, size: 8, attributes: 0xbeef, kind: 1 }),
         Record::InstMemContent(0x1122_3344_5566_7788),
         Record::InstMemAccess(MemAccess { address: 0x40_0000_1010, size: 16, attributes: 0, kind: 2 }),
         Record::InstMemContent(1),
         Record::InstMemContent(2),
         Record::InstMemAccess(MemAccess { address: 8, size: 1, attributes: 0, kind: 7 }),
-        Record::BusMasterAccess(BusAccess {
-            address: 0x1234_5678,
-            size: 64,
-            initiator: 3,
-            index: 2,
-            attributes: 0xcafe_f00d,
-            kind: 2,
-        }),
+        bus_write(0x1234_5678, 64, 2, 0xcafe_f00d),
         Record::BusMasterContent(0x99),
         Record::InstMemContent(3),
         event(13, &fault),
@@ -102,37 +78,33 @@ fn every_record() -> Vec<u8> {
         // beq a0, a1, 16
         Record::InstOpcode32(0x00b5_0863),
         Record::InstOpcode16(0),
-        Record::Comment(b"behind"),
+        Record::Comment(b"after"),
         Record::ReserveEnd,
     ];
-    [encode(&header(1, 2)), encode(&body)].concat()
+    [encoded(&header(1, 2)), encoded(&body)].concat()
 }
 
-fn records_of(bytes: &[u8]) -> String {
+fn record_lines(bytes: &[u8]) -> String {
     let (mut lines, mut text) = (Lines::new(), String::new());
-    let read = Reader::plain(bytes).each(|position, record| {
+    records_of(&mut Reader::plain(bytes), |position, record| {
         lines.record(position, record, &mut text);
         text.push('\n');
-        ControlFlow::Continue(())
     });
-    assert!(!read.unwrap());
     text
 }
 
-fn instructions_of(bytes: &[u8], isa: u16) -> String {
-    let (mut lines, mut text, mut follower) = (Lines::new(), String::new(), Follower::default());
+fn instruction_lines(bytes: &[u8], isa: u16) -> String {
+    let (mut lines, mut text) = (Lines::new(), String::new());
     lines.follow(&Record::Isa(isa));
-    let read = Reader::plain(bytes).each_instruction(&mut follower, |instruction| {
+    each_instruction(bytes, |instruction| {
         lines.instruction(instruction, &mut text);
         text.push('\n');
-        ControlFlow::Continue(())
     });
-    assert!(!read.unwrap());
     text
 }
 
 #[test]
-fn instruction_by_instruction() {
+fn lines_of_instructions() {
     let expected = "\
 1 0x0000000080001234 00000013 nop
     mode MODE_CHANGE 0x3 machine
@@ -165,11 +137,11 @@ fn instruction_by_instruction() {
     encoding 1 RV32
 4 0xffffffff80000104 0000     .insn 0x0000
 ";
-    assert_eq!(instructions_of(&every_record(), 1), expected);
+    assert_eq!(instruction_lines(&every_record(), 1), expected);
 }
 
 #[test]
-fn record_by_record() {
+fn lines_of_records() {
     let expected = "\
 0 0x00000000 identifier \"STF\"
 1 0x00000004 version 1.6
@@ -218,14 +190,14 @@ fn record_by_record() {
 44 0x00000204 inst_iem 1 RV32
 45 0x00000207 inst_opcode32 00b50863
 46 0x0000020c inst_opcode16 0000
-47 0x0000020f comment \"behind\"
-48 0x0000021a reserve_end
+47 0x0000020f comment \"after\"
+48 0x00000219 reserve_end
 ";
-    assert_eq!(records_of(&every_record()), expected);
+    assert_eq!(record_lines(&every_record()), expected);
 }
 
 #[test]
-fn transactions() {
+fn lines_of_transactions() {
     let tilelink = |channel: u8, rest: &[&[u8]]| [&[channel][..], &rest.concat()].concat();
     let [source, address] = [0x11_u64, 0x8000_1000].map(u64::to_le_bytes);
     // Ten bits of mask: 1000000001.
@@ -235,7 +207,7 @@ fn transactions() {
     let metadata = [0, 0x12, 2, 4, 3, 2, 1];
     let transaction =
         |id, count, metadata, data| Record::Transaction(Transaction { id, cycles: 5, clock: 1, count, metadata, data });
-    let bytes = encode(&[
+    let bytes = encoded(&[
         Record::ProtocolId(1),
         Record::ClockId { id: 1, name: b"core" },
         Record::EndHeader,
@@ -254,39 +226,29 @@ source 0x11 data abcd address 0x80001000 mask 1000000001
 5 0x00000054 transaction 2 after 5 cycles of clock 1 channel C code 6 param 1 size 2 source 0x11 data - address 0x80001000
 6 0x0000007e transaction 3 after 5 cycles of clock 1 channel E sink 0x80001000
 ";
-    assert_eq!(records_of(&bytes), expected);
+    assert_eq!(record_lines(&bytes), expected);
 }
 
 #[test]
-fn other_instruction_sets() {
+fn lines_of_other_instruction_sets() {
     // cbz x0, 8; and a nop
-    let body = encode(&[Record::InstOpcode32(0xb400_0040), Record::InstOpcode32(0xd503_201f)]);
+    let body = encoded(&[Record::InstOpcode32(0xb400_0040), Record::InstOpcode32(0xd503_201f)]);
     let rows = [(2, "cbz x0, 0x8000123c", "nop"), (4, "-", "-")];
     for (isa, first, second) in rows {
-        let bytes = [encode(&header(isa, 0)), body.clone()].concat();
+        let bytes = [encoded(&header(isa, 0)), body.clone()].concat();
         let expected = format!("1 0x0000000080001234 b4000040 {first}\n2 0x0000000080001238 d503201f {second}\n");
-        assert_eq!(instructions_of(&bytes, isa), expected);
+        assert_eq!(instruction_lines(&bytes, isa), expected);
     }
 }
 
 #[test]
-fn counts_and_the_mix() {
+fn counts_and_mix() {
     let bytes = every_record();
-    let (mut counts, mut mix, mut follower) = (Counts::default(), Mix::new(), Follower::default());
+    let mut stats = Stats::default();
     let mut reader = Reader::plain(&bytes[..]);
-    let read = reader.each_instruction(&mut follower, |instruction| {
-        if counts.add(instruction) {
-            mix.add(instruction);
-        }
-        ControlFlow::Continue(())
-    });
-    assert!(!read.unwrap());
-    reader
-        .each(|_, record| {
-            counts.add_trailing(record);
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    instructions_of(&mut reader, &mut Follower::default(), |instruction| stats.push(instruction));
+    let Stats { mut counts, mix } = stats;
+    records_of(&mut reader, |_, record| counts.add_trailing(record));
     let expected = Counts {
         records: 36,
         opcodes: 4,
@@ -317,34 +279,26 @@ fn counts_and_the_mix() {
 }
 
 #[test]
-fn more_opcodes_than_the_table_has_places() {
+fn mix_of_more_opcodes_than_the_cache_holds() {
     // lui with every immediate, three times over, and a branch that comes again and again.
-    let mut bytes = encode(&header(1, 2));
+    let mut bytes = encoded(&header(1, 2));
     for turn in 0..300_000_u32 {
         Record::InstOpcode32((turn % 100_000) << 12 | 0x537).encode(&mut bytes);
         Record::InstOpcode32(0x00b5_0863).encode(&mut bytes);
     }
-    let (mut mix, mut follower) = (Mix::new(), Follower::default());
-    let read = Reader::plain(&bytes[..]).each_instruction(&mut follower, |instruction| {
-        mix.add(instruction);
-        ControlFlow::Continue(())
-    });
-    assert!(!read.unwrap());
+    let mut mix = Mix::new();
+    each_instruction(&bytes, |instruction| mix.add(instruction));
     assert_eq!(mix.finish().by_mnemonic(), [("beq", 300_000), ("lui", 300_000)]);
 }
 
 #[test]
-fn modes_split_instructions() {
+fn instructions_are_counted_by_mode() {
     let [user, supervisor] = [words(&[0]), words(&[1])];
     let nop = Record::InstOpcode32(0x13);
     let body = [nop, event(1 << 62, &user), nop, nop, nop, event(1 << 62, &supervisor), nop, nop];
-    let bytes = [encode(&header(1, 2)), encode(&body)].concat();
-    let (mut counts, mut follower) = (Counts::default(), Follower::default());
-    let read = Reader::plain(&bytes[..]).each_instruction(&mut follower, |instruction| {
-        counts.add(instruction);
-        ControlFlow::Continue(())
-    });
-    assert!(!read.unwrap());
+    let bytes = [encoded(&header(1, 2)), encoded(&body)].concat();
+    let mut counts = Counts::default();
+    each_instruction(&bytes, |instruction| counts.push(instruction));
     assert_eq!((counts.user, counts.non_user, counts.modes), (3, 3, [3, 1, 0, 0]));
 }
 
@@ -399,7 +353,7 @@ fn names_of_registers() {
         assert_eq!(names::register_of(kind, number).to_string(), expected);
     }
     let known = (0..0x1000).filter(|number| !names::register_of(4, *number).to_string().starts_with("csr_")).count();
-    assert_eq!(known, 287, "as many as the library knows");
+    assert_eq!(known, 287, "the number that the library knows");
 }
 
 #[test]

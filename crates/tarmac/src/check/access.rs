@@ -6,9 +6,9 @@
 use unspool_isa::{Access, Isa, Operation, access};
 
 use super::super::record::InstructionSet;
-use super::FindingSink;
-use super::core::Step;
+use super::findings::FindingSink;
 use super::rules::RuleId;
+use super::step::Step;
 
 /// Checks a step with all of its effects.
 pub(super) fn check(step: &Step, has_accesses: bool, out: &mut FindingSink<'_>) {

@@ -1,25 +1,21 @@
 //! State of one core: its last instruction with its effects.
 
-use unspool_isa::Decoded;
-
-use super::super::dialect::Dialect;
+use super::super::dialect::{Dialect, Effects};
 use super::super::opcode::facts_of;
-use super::super::read::Position;
 use super::super::record::{
-    Access, Branch, Byte, Direction, Instruction, InstructionSet, Line, Picture, PictureKind, Purpose, Record, Stamp,
-    Time,
+    Access, Branch, Byte, Direction, Instruction, InstructionSet, Line, Picture, Purpose, Record, Stamp, Time,
 };
+use super::findings::FindingSink;
 use super::instruction::digits;
 use super::rules::RuleId;
-use super::{FindingSink, access, flow, has_effects};
+use super::step::Step;
+use super::{access, flow};
 
-/// State of one core.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Core {
     name: Option<Vec<u8>>,
     time: Option<Time>,
     number: Option<u64>,
-    /// Whether there was a step.
     pub(super) has_step: bool,
     last: Option<Step>,
     /// Number of remaining instructions in the current IT block.
@@ -30,44 +26,9 @@ pub(super) struct Core {
     has_accesses: bool,
 }
 
-/// An instruction and its effects.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
-    pub(super) position: Position,
-    pub(super) address: u64,
-    pub(super) length: u8,
-    pub(super) opcode: Option<u32>,
-    pub(super) set: InstructionSet,
-    pub(super) facts: Option<Decoded>,
-    pub(super) is_executed: bool,
-    /// Whether it is in an IT block.
-    pub(super) is_in_it: bool,
-    /// Whether an event in between may have changed the flow.
-    pub(super) is_exempt: bool,
-    pub(super) branch: Option<(Position, u64)>,
-    pub(super) read: u64,
-    pub(super) written: u64,
-}
-
-impl Step {
-    /// The address of the following instruction in memory.
-    pub(super) fn fall_through(&self) -> u64 {
-        self.address.wrapping_add(u64::from(self.length))
-    }
-}
-
 impl Core {
     pub(super) fn new(name: Option<&[u8]>) -> Self {
-        Self {
-            name: name.map(<[u8]>::to_vec),
-            time: None,
-            number: None,
-            has_step: false,
-            last: None,
-            it: 0,
-            has_branches: false,
-            has_accesses: false,
-        }
+        Self { name: name.map(<[u8]>::to_vec), ..Self::default() }
     }
 
     pub(super) fn is_named(&self, name: Option<&[u8]>) -> bool {
@@ -168,12 +129,8 @@ impl Core {
 
     pub(super) fn count_picture(&mut self, picture: &Picture<'_>) {
         let bytes = picture.bytes.iter().filter(|byte| **byte != Byte::Untouched).count() as u64;
-        let direction = match picture.kind {
-            PictureKind::Load | PictureKind::AbortedLoad => Direction::Read,
-            _ => Direction::Write,
-        };
-        self.count(direction, bytes);
-        if !matches!(picture.kind, PictureKind::Load | PictureKind::Store | PictureKind::FailedStore) {
+        self.count(picture.kind.direction(), bytes);
+        if picture.kind.is_aborted() {
             self.lose_track();
         }
     }
@@ -203,4 +160,9 @@ impl Core {
             access::check_unexpected(&last, out);
         }
     }
+}
+
+/// Whether the log has all effects of an instruction before the next instruction.
+fn has_effects(dialect: Dialect) -> bool {
+    dialect.effects() == Effects::After && matches!(dialect, Dialect::Rev3 | Dialect::FastModels | Dialect::Gem5)
 }

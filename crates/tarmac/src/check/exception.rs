@@ -2,26 +2,18 @@
 
 use super::super::record::Exception;
 use super::super::write::vectors::{AARCH32, AARCH64, EXTERNAL, M_PROFILE, Vector};
-use super::FindingSink;
+use super::findings::FindingSink;
 use super::rules::RuleId;
 
-const ASYNCHRONOUS: [&[u8]; 9] = [
-    b"Reset",
-    b"External Debug Event",
-    b"IRQ",
-    b"FIQ",
-    b"System Error (Abort)",
-    b"Virtual IRQ",
-    b"Virtual FIQ",
-    b"Virtual System Error (Virtual Abort)",
-    b"Background Update",
-];
+const ASYNCHRONOUS: [&[u8]; 5] = [b"Reset", b"External Debug Event", b"IRQ", b"FIQ", b"System Error (Abort)"];
+const BACKGROUND: &[u8] = b"Background Update";
+const VIRTUAL: [&[u8]; 3] = [b"Virtual IRQ", b"Virtual FIQ", b"Virtual System Error (Virtual Abort)"];
 
 /// Exceptions without a vector: entry to debug state, and a reset as plug-ins print it.
 const PLAIN: [&[u8]; 2] = [b"Debug Halt Mode Entry", b"Reset"];
 
 pub(super) fn check_asynchronous(name: &[u8], is_rev3: bool, out: &mut FindingSink<'_>) {
-    if is_rev3 && !ASYNCHRONOUS.contains(&name) {
+    if is_rev3 && !ASYNCHRONOUS.contains(&name) && !VIRTUAL.contains(&name) && name != BACKGROUND {
         let shown = String::from_utf8_lossy(name);
         out.add_in(name, RuleId::AsynchronousName, format_args!("{shown} is not listed"));
     }

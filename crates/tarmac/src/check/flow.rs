@@ -2,15 +2,14 @@
 
 use unspool_isa::ControlFlow;
 
-use super::super::opcode::is_branch;
-use super::FindingSink;
-use super::core::Step;
+use super::findings::FindingSink;
 use super::rules::RuleId;
+use super::step::Step;
 
 /// Checks a BR line against its instruction.
 pub(super) fn check_branch(step: &Step, target: u64, out: &mut FindingSink<'_>) {
     let Some(facts) = step.facts.filter(|_| !step.is_exempt) else { return };
-    if !is_branch(&facts) && facts.flow != ControlFlow::TransactionStart {
+    if !facts.flow.is_branch() && facts.flow != ControlFlow::TransactionStart {
         out.add(RuleId::BranchUnexpected, format_args!("the instruction is not a branch"));
     } else if !step.is_executed {
         out.add(RuleId::BranchUnexpected, format_args!("the branch was not executed"));
@@ -37,7 +36,7 @@ pub(super) fn check(step: &Step, next: u64, has_branches: bool, out: &mut Findin
         return;
     }
     let fall_through = step.fall_through();
-    let is_taken = step.is_executed && is_branch(&facts);
+    let is_taken = step.is_executed && facts.flow.is_branch();
     let is_conditional = facts.conditional || step.is_in_it || !step.is_executed;
     let is_allowed = match facts.target {
         Some(target) if is_taken => next == target.address || is_conditional && next == fall_through,

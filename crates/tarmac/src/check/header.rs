@@ -1,7 +1,7 @@
 //! Checks of the header.
 
 use super::super::record::{Header, Record};
-use super::FindingSink;
+use super::findings::FindingSink;
 use super::rules::RuleId;
 
 /// State of the header checks.

@@ -4,7 +4,7 @@ use unspool_isa::{ControlFlow, Isa};
 
 use super::super::opcode::facts_of;
 use super::super::record::{Instruction, InstructionSet, Tag};
-use super::FindingSink;
+use super::findings::FindingSink;
 use super::rules::RuleId;
 
 const AARCH32: [&[u8]; 9] = [b"usr", b"sys", b"svc", b"abt", b"und", b"irq", b"fiq", b"hyp", b"mon"];
@@ -16,9 +16,7 @@ const SECURITY: [&[u8]; 6] = [b"_ns", b"_n", b"_s", b"_rt", b"_rl", b"_-"];
 /// Checks an instruction line by itself.
 pub(super) fn check(instruction: &Instruction<'_>, is_rev3: bool, out: &mut FindingSink<'_>) {
     let Some(set) = instruction.set else { return };
-    if let Some(address) = instruction.address {
-        check_address(address, instruction, set, is_rev3, out);
-    }
+    check_address(instruction, set, is_rev3, out);
     check_opcode(instruction, set, is_rev3, out);
     check_mode(instruction.mode, set, out);
     check_condition(instruction, set, out);
@@ -29,13 +27,8 @@ pub(super) fn digits(is_aarch64: bool) -> u8 {
     if is_aarch64 { 16 } else { 8 }
 }
 
-fn check_address(
-    address: u64,
-    instruction: &Instruction<'_>,
-    set: InstructionSet,
-    is_rev3: bool,
-    out: &mut FindingSink<'_>,
-) {
+fn check_address(instruction: &Instruction<'_>, set: InstructionSet, is_rev3: bool, out: &mut FindingSink<'_>) {
+    let Some(address) = instruction.address else { return };
     let (found, expected) = (instruction.digits, digits(set == InstructionSet::O));
     if is_rev3 && found != expected {
         out.add(RuleId::AddressDigits, format_args!("the address has {found} digits, not {expected}"));

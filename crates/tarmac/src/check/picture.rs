@@ -1,7 +1,7 @@
 //! Checks of memory pictures: alignment, digits and attributes.
 
 use super::super::record::{Byte, Physical, Picture};
-use super::FindingSink;
+use super::findings::FindingSink;
 use super::instruction::digits;
 use super::rules::RuleId;
 
@@ -55,15 +55,14 @@ fn check_physical(physical: &Physical<'_>, virtually: u64, out: &mut FindingSink
 
 fn check_attributes(attributes: &[u8], out: &mut FindingSink<'_>) {
     let mut words = attributes.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let Some(kind) = words.next() else { return };
-    if !TYPES.contains(&kind) {
-        let shown = String::from_utf8_lossy(kind);
-        return out.add_once_in(kind, RuleId::MemoryType, format_args!("the memory type {shown} is unknown"));
-    }
-    let Some(share) = words.next() else { return };
-    if !SHAREABILITY.contains(&share) {
-        let shown = String::from_utf8_lossy(share);
-        return out.add_once_in(share, RuleId::Shareability, format_args!("the shareability {shown} is unknown"));
+    let lists =
+        [(&TYPES[..], RuleId::MemoryType, "memory type"), (&SHAREABILITY, RuleId::Shareability, "shareability")];
+    for (known, rule, what) in lists {
+        let Some(word) = words.next() else { return };
+        if !known.contains(&word) {
+            let shown = String::from_utf8_lossy(word);
+            return out.add_once_in(word, rule, format_args!("the {what} {shown} is unknown"));
+        }
     }
     for (word, letter) in words.zip([b'I', b'O', 0]) {
         if !word.split_first().is_some_and(|(first, rest)| *first == letter && CACHES.contains(&rest)) {

@@ -2,7 +2,7 @@
 
 use super::super::record::Register;
 use super::super::value::Digit;
-use super::FindingSink;
+use super::findings::FindingSink;
 use super::rules::RuleId;
 
 pub(super) fn check(register: &Register<'_>, out: &mut FindingSink<'_>) {

@@ -1,7 +1,7 @@
 //! Checks of timestamps: presence, notation and order.
 
 use super::super::record::{Line, Record, Stamp, Time, Unit};
-use super::FindingSink;
+use super::findings::FindingSink;
 use super::header::Headers;
 use super::rules::RuleId;
 

@@ -16,7 +16,7 @@ use super::segment::{CoreSummary, SegmentText, Summary, encode_addresses, summar
 use super::store::Packed;
 use super::table::encode_unknown_writes;
 use super::tree::{Node, Tree};
-use super::{Fingerprint, IndexError, IndexOptions, Totals};
+use super::{Answer, Fingerprint, IndexError, IndexOptions, Totals};
 use crate::parse::Parser;
 use crate::record::{Record, Stamp};
 use crate::state::{Core, EarlierState, MAX_CORES, Machine};
@@ -38,7 +38,7 @@ pub fn build<T: Read + Seek, S: Read + Write + Seek>(
     fingerprint: Fingerprint,
     options: &IndexOptions,
     mut progress: impl FnMut(u64),
-) -> Result<Totals, IndexError> {
+) -> Answer<Totals> {
     log.seek(SeekFrom::Start(0)).map_err(IndexError::Log)?;
     let end = start(file)?;
     let directory = Directory {
@@ -62,7 +62,7 @@ fn run<T: Read, S: Read + Write + Seek>(
     merge: &mut Merge<'_, S>,
     options: &IndexOptions,
     progress: &mut impl FnMut(u64),
-) -> Result<(), IndexError> {
+) -> Answer<()> {
     let threads = options.threads.clamp(1, MAX_THREADS);
     let (to_workers, work) = sync_channel::<(usize, SegmentText)>(threads + 2);
     let work = Mutex::new(work);
@@ -117,10 +117,6 @@ fn next(work: &Mutex<Receiver<(usize, SegmentText)>>) -> Option<(usize, SegmentT
 struct Missing(bool);
 
 impl EarlierState for Missing {
-    fn byte(&mut self, _: &[u8], _: u64) -> Option<u8> {
-        None
-    }
-
     fn unresolved_call(&mut self) {
         self.0 = true;
     }
@@ -136,7 +132,7 @@ struct Cutter<'a, T> {
 }
 
 impl<T: Read> Cutter<'_, T> {
-    fn next(&mut self) -> Result<Option<SegmentText>, IndexError> {
+    fn next(&mut self) -> Answer<Option<SegmentText>> {
         let size = self.options.segment_size.max(1);
         let mut bytes = std::mem::take(&mut self.rest);
         let is_within_line = self.is_within_line;
@@ -162,7 +158,7 @@ impl<T: Read> Cutter<'_, T> {
     }
 
     /// Reads until there are `wanted` bytes.
-    fn read(&mut self, bytes: &mut Vec<u8>, wanted: usize) -> Result<(), IndexError> {
+    fn read(&mut self, bytes: &mut Vec<u8>, wanted: usize) -> Answer<()> {
         let missing = wanted.saturating_sub(bytes.len()) as u64;
         let got = self.log.take(missing).read_to_end(bytes).map_err(IndexError::Log)?;
         self.is_at_end = (got as u64) < missing;
@@ -203,9 +199,8 @@ struct Merge<'a, S> {
 }
 
 impl<S: Read + Write + Seek> Merge<'_, S> {
-    fn push(&mut self, text: &SegmentText, summary: Summary) -> Result<(), IndexError> {
+    fn push(&mut self, text: &SegmentText, summary: Summary) -> Answer<()> {
         let summary = if summary.is_unresolved { self.summarize_again(text)? } else { summary };
-        self.file.seek(SeekFrom::Start(self.end)).map_err(IndexError::Write)?;
         let mut bytes = Vec::new();
         self.now.encode(&mut bytes);
         let mut segment = Segment {
@@ -232,7 +227,7 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
     }
 
     /// Summarizes a segment again, with the earlier state.
-    fn summarize_again(&mut self, text: &SegmentText) -> Result<Summary, IndexError> {
+    fn summarize_again(&mut self, text: &SegmentText) -> Answer<Summary> {
         let known = |core: &CoreAt| Core {
             name: core.name.clone(),
             registers: core.registers.clone(),
@@ -271,7 +266,7 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
         core_indexes
     }
 
-    fn tables(&mut self, summary: &Summary, core_indexes: &[usize]) -> Result<(), IndexError> {
+    fn tables(&mut self, summary: &Summary, core_indexes: &[usize]) -> Answer<()> {
         let mut node = Node {
             base: self.directory.totals.lines,
             lines: summary.lines.into(),

@@ -47,6 +47,11 @@ impl<'a> Cursor<'a> {
         if count > self.0.len() as u64 { Err(Malformed) } else { Ok(count as usize) }
     }
 
+    /// A number of items, and the items.
+    pub(super) fn list<T>(&mut self, item: impl Fn(&mut Self) -> Result<T, Malformed>) -> Result<Vec<T>, Malformed> {
+        (0..self.count()?).map(|_| item(self)).collect()
+    }
+
     pub(super) fn line(&mut self) -> Result<u32, Malformed> {
         u32::try_from(self.number()?).map_err(|_| Malformed)
     }

@@ -3,7 +3,7 @@
 //! A branch that sets the link register to the next address is a call. An indirect branch to the return address of a
 //! call, with its stack pointer, returns from that call and all calls within it.
 
-use unspool_isa::{Isa, decode};
+use unspool_isa::decode;
 
 use crate::opcode::isa;
 use crate::record::{Instruction, InstructionSet};
@@ -15,7 +15,6 @@ const MAX_FRAMES: usize = 1 << 16;
 /// Maximum number of frames that a return is matched against.
 const REACH: usize = 4096;
 
-/// The previous instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Previous {
     pub(super) address: u64,
@@ -31,10 +30,6 @@ impl Previous {
         let address = instruction.address?;
         let next = address.wrapping_add(instruction.length.into());
         Some(Self { address, next, opcode: instruction.opcode, set: instruction.set })
-    }
-
-    fn isa(&self) -> Option<Isa> {
-        self.set.map(isa)
     }
 }
 
@@ -74,7 +69,7 @@ impl Pointers {
 /// A discontinuity from `previous` to `target`, with the current link register and stack pointer. `None`: neither a
 /// call nor a return in any case.
 pub(super) fn flow(previous: &Previous, target: u64, pointers: Pointers) -> Option<Flow> {
-    let known = previous.isa().zip(previous.opcode).map(|(isa, opcode)| decode(isa, previous.address, opcode));
+    let known = previous.set.map(isa).zip(previous.opcode).map(|(isa, opcode)| decode(isa, previous.address, opcode));
     let is_call = known.is_some_and(|facts| facts.link);
     let is_return = known.is_none_or(|facts| facts.flow.is_indirect());
     let flow = Flow { next: previous.next, target, is_call, is_return, pointers };
@@ -92,7 +87,6 @@ impl Flow {
     }
 }
 
-/// Calls that have not returned.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Calls {
     /// Return address and stack pointer of each.
@@ -102,7 +96,6 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// The call depth.
     pub(super) fn depth(&self) -> u64 {
         self.below.saturating_add(self.frames.len() as u64)
     }

@@ -1,10 +1,10 @@
 //! Checkpoints: the state of all cores at the start of a segment, encoded and decoded.
 
-use super::IndexError;
 use super::bytes::{Cursor, Malformed, put, put_bytes};
 use super::calls::{Calls, Pointers, Previous};
 use super::segment::Track;
 use super::time::{decode_time, encode_time};
+use super::{Answer, IndexError};
 use crate::record::{InstructionSet, Time};
 use crate::registers::{MAX_BITS, Slot};
 use crate::state::{Pointer, Registers};
@@ -22,7 +22,6 @@ pub(super) struct Checkpoint {
     pub(super) time: Option<Time>,
 }
 
-/// State of one core.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CoreAt {
     pub(super) name: Vec<u8>,
@@ -40,15 +39,14 @@ impl Checkpoint {
         self.cores.iter().for_each(|core| core.encode(out));
     }
 
-    pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<Self, IndexError> {
+    pub(super) fn decode(bytes: &[u8], offset: u64) -> Answer<Self> {
         Self::read(&mut Cursor(bytes)).map_err(|Malformed| IndexError::Damaged { offset })
     }
 
     fn read(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
         let current = cursor.number()? as usize;
         let time = decode_time(cursor)?;
-        let count = cursor.count()?;
-        let cores = (0..count).map(|_| CoreAt::decode(cursor)).collect::<Result<Vec<_>, _>>()?;
+        let cores = cursor.list(CoreAt::decode)?;
         if current >= cores.len().max(1) {
             return Err(Malformed);
         }
@@ -81,10 +79,7 @@ impl CoreAt {
         let name = cursor.bytes()?.to_vec();
         let registers = decode_registers(cursor)?;
         let depth = cursor.number()?;
-        let mut frames = Vec::new();
-        for _ in 0..cursor.count()? {
-            frames.push((cursor.number()?, decode_option(cursor)?));
-        }
+        let frames = cursor.list(|cursor| Ok((cursor.number()?, decode_option(cursor)?)))?;
         let below = depth.checked_sub(frames.len() as u64).ok_or(Malformed)?;
         let mut track =
             Track { instructions: cursor.number()?, previous: decode_previous(cursor)?, ..Track::default() };
@@ -137,7 +132,9 @@ fn decode_previous(cursor: &mut Cursor<'_>) -> Result<Option<Previous>, Malforme
 fn encode_registers(out: &mut Vec<u8>, registers: &Registers) {
     put_bytes(out, registers.mode_text());
     out.push(registers.is_a64().map_or(0, |is_a64| 1 + u8::from(is_a64)));
-    registers.last().iter().for_each(|slot| encode_option(out, slot.map(|slot| slot.0.into())));
+    [registers.last_stack, registers.last_link]
+        .iter()
+        .for_each(|slot| encode_option(out, slot.map(|slot| slot.0.into())));
     put(out, registers.names().count() as u64);
     registers.names().for_each(|name| put_bytes(out, name));
     let mut count = 0;
@@ -160,16 +157,14 @@ fn encode_registers(out: &mut Vec<u8>, registers: &Registers) {
 }
 
 fn decode_registers(cursor: &mut Cursor<'_>) -> Result<Registers, Malformed> {
-    let mut registers = Registers::new();
+    let mut registers = Registers::default();
     let mode = cursor.bytes()?;
     let is_a64 = cursor.byte()?;
     registers.set_mode(mode);
     registers.set_is_a64((is_a64 != 0).then_some(is_a64 == 2));
-    let mut last = [None; 2];
-    for slot in &mut last {
-        *slot = decode_option(cursor)?.map(|slot| Slot(slot as u16));
+    for last in [&mut registers.last_stack, &mut registers.last_link] {
+        *last = decode_option(cursor)?.map(|slot| Slot(slot as u16));
     }
-    registers.set_last(last);
     for _ in 0..cursor.count()? {
         registers.add_name(cursor.bytes()?).ok_or(Malformed)?;
     }
@@ -187,11 +182,8 @@ fn decode_registers(cursor: &mut Cursor<'_>) -> Result<Registers, Malformed> {
                 *line = cursor.number()?;
             }
         }
-        let mut numbers = Vec::new();
-        for _ in 0..2 * words {
-            numbers.push(cursor.number()?);
-        }
-        let (value, known) = numbers.split_at(numbers.len() / 2);
+        let numbers = (0..2 * words).map(|_| cursor.number()).collect::<Result<Vec<_>, _>>()?;
+        let (value, known) = numbers.split_at(words);
         if !registers.restore(slot, bits, line, value, known) {
             return Err(Malformed);
         }

@@ -10,7 +10,7 @@ use super::bytes::{Cursor, Malformed, put, put_bytes};
 use super::store::{Block, Packed};
 use super::time::{decode_time, encode_time};
 use super::tree::{FAN, Node, Tree};
-use super::{Fingerprint, IndexError, IndexOptions, Totals};
+use super::{Answer, Fingerprint, IndexError, IndexOptions, Totals};
 use crate::dialect::Dialect;
 use crate::parse::ParseOptions;
 use crate::record::Time;
@@ -26,30 +26,22 @@ pub(super) const HEAD: u64 = 16;
 /// Number of bytes of the tail.
 const TAIL: u64 = 32;
 
-/// A segment of a log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Segment {
-    /// Offset in the log.
     pub(super) offset: u64,
-    /// Whether it starts within a line.
     pub(super) is_within_line: bool,
     /// Number of instructions before it, of all cores.
     pub(super) instructions: u64,
     /// Number of instructions before it, of each core that appeared before its end.
     pub(super) of_cores: Vec<u64>,
-    /// The latest time in it.
     pub(super) latest: Option<Time>,
-    /// The first time in it.
     pub(super) first: Option<Time>,
-    /// Number of exceptions in it.
     pub(super) exceptions: u64,
-    /// List of the exceptions.
     pub(super) exception_list: Option<Block>,
     /// State at its start.
     pub(super) checkpoint: Block,
 }
 
-/// The directory.
 #[derive(Debug, Clone)]
 pub(super) struct Directory {
     pub(super) fingerprint: Fingerprint,
@@ -71,7 +63,7 @@ pub struct Index<S> {
 
 impl<S: Read + Seek> Index<S> {
     /// Opens an index.
-    pub fn open(mut file: S) -> Result<Self, IndexError> {
+    pub fn open(mut file: S) -> Answer<Self> {
         let size = file.seek(SeekFrom::End(0)).map_err(IndexError::Read)?;
         let mut head = [0; HEAD as usize];
         file.seek(SeekFrom::Start(0)).map_err(IndexError::Read)?;
@@ -83,7 +75,7 @@ impl<S: Read + Seek> Index<S> {
         if magic != MAGIC {
             return Err(IndexError::Foreign);
         }
-        match number(version) as u32 {
+        match version.try_into().map_or(0, u32::from_le_bytes) {
             VERSION => {}
             0 => return Err(IndexError::Truncated),
             other => return Err(IndexError::Version(other)),
@@ -123,7 +115,7 @@ impl<S: Read + Seek> Index<S> {
     }
 }
 
-fn tail(file: &mut (impl Read + Seek), size: u64) -> Result<Block, IndexError> {
+fn tail(file: &mut (impl Read + Seek), size: u64) -> Answer<Block> {
     let at = size.checked_sub(TAIL).filter(|at| *at >= HEAD).ok_or(IndexError::Truncated)?;
     let mut tail = [0; TAIL as usize];
     file.seek(SeekFrom::Start(at)).map_err(IndexError::Read)?;
@@ -135,25 +127,17 @@ fn tail(file: &mut (impl Read + Seek), size: u64) -> Result<Block, IndexError> {
     Block::of_fixed(block, at).ok_or(IndexError::Truncated)
 }
 
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
-
 /// Starts a file, which becomes valid only when it is finished.
-pub(super) fn start(file: &mut (impl Write + Seek)) -> Result<u64, IndexError> {
+pub(super) fn start(file: &mut (impl Write + Seek)) -> Answer<u64> {
     file.seek(SeekFrom::Start(0)).map_err(IndexError::Write)?;
-    file.write_all(MAGIC).map_err(IndexError::Write)?;
-    file.write_all(&[0; 4]).map_err(IndexError::Write)?;
+    file.write_all(&[&MAGIC[..], &[0; 4]].concat()).map_err(IndexError::Write)?;
     Ok(HEAD)
 }
 
-/// Finishes a file.
-pub(super) fn finish(file: &mut (impl Write + Seek), mut end: u64, directory: &Directory) -> Result<u64, IndexError> {
+pub(super) fn finish(file: &mut (impl Write + Seek), mut end: u64, directory: &Directory) -> Answer<u64> {
     let mut bytes = Vec::new();
     directory.encode(&mut bytes);
-    let packed = Packed::of(&bytes);
-    file.seek(SeekFrom::Start(end)).map_err(IndexError::Write)?;
-    let mut tail = packed.save(file, &mut end)?.fixed();
+    let mut tail = Packed::of(&bytes).save(file, &mut end)?.fixed();
     tail.extend_from_slice(MAGIC);
     file.write_all(&tail).map_err(IndexError::Write)?;
     file.seek(SeekFrom::Start(MAGIC.len() as u64)).map_err(IndexError::Write)?;
@@ -187,15 +171,9 @@ impl Directory {
         let [lines, instructions, exceptions, problems] =
             [cursor.number()?, cursor.number()?, cursor.number()?, cursor.number()?];
         let totals = Totals { lines, instructions, exceptions, problems };
-        let count = cursor.count()?;
-        let cores = (0..count).map(|_| cursor.bytes().map(<[u8]>::to_vec)).collect::<Result<Vec<_>, _>>()?;
-        let count = cursor.count()?;
-        let segments = (0..count).map(|_| Segment::decode(cursor, end)).collect::<Result<Vec<_>, _>>()?;
-        let mut tree = Tree::default();
-        for _ in 0..cursor.count()? {
-            let count = cursor.count()?;
-            tree.levels.push((0..count).map(|_| Node::decode(cursor, end)).collect::<Result<Vec<_>, _>>()?);
-        }
+        let cores = cursor.list(|cursor| cursor.bytes().map(<[u8]>::to_vec))?;
+        let segments = cursor.list(|cursor| Segment::decode(cursor, end))?;
+        let tree = Tree { levels: cursor.list(|cursor| cursor.list(|cursor| Node::decode(cursor, end)))? };
         let directory = Self { fingerprint, options, totals, cores, segments, tree };
         if directory.is_consistent() { Ok(directory) } else { Err(Malformed) }
     }
@@ -210,14 +188,8 @@ impl Directory {
         let is_within = self.segments.last().is_none_or(|segment| segment.offset <= self.fingerprint.length);
         let has_bytes = self.totals.lines <= self.fingerprint.length;
         let is_first = nodes.first().is_none_or(|node| node.base == 0);
-        nodes.len() == self.segments.len()
-            && ends == self.totals.lines
-            && is_sorted
-            && is_tree
-            && offsets
-            && is_within
-            && has_bytes
-            && is_first
+        let is_complete = nodes.len() == self.segments.len() && ends == self.totals.lines;
+        is_complete && is_sorted && is_tree && offsets && is_within && has_bytes && is_first
     }
 }
 
@@ -238,25 +210,21 @@ impl Segment {
     }
 
     fn decode(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
-        let (offset, is_within_line) = (cursor.number()?, cursor.byte()? != 0);
-        let instructions = cursor.number()?;
-        let count = cursor.count()?;
-        let of_cores = (0..count).map(|_| cursor.number()).collect::<Result<Vec<_>, _>>()?;
-        let (latest, first) = (decode_time(cursor)?, decode_time(cursor)?);
-        let exceptions = cursor.number()?;
-        let exception_list = if exceptions > 0 { Some(Block::decode(cursor, end)?) } else { None };
-        let checkpoint = Block::decode(cursor, end)?;
-        Ok(Self {
-            offset,
-            is_within_line,
-            instructions,
-            of_cores,
-            latest,
-            first,
-            exceptions,
-            exception_list,
-            checkpoint,
-        })
+        let mut segment = Self {
+            offset: cursor.number()?,
+            is_within_line: cursor.byte()? != 0,
+            instructions: cursor.number()?,
+            of_cores: cursor.list(Cursor::number)?,
+            latest: decode_time(cursor)?,
+            first: decode_time(cursor)?,
+            exceptions: cursor.number()?,
+            ..Self::default()
+        };
+        if segment.exceptions > 0 {
+            segment.exception_list = Some(Block::decode(cursor, end)?);
+        }
+        segment.checkpoint = Block::decode(cursor, end)?;
+        Ok(segment)
     }
 }
 

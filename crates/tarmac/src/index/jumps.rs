@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use super::bytes::{Cursor, Malformed};
 use super::directory::Index;
-use super::query::{Answer, Found, Indexed};
+use super::query::{Found, Indexed};
 use super::time::compare;
-use super::{IndexError, Position};
+use super::{Answer, IndexError, Position};
 use crate::dialect::Effects;
 use crate::record::{Line, Record, Stamp, Time};
 
@@ -50,7 +50,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
             return Ok(None);
         };
         let mut left = wanted.saturating_sub(segments[segment]);
-        self.find(segment, |line, name| {
+        self.find(segment, |_, line, name| {
             let is_match = matches!(line.record, Record::Instruction(_)) && core.is_none_or(|core| core == name);
             let is_found = is_match && left == 0;
             left = left.saturating_sub(u64::from(is_match));
@@ -96,20 +96,14 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     pub fn next_at(&mut self, pc: u64, line: u64) -> Answer<Option<Found>> {
         let Some(first) = self.segment_of(line.saturating_add(1)) else { return Ok(None) };
         let last = self.directory().segments.len();
-        for segment in self.segments_with(pc, first..last)? {
-            let found = self.find_numbered(segment, |number, other, _| number > line && is_at(other, pc))?;
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        Ok(None)
+        let is_match = |number: u64, other: &Line<'_>, _: &[u8]| number > line && is_at(other, pc);
+        let mut segments = self.segments_with(pc, first..last)?.into_iter();
+        segments.find_map(|segment| self.find(segment, is_match).transpose()).transpose()
     }
 
     /// The last instruction at an address before a line.
     pub fn previous_at(&mut self, pc: u64, line: u64) -> Answer<Option<Found>> {
-        let Some(last) = self.segment_of(line.saturating_sub(1).clamp(1, self.directory().totals.lines.max(1))) else {
-            return Ok(None);
-        };
+        let Some(last) = self.segment_before(line) else { return Ok(None) };
         for segment in self.segments_with(pc, 0..last + 1)?.into_iter().rev() {
             let mut found = None;
             self.each_core_line(segment, |number, other, core| {
@@ -128,29 +122,23 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     /// The next exception after a line.
     pub fn next_exception(&mut self, line: u64) -> Answer<Option<Found>> {
         let Some(first) = self.segment_of(line.saturating_add(1)) else { return Ok(None) };
-        for segment in first..self.directory().segments.len() {
-            let found = self.exceptions(segment)?.into_iter().find(|found| found.line > line);
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        Ok(None)
+        let find = |all: Vec<Found>| all.into_iter().find(|found| found.line > line);
+        let mut segments = first..self.directory().segments.len();
+        segments.find_map(|segment| self.exceptions(segment).map(find).transpose()).transpose()
     }
 
     /// The last exception before a line.
     pub fn previous_exception(&mut self, line: u64) -> Answer<Option<Found>> {
-        let lines = self.directory().totals.lines;
-        let Some(last) = self.segment_of(line.saturating_sub(1).clamp(1, lines.max(1))) else { return Ok(None) };
-        for segment in (0..=last).rev() {
-            let found = self.exceptions(segment)?.into_iter().rfind(|found| found.line < line);
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        Ok(None)
+        let Some(last) = self.segment_before(line) else { return Ok(None) };
+        let find = |all: Vec<Found>| all.into_iter().rfind(|found| found.line < line);
+        (0..=last).rev().find_map(|segment| self.exceptions(segment).map(find).transpose()).transpose()
     }
 
-    /// The exceptions of a segment.
+    /// The segment of the line before a line.
+    fn segment_before(&self, line: u64) -> Option<usize> {
+        self.segment_of(line.saturating_sub(1).clamp(1, self.directory().totals.lines.max(1)))
+    }
+
     fn exceptions(&mut self, segment: usize) -> Answer<Vec<Found>> {
         let base = self.base(segment);
         let Index { file, directory, .. } = &mut self.index;
@@ -187,11 +175,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     }
 
     /// The first instruction of a segment that satisfies a predicate.
-    fn find(&mut self, segment: usize, mut is_match: impl FnMut(&Line<'_>, &[u8]) -> bool) -> Answer<Option<Found>> {
-        self.find_numbered(segment, |_, line, core| is_match(line, core))
-    }
-
-    fn find_numbered(
+    fn find(
         &mut self,
         segment: usize,
         mut is_match: impl FnMut(u64, &Line<'_>, &[u8]) -> bool,

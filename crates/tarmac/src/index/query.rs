@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::{Range, RangeInclusive};
 
-use super::IndexError;
 use super::calls::Calls;
 use super::checkpoint::Checkpoint;
 use super::directory::{Directory, Index};
 use super::segment::{SegmentText, Track, each_line};
+use super::{Answer, IndexError};
 use crate::record::{Line, Record, Stamp, Time};
 use crate::state::{Core, EarlierState, GRANULE, Granule, Known, LastWrite, Machine, Memory, Registers, bytes_of};
 
@@ -31,9 +31,6 @@ pub struct Found {
     /// Address of the instruction.
     pub pc: u64,
 }
-
-/// Result of a query.
-pub type Answer<T> = Result<T, IndexError>;
 
 /// State after a line.
 #[derive(Debug)]
@@ -84,6 +81,19 @@ impl State {
     }
 }
 
+impl CoreState {
+    pub(super) fn of(core: &Core, memory: Memory, track: &Track, calls: &Calls) -> Self {
+        Self {
+            name: core.name.clone(),
+            registers: core.registers.clone(),
+            memory,
+            pc: track.previous.map(|previous| previous.address),
+            instructions: track.instructions,
+            depth: calls.depth(),
+        }
+    }
+}
+
 impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     /// Combines a log with its index, which must belong together.
     pub fn new(log: T, index: Index<S>) -> Self {
@@ -111,22 +121,15 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         let mut cores = Vec::new();
         for (at, (core, (track, calls))) in machine.cores().iter().zip(tracks).enumerate() {
             let index = self.directory().cores.iter().position(|name| *name == core.name).unwrap_or(at);
-            let mut memory = Memory::new();
+            let mut memory = Memory::default();
             for range in &granules {
-                self.gather(index, 0..segment, range, &mut memory)?;
+                gather(&mut self.index.file, &self.index.directory, index, 0..segment, range, &mut memory)?;
                 memory.append(&core.memory, range, u32::try_from(base).unwrap_or(u32::MAX));
             }
-            cores.push(CoreState {
-                name: core.name.clone(),
-                registers: core.registers.clone(),
-                memory,
-                pc: track.previous.map(|previous| previous.address),
-                instructions: track.instructions,
-                depth: calls.depth(),
-            });
+            cores.push(CoreState::of(core, memory, &track, &calls));
         }
         let mut state = State { line, time, cores };
-        let nothing = Memory::new();
+        let nothing = Memory::default();
         let is_all_known = |core: &CoreState| granules.iter().all(|range| is_known(&core.memory, &nothing, range));
         if !state.cores.iter().all(is_all_known) {
             self.fill_from_later(&mut state, segment, &granules)?;
@@ -138,7 +141,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     fn fill_from_later(&mut self, state: &mut State, segment: usize, ranges: &[RangeInclusive<u64>]) -> Answer<()> {
         let options = self.directory().options;
         let names = state.cores.iter().map(|core| Core { name: core.name.clone(), ..Core::default() });
-        let mut rest = Machine::with(options.big_endian, names.collect(), self.current_core(segment)?, 0);
+        let mut rest = Machine::with(options.big_endian, names.collect(), self.checkpoint(segment)?.current, 0);
         let (line, base) = (state.line, self.base(segment));
         self.each_line(segment, |number, other| {
             if number > line {
@@ -153,7 +156,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
             let Some(index) = self.directory().cores.iter().position(|name| *name == core.name) else { continue };
             let own = rest.cores().iter().find(|other| other.name == core.name).map(|other| &other.memory);
             for range in ranges {
-                let mut later = Memory::new();
+                let mut later = Memory::default();
                 if let Some(own) = own {
                     later.append(own, range, 0);
                 }
@@ -162,7 +165,8 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
                     if is_known(&core.memory, &later, range) {
                         break;
                     }
-                    self.gather(index, self.directory().tree.segments(node), range, &mut later)?;
+                    let Index { file, directory, .. } = &mut self.index;
+                    gather(file, directory, index, directory.tree.segments(node), range, &mut later)?;
                 }
                 fill(&mut core.memory, &later);
             }
@@ -170,19 +174,6 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         Ok(())
     }
 
-    /// Adds the state of a range of memory from segments.
-    fn gather(
-        &mut self,
-        core: usize,
-        segments: Range<usize>,
-        range: &RangeInclusive<u64>,
-        memory: &mut Memory,
-    ) -> Answer<()> {
-        let Index { file, directory, .. } = &mut self.index;
-        gather(file, directory, core, segments, range, memory)
-    }
-
-    /// Replays a segment up to a line.
     fn replay(&mut self, segment: usize, line: u64) -> Answer<Replay> {
         let (checkpoint, text) = (self.checkpoint(segment)?, self.text(segment)?);
         let (base, options) = (self.base(segment), self.directory().options);
@@ -197,7 +188,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         let Index { file, directory, .. } = &mut self.index;
         let mut before = Before::new(file, directory, segment);
         // The registers include all earlier state.
-        let nothing = Registers::new();
+        let nothing = Registers::default();
         each_line(&text, &options, |number, other| {
             if base + u64::from(number) > line {
                 return false;
@@ -218,10 +209,6 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         before.failed.map_or(Ok(Replay { machine, time, tracks }), Err)
     }
 
-    fn current_core(&mut self, segment: usize) -> Answer<usize> {
-        self.checkpoint(segment).map(|checkpoint| checkpoint.current)
-    }
-
     pub(super) fn checkpoint(&mut self, segment: usize) -> Answer<Checkpoint> {
         let Index { file, directory, .. } = &mut self.index;
         let block = directory.segments[segment].checkpoint;
@@ -232,7 +219,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     pub(super) fn each_core_line(
         &mut self,
         segment: usize,
-        mut take: impl FnMut(u64, &Line<'_>, &[u8]) -> bool,
+        mut sink: impl FnMut(u64, &Line<'_>, &[u8]) -> bool,
     ) -> Answer<()> {
         let checkpoint = self.checkpoint(segment)?;
         let cores = checkpoint.cores.into_iter().map(|core| Core { name: core.name, ..Core::default() }).collect();
@@ -240,15 +227,15 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         self.each_line(segment, |number, line| {
             let core = machine.select_core(line);
             let name = core.and_then(|core| machine.cores().get(core)).map_or(&[][..], |core| &core.name);
-            take(number, line, name)
+            sink(number, line, name)
         })
     }
 
     /// Passes on the lines of a segment.
-    pub(super) fn each_line(&mut self, segment: usize, mut take: impl FnMut(u64, &Line<'_>) -> bool) -> Answer<()> {
+    pub(super) fn each_line(&mut self, segment: usize, mut sink: impl FnMut(u64, &Line<'_>) -> bool) -> Answer<()> {
         let (text, base) = (self.text(segment)?, self.base(segment));
         let options = self.directory().options;
-        each_line(&text, &options, |number, line| take(base + u64::from(number), line));
+        each_line(&text, &options, |number, line| sink(base + u64::from(number), line));
         Ok(())
     }
 
@@ -286,6 +273,7 @@ struct Replay {
     tracks: Vec<(Track, Calls)>,
 }
 
+/// Adds the state of a range of memory from segments.
 fn gather(
     file: &mut (impl Read + Seek),
     directory: &Directory,
@@ -359,7 +347,7 @@ impl<S: Read + Seek> EarlierState for Before<'_, S> {
         let granule = match self.found.get(&(core, number)) {
             Some(granule) => *granule,
             None => {
-                let mut memory = Memory::new();
+                let mut memory = Memory::default();
                 let read = gather(self.file, self.directory, core, 0..self.segments, &(number..=number), &mut memory);
                 self.failed = read.err().or(self.failed.take());
                 self.found.insert((core, number), memory.get(number));
@@ -368,6 +356,4 @@ impl<S: Read + Seek> EarlierState for Before<'_, S> {
         };
         granule?.last_write(address)?.value
     }
-
-    fn unresolved_call(&mut self) {}
 }

@@ -97,7 +97,7 @@ impl Scanner {
         let registers = &self.machine.cores()[at].registers;
         let (track, calls) = &mut self.tracks[at];
         track.instruction(instruction, registers, self.options.dialect.effects());
-        track.flows.drain(..).for_each(|flow| calls.apply(&flow, &Registers::new()));
+        track.flows.drain(..).for_each(|flow| calls.apply(&flow, &Registers::default()));
     }
 
     /// The state at the position. `None`: the log has no such position.
@@ -115,14 +115,7 @@ impl Scanner {
             let mut memory = core.memory.clone();
             let later = later.and_then(|later| later.cores().iter().find(|other| other.name == core.name));
             later.into_iter().for_each(|later| fill(&mut memory, &later.memory));
-            CoreState {
-                name: core.name.clone(),
-                registers: core.registers.clone(),
-                memory,
-                pc: track.previous.map(|previous| previous.address),
-                instructions: track.instructions,
-                depth: calls.depth(),
-            }
+            CoreState::of(core, memory, &track, &calls)
         });
         Some(State { line: self.line, time: self.time, cores: cores.collect() })
     }

@@ -16,7 +16,6 @@ use crate::read::{LONGEST, lines};
 use crate::record::{Instruction, Line, Record, Stamp, Time};
 use crate::state::{EarlierState, Machine, Registers, UnknownWrites};
 
-/// Bytes of a segment.
 #[derive(Debug, Default)]
 pub(super) struct SegmentText {
     pub(super) bytes: Vec<u8>,
@@ -24,7 +23,6 @@ pub(super) struct SegmentText {
     pub(super) is_within_line: bool,
 }
 
-/// Summary of a segment.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     pub(super) lines: u32,
@@ -47,7 +45,6 @@ pub(super) struct Summary {
     pub(super) is_unresolved: bool,
 }
 
-/// Summary of a core.
 #[derive(Debug, Default)]
 pub(super) struct CoreSummary {
     pub(super) name: Vec<u8>,
@@ -65,7 +62,6 @@ pub(super) struct CoreSummary {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Track {
     pub(super) instructions: u64,
-    /// The first instruction.
     pub(super) first: Option<First>,
     pub(super) previous: Option<Previous>,
     /// Link register and stack pointer after the previous instruction, if its effects are printed before it.
@@ -111,14 +107,14 @@ impl Track {
     }
 }
 
-/// Passes on the lines of a segment with their numbers, until `take` returns false.
-pub(super) fn each_line(text: &SegmentText, options: &IndexOptions, mut take: impl FnMut(u32, &Line<'_>) -> bool) {
+/// Passes on the lines of a segment with their numbers, until `sink` returns false.
+pub(super) fn each_line(text: &SegmentText, options: &IndexOptions, mut sink: impl FnMut(u32, &Line<'_>) -> bool) {
     let mut parser = Parser::new(options.parse);
     // The rest of a line that started in the previous segment has no number of its own.
     let first = u32::from(!text.is_within_line);
     for (number, (_, raw)) in (first..).zip(lines(&text.bytes)) {
         let is_kept = raw.len() <= LONGEST && number > 0;
-        if is_kept && !take(number, &parser.parse(raw)) {
+        if is_kept && !sink(number, &parser.parse(raw)) {
             return;
         }
     }

@@ -2,8 +2,8 @@
 
 use std::io::{Read, Seek, SeekFrom, Write};
 
-use super::IndexError;
 use super::bytes::{Cursor, Malformed, put};
+use super::{Answer, IndexError};
 
 /// Compression level: fast, since an index is written more often than read.
 const LEVEL: i32 = 1;
@@ -11,7 +11,6 @@ const LEVEL: i32 = 1;
 /// Maximum number of bytes of a block, compressed or not.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Location of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Block {
     pub(super) offset: u64,
@@ -35,8 +34,9 @@ impl Packed {
         Self { sum: sum(&packed), raw: bytes.len() as u32, bytes: packed }
     }
 
-    /// Writes the block at `end`, and advances it.
-    pub(super) fn save(&self, file: &mut impl Write, end: &mut u64) -> Result<Block, IndexError> {
+    /// Writes the block at `end`, and advances it. Reading may have moved the position of the file.
+    pub(super) fn save(&self, file: &mut (impl Write + Seek), end: &mut u64) -> Answer<Block> {
+        file.seek(SeekFrom::Start(*end)).map_err(IndexError::Write)?;
         file.write_all(&self.bytes).map_err(IndexError::Write)?;
         let block = Block { offset: *end, stored: self.bytes.len() as u32, raw: self.raw, sum: self.sum };
         *end += self.bytes.len() as u64;
@@ -45,8 +45,7 @@ impl Packed {
 }
 
 impl Block {
-    /// Reads the block.
-    pub(super) fn load(&self, file: &mut (impl Read + Seek)) -> Result<Vec<u8>, IndexError> {
+    pub(super) fn load(&self, file: &mut (impl Read + Seek)) -> Answer<Vec<u8>> {
         let mut packed = vec![0; self.stored as usize];
         file.seek(SeekFrom::Start(self.offset)).map_err(IndexError::Read)?;
         file.read_exact(&mut packed).map_err(IndexError::of_read)?;
@@ -70,14 +69,9 @@ impl Block {
     /// Decodes the location from [`fixed`](Self::fixed); the block ends at `end`.
     pub(super) fn of_fixed(bytes: &[u8], end: u64) -> Option<Self> {
         let (offset, rest) = bytes.split_first_chunk()?;
-        let (stored, rest) = rest.split_first_chunk()?;
-        let (raw, rest) = rest.split_first_chunk()?;
-        let block = Self {
-            offset: u64::from_le_bytes(*offset),
-            stored: u32::from_le_bytes(*stored),
-            raw: u32::from_le_bytes(*raw),
-            sum: u32::from_le_bytes(*rest.first_chunk()?),
-        };
+        let [stored, raw, sum] = rest.as_chunks().0 else { return None };
+        let [stored, raw, sum] = [stored, raw, sum].map(|number| u32::from_le_bytes(*number));
+        let block = Self { offset: u64::from_le_bytes(*offset), stored, raw, sum };
         let is_whole = block.offset.checked_add(block.stored.into()) == Some(end);
         (is_whole && u64::from(block.raw) <= MAX_BYTES).then_some(block)
     }
@@ -100,7 +94,6 @@ impl Block {
     }
 }
 
-/// Checksum of bytes.
 pub(super) fn sum(bytes: &[u8]) -> u32 {
     let mut sum = flate2::Crc::new();
     sum.update(bytes);

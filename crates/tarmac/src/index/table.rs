@@ -11,7 +11,6 @@ pub(super) type Key = (u16, u64);
 /// Approximate number of bytes of a block before compression.
 const BLOCK: usize = 64 << 10;
 
-/// Encoder of a table.
 #[derive(Debug, Default)]
 pub(super) struct TableWriter {
     block: Vec<u8>,
@@ -98,10 +97,10 @@ pub(super) fn decode_unknown_writes(bytes: &[u8]) -> Result<UnknownWrites, Malfo
 }
 
 /// Passes on the entries of a block, in order.
-pub(super) fn each_entry(first: Key, block: &[u8], mut take: impl FnMut(Key, &Granule)) -> Result<(), Malformed> {
+pub(super) fn each_entry(first: Key, block: &[u8], mut sink: impl FnMut(Key, &Granule)) -> Result<(), Malformed> {
     let mut entries = Entries::new(first);
     while let Some((key, granule)) = entries.next(block)? {
-        take(key, &granule);
+        sink(key, &granule);
     }
     Ok(())
 }

@@ -5,33 +5,24 @@ use std::cmp::Ordering;
 use super::bytes::{Cursor, Malformed, put};
 use crate::record::{Time, Unit};
 
-/// All units in the order of their numbers in the file.
-const UNITS: [Unit; 11] =
-    [Unit::S, Unit::Ms, Unit::Us, Unit::Ns, Unit::Ps, Unit::Fs, Unit::Clk, Unit::Cs, Unit::Cyc, Unit::Tic, Unit::None];
-
 /// Order of two times; `None`: they are not comparable.
 pub fn compare(a: Time, b: Time) -> Option<Ordering> {
     if a.unit == b.unit && a.decimals == b.decimals {
         return Some(a.value.cmp(&b.value));
     }
-    match (exponent(a.unit), exponent(b.unit)) {
-        (Some(_), Some(_)) => Some(scaled(a).cmp(&scaled(b))),
+    let is_comparable = match (a.unit.power(), b.unit.power()) {
+        (Some(_), Some(_)) => true,
         // A number without a unit is in the unit of the log.
-        (None, None) if a.unit == b.unit || a.unit == Unit::None || b.unit == Unit::None => {
-            Some(scaled(a).cmp(&scaled(b)))
-        }
-        _ => None,
-    }
-}
-
-/// Power of ten of a unit in femtoseconds; `None`: it is no unit of time.
-fn exponent(unit: Unit) -> Option<u32> {
-    UNITS.iter().position(|other| *other == unit).and_then(|at| 15_u32.checked_sub(at as u32 * 3))
+        (None, None) => a.unit == b.unit || a.unit == Unit::None || b.unit == Unit::None,
+        _ => false,
+    };
+    is_comparable.then(|| scaled(a).cmp(&scaled(b)))
 }
 
 /// A time in femtoseconds, or in millionths of a cycle.
 fn scaled(time: Time) -> u128 {
-    let (up, down) = (exponent(time.unit).unwrap_or(6), u32::from(time.decimals).min(38));
+    let femtoseconds = |power: i8| u32::from(power.unsigned_abs().abs_diff(15));
+    let (up, down) = (time.unit.power().map_or(6, femtoseconds), u32::from(time.decimals).min(38));
     let value = u128::from(time.value);
     match up.checked_sub(down) {
         Some(up) => value * 10_u128.pow(up),
@@ -41,7 +32,8 @@ fn scaled(time: Time) -> u128 {
 
 pub(super) fn encode_time(out: &mut Vec<u8>, time: Option<Time>) {
     let Some(time) = time else { return out.push(0xff) };
-    out.push(UNITS.iter().position(|unit| *unit == time.unit).unwrap_or(UNITS.len() - 1) as u8);
+    // The number of a unit in the file is its index.
+    out.push(time.unit as u8);
     out.push(time.decimals);
     put(out, time.value);
 }
@@ -51,7 +43,7 @@ pub(super) fn decode_time(cursor: &mut Cursor<'_>) -> Result<Option<Time>, Malfo
     if unit == 0xff {
         return Ok(None);
     }
-    let unit = *UNITS.get(usize::from(unit)).ok_or(Malformed)?;
+    let unit = *Unit::ALL.get(usize::from(unit)).ok_or(Malformed)?;
     Ok(Some(Time { decimals: cursor.byte()?, value: cursor.number()?, unit }))
 }
 

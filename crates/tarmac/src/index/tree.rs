@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek, Write};
 use std::ops::{Range, RangeInclusive};
 
-use super::IndexError;
 use super::bytes::{Cursor, Malformed, put};
 use super::segment::encode_addresses;
 use super::store::{Block, Packed};
 use super::table::{Entries, Key, TableWriter, decode_unknown_writes, each_entry, encode_unknown_writes};
+use super::{Answer, IndexError};
 use crate::state::{Granule, UnknownWrites};
 
 /// Number of nodes that are merged into one.
@@ -22,7 +22,6 @@ const MAX_ADDRESSES: usize = 4 << 20;
 pub(super) struct Node {
     /// Number of lines before it.
     pub(super) base: u64,
-    /// Number of lines in it.
     pub(super) lines: u64,
     /// Blocks of memory, in the order of their first keys.
     pub(super) tables: Vec<(Key, Block)>,
@@ -56,7 +55,6 @@ impl Tree {
         nodes
     }
 
-    /// The segments of a node.
     pub(super) fn segments(&self, (level, index): (usize, usize)) -> Range<usize> {
         let span = FAN.pow(level as u32);
         index * span..(index + 1) * span
@@ -72,12 +70,7 @@ impl Tree {
     }
 
     /// Adds a segment, and merges the nodes that are complete.
-    pub(super) fn add(
-        &mut self,
-        node: Node,
-        file: &mut (impl Read + Write + Seek),
-        end: &mut u64,
-    ) -> Result<(), IndexError> {
+    pub(super) fn add(&mut self, node: Node, file: &mut (impl Read + Write + Seek), end: &mut u64) -> Answer<()> {
         let mut node = node;
         for level in 0.. {
             if self.levels.len() <= level {
@@ -107,8 +100,8 @@ impl Node {
         core: u16,
         range: &RangeInclusive<u64>,
         file: &mut (impl Read + Seek),
-        mut take: impl FnMut(u64, &Granule),
-    ) -> Result<(), IndexError> {
+        mut sink: impl FnMut(u64, &Granule),
+    ) -> Answer<()> {
         let first = self.tables.partition_point(|(key, _)| *key <= (core, *range.start())).saturating_sub(1);
         for (key, block) in &self.tables[first..] {
             if *key > (core, *range.end()) {
@@ -120,7 +113,7 @@ impl Node {
             let bytes = block.load(file)?;
             let read = each_entry(*key, &bytes, |(_, number), granule| {
                 if range.contains(&number) {
-                    take(number, granule);
+                    sink(number, granule);
                 }
             });
             read.map_err(|Malformed| IndexError::Damaged { offset: block.offset })?;
@@ -129,18 +122,14 @@ impl Node {
     }
 
     /// Writes of unknown data, to granules that are not in the tables.
-    pub(super) fn unknown_writes(
-        &self,
-        core: u16,
-        file: &mut (impl Read + Seek),
-    ) -> Result<Option<UnknownWrites>, IndexError> {
+    pub(super) fn unknown_writes(&self, core: u16, file: &mut (impl Read + Seek)) -> Answer<Option<UnknownWrites>> {
         let Some((_, block)) = self.unknown_writes.iter().find(|(other, _)| *other == core) else { return Ok(None) };
         let unknown_writes = decode_unknown_writes(&block.load(file)?);
         unknown_writes.map(Some).map_err(|Malformed| IndexError::Damaged { offset: block.offset })
     }
 
     /// Whether it has an instruction at this address, or may have.
-    pub(super) fn has_address(&self, address: u64, file: &mut (impl Read + Seek)) -> Result<bool, IndexError> {
+    pub(super) fn has_address(&self, address: u64, file: &mut (impl Read + Seek)) -> Answer<bool> {
         let Some(block) = &self.addresses else { return Ok(true) };
         let mut found = false;
         each_address(block, file, |other| found |= other == address)?;
@@ -168,38 +157,30 @@ impl Node {
     }
 
     pub(super) fn decode(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
-        let (base, lines) = (cursor.number()?, cursor.number()?);
-        let mut tables = Vec::new();
-        for _ in 0..cursor.count()? {
-            let core = u16::try_from(cursor.number()?).map_err(|_| Malformed)?;
-            tables.push(((core, cursor.number()?), Block::decode(cursor, end)?));
-        }
-        let addresses = match cursor.byte()? {
-            0 => None,
-            _ => Some(Block::decode(cursor, end)?),
-        };
-        let mut unknown_writes = Vec::new();
-        for _ in 0..cursor.count()? {
-            let core = u16::try_from(cursor.number()?).map_err(|_| Malformed)?;
-            unknown_writes.push((core, Block::decode(cursor, end)?));
-        }
-        Ok(Self { base, lines, tables, addresses, unknown_writes })
+        let core = |cursor: &mut Cursor<'_>| u16::try_from(cursor.number()?).map_err(|_| Malformed);
+        Ok(Self {
+            base: cursor.number()?,
+            lines: cursor.number()?,
+            tables: cursor.list(|cursor| Ok(((core(cursor)?, cursor.number()?), Block::decode(cursor, end)?)))?,
+            addresses: if cursor.byte()? == 0 { None } else { Some(Block::decode(cursor, end)?) },
+            unknown_writes: cursor.list(|cursor| Ok((core(cursor)?, Block::decode(cursor, end)?)))?,
+        })
     }
 }
 
-fn each_address(block: &Block, file: &mut (impl Read + Seek), mut take: impl FnMut(u64)) -> Result<(), IndexError> {
+fn each_address(block: &Block, file: &mut (impl Read + Seek), mut sink: impl FnMut(u64)) -> Answer<()> {
     let bytes = block.load(file)?;
     let (mut cursor, mut address) = (Cursor(&bytes), 0_u64);
     while !cursor.is_empty() {
         let step = cursor.number().map_err(|Malformed| IndexError::Damaged { offset: block.offset })?;
         address = address.wrapping_add(step);
-        take(address);
+        sink(address);
     }
     Ok(())
 }
 
 /// Merges consecutive nodes.
-fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) -> Result<Node, IndexError> {
+fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) -> Answer<Node> {
     let mut joined = Node {
         base: nodes.first().map_or(0, |node| node.base),
         lines: nodes.iter().map(|node| node.lines).sum(),
@@ -236,22 +217,20 @@ fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) ->
     writer.finish(&mut |key, block: &[u8]| packed.push((key, Packed::of(block))));
     save(&mut packed, &mut joined.tables, file, end)?;
     for (core, unknown_writes) in join_unknown_writes(&heads, joined.base) {
-        file.seek(std::io::SeekFrom::Start(*end)).map_err(IndexError::Write)?;
         joined.unknown_writes.push((core, Packed::of(&encode_unknown_writes(&unknown_writes)).save(file, end)?));
     }
     joined.addresses = join_addresses(nodes, file, end)?;
     Ok(joined)
 }
 
-/// Writes the full blocks at the end of the file, since reading moves the position.
+/// Writes the full blocks.
 fn save(
     packed: &mut Vec<(Key, Packed)>,
     tables: &mut Vec<(Key, Block)>,
     file: &mut (impl Write + Seek),
     end: &mut u64,
-) -> Result<(), IndexError> {
+) -> Answer<()> {
     for (key, block) in packed.drain(..) {
-        file.seek(std::io::SeekFrom::Start(*end)).map_err(IndexError::Write)?;
         tables.push((key, block.save(file, end)?));
     }
     Ok(())
@@ -270,11 +249,7 @@ fn join_unknown_writes(heads: &[Head<'_>], base: u64) -> BTreeMap<u16, UnknownWr
     joined
 }
 
-fn join_addresses(
-    nodes: &[Node],
-    file: &mut (impl Read + Write + Seek),
-    end: &mut u64,
-) -> Result<Option<Block>, IndexError> {
+fn join_addresses(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) -> Answer<Option<Block>> {
     let mut all = Vec::new();
     for node in nodes {
         let Some(block) = &node.addresses else { return Ok(None) };
@@ -285,7 +260,6 @@ fn join_addresses(
             return Ok(None);
         }
     }
-    file.seek(std::io::SeekFrom::Start(*end)).map_err(IndexError::Write)?;
     Packed::of(&encode_addresses(&all)).save(file, end).map(Some)
 }
 
@@ -301,7 +275,7 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    fn advance(&mut self, file: &mut (impl Read + Seek)) -> Result<(), IndexError> {
+    fn advance(&mut self, file: &mut (impl Read + Seek)) -> Answer<()> {
         loop {
             let offset =
                 self.next.checked_sub(1).and_then(|at| self.node.tables.get(at)).map(|(_, block)| block.offset);

@@ -7,7 +7,6 @@ use std::ops::RangeInclusive;
 use unspool_model::json::Object;
 
 use super::{CoreState, State};
-use crate::record::Time;
 use crate::state::LastWrite;
 
 /// Memory that is asked for.
@@ -143,7 +142,7 @@ impl StateView<'_> {
         let mut object = Object::new(&mut line);
         object.string("kind", "state").plain("line", self.state.line);
         if let Some(time) = self.state.time {
-            object.string("time", time_text(time));
+            object.string("time", time);
         }
         object.finish(out)?;
         for core in self.cores() {
@@ -165,7 +164,7 @@ impl StateView<'_> {
         let mut object = Object::new(line);
         object.string("kind", "core").string("core", String::from_utf8_lossy(&core.name));
         object.nullable_hex("pc", core.pc).string("mode", core.registers.mode().level.name());
-        object.nullable("security", core.registers.mode().security.map(|security| format!("\"{}\"", security.name())));
+        object.nullable("security", core.registers.mode().security_name().map(|name| format!("\"{name}\"")));
         object.plain("instructions", core.instructions).plain("depth", core.depth);
         let known = self.registers_of(core).into_iter().map(|row| (row.name, Some(row.value), Some(row.line)));
         let unknown = self.unknown(core).map(|name| (name.clone(), None, None));
@@ -207,20 +206,8 @@ pub fn register(core: &CoreState, name: &str) -> Option<RegisterValue> {
     let digits =
         bits.map_or(contents.digits().saturating_sub(usize::from(low / 4)), |bits| usize::from(bits).div_ceil(4));
     let first = usize::from(low / 4);
-    let digit = |at| match contents.digit(at) {
-        (value, 15) => char::from_digit(value.into(), 16).unwrap_or('x'),
-        _ => 'x',
-    };
-    let value = (first..first + digits).rev().map(digit).collect();
+    let value = contents.digit_text(first..first + digits);
     let line = bits.map_or(contents.line, |bits| contents.line_of(low, bits));
     // Another part of it was written.
     (line > 0).then(|| RegisterValue { name: name.to_string(), value, line })
-}
-
-/// A time with its decimals and unit.
-pub fn time_text(time: Time) -> String {
-    let digits = format!("{:0>width$}", time.value, width = usize::from(time.decimals) + 1);
-    let (whole, fraction) = digits.split_at(digits.len() - usize::from(time.decimals));
-    let point = if fraction.is_empty() { "" } else { "." };
-    format!("{whole}{point}{fraction} {}", time.unit.name()).trim_end().to_string()
 }

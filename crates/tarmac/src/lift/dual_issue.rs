@@ -45,11 +45,13 @@ impl Group {
     }
 }
 
-/// Whether an effect of this owner belongs to the step; an effect without an owner may belong to any.
 fn is_own(step: &Step, owner: Option<(u64, u64)>) -> bool {
-    let Some((address, serial)) = owner else { return true };
-    step.instruction()
-        .is_some_and(|executed| executed.address == Some(address) && executed.serial.is_none_or(|own| own == serial))
+    step.instruction().map_or(owner.is_none(), |executed| owns(executed.address, executed.serial, owner))
+}
+
+/// Whether an effect of this owner belongs to the instruction; an effect without an owner may belong to any.
+pub(in super::super) fn owns(address: Option<u64>, number: Option<u64>, owner: Option<(u64, u64)>) -> bool {
+    owner.is_none_or(|(owner, serial)| address == Some(owner) && number.is_none_or(|own| own == serial))
 }
 
 fn names(step: &Step, register: &[u8]) -> bool {

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use unspool_model::Lost;
+
 use super::super::read::Position;
 use super::super::record::{
     Access, Branch, Byte, Direction, Exception, Instruction, InstructionSet, Line, Picture, PictureKind, Purpose,
@@ -37,7 +39,7 @@ pub struct Step {
     /// The BR line.
     pub branch: Option<Branch>,
     /// Register and memory lines with another time than the instruction or exception that they belong to.
-    pub strays: Strays,
+    pub strays: Lost,
     /// Time of the last instruction or exception, or of the first line.
     now: Option<Time>,
     text: Vec<u8>,
@@ -45,24 +47,6 @@ pub struct Step {
     known: Vec<bool>,
     is_begun: bool,
     scratch: Bytes,
-}
-
-/// Number of lines with a time of their own, and the first of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Strays {
-    /// Number of lines.
-    pub count: u64,
-    /// The first line.
-    pub first: u64,
-}
-
-impl Strays {
-    fn add(&mut self, count: usize, line: u64) {
-        if self.count == 0 {
-            self.first = line;
-        }
-        self.count += count as u64;
-    }
 }
 
 /// Cause of a step.
@@ -202,7 +186,7 @@ impl Step {
 
     pub(super) fn clear(&mut self) {
         self.cause = Cause::Start;
-        (self.branch, self.is_begun, self.strays) = (None, false, Strays::default());
+        (self.branch, self.is_begun, self.strays) = (None, false, Lost::default());
         self.registers.clear();
         self.accesses.clear();
         self.exceptions.clear();
@@ -211,7 +195,6 @@ impl Step {
         self.known.clear();
     }
 
-    /// Adds a line.
     #[inline]
     pub(super) fn add(&mut self, position: Position, line: &Line<'_>, time: Option<Time>, is_big_endian: bool) {
         match &line.record {
@@ -229,21 +212,23 @@ impl Step {
             Record::Branch(branch) => self.branch = Some(*branch),
             _ => return,
         }
-        if !self.is_begun || is_cause(&line.record) {
-            self.begin(position, time);
-        } else if time != self.now && is_effect(&line.record) {
-            self.strays.add(1, position.line);
+        let is_effect = matches!(line.record, Record::Register(_) | Record::Access(_) | Record::Picture(_));
+        if !self.is_begun || matches!(line.record, Record::Instruction(_) | Record::Asynchronous(_)) {
+            if self.is_begun && time != self.time {
+                // The effects precede their cause.
+                self.add_strays(self.registers.len() + self.accesses.len(), self.position.line);
+            }
+            (self.position, self.time, self.now, self.is_begun) = (position, time, time, true);
+        } else if time != self.now && is_effect {
+            self.add_strays(1, position.line);
         }
     }
 
-    /// Marks the cause of the step, or its first line.
-    #[inline]
-    fn begin(&mut self, position: Position, time: Option<Time>) {
-        if self.is_begun && time != self.time {
-            // The effects precede their cause.
-            self.strays.add(self.registers.len() + self.accesses.len(), self.position.line);
+    fn add_strays(&mut self, count: usize, line: u64) {
+        if self.strays.count == 0 {
+            self.strays.first = line;
         }
-        (self.position, self.time, self.now, self.is_begun) = (position, time, time, true);
+        self.strays.count += count as u64;
     }
 
     fn store_text(&mut self, text: &[u8]) -> Span {
@@ -317,33 +302,24 @@ impl Step {
     fn picture(&mut self, line: u64, picture: &Picture<'_>) {
         let space = self.store_text(picture.physical.map_or(b"", |physical| physical.space));
         let attributes = self.store_text(picture.attributes);
-        let mut at = 0;
-        while at < picture.bytes.len() {
-            let length = picture.bytes[at..].iter().take_while(|byte| **byte != Byte::Untouched).count();
-            if length > 0 {
-                let offset = at as u64;
-                let start = self.bytes.len() as u32;
-                self.store_bytes(&picture.bytes[at..at + length]);
-                self.accesses.push(Accessed {
-                    line,
-                    direction: match picture.kind {
-                        PictureKind::Load | PictureKind::AbortedLoad => Direction::Read,
-                        _ => Direction::Write,
-                    },
-                    purpose: Purpose::Data,
-                    address: Some(picture.address.wrapping_add(offset)),
-                    physical: picture.physical.map(|physical| physical.address.wrapping_add(offset)),
-                    space: space.clone(),
-                    attributes: attributes.clone(),
-                    size: length as u16,
-                    is_aborted: matches!(picture.kind, PictureKind::AbortedLoad | PictureKind::AbortedStore),
-                    is_exclusive: picture.kind == PictureKind::FailedStore,
-                    is_failed: picture.kind == PictureKind::FailedStore,
-                    owner: None,
-                    data: start..self.bytes.len() as u32,
-                });
-            }
-            at += length + 1;
+        for (at, bytes) in picture.runs() {
+            let (offset, start) = (at as u64, self.bytes.len() as u32);
+            self.store_bytes(bytes);
+            self.accesses.push(Accessed {
+                line,
+                direction: picture.kind.direction(),
+                purpose: Purpose::Data,
+                address: Some(picture.address.wrapping_add(offset)),
+                physical: picture.physical.map(|physical| physical.address.wrapping_add(offset)),
+                space: space.clone(),
+                attributes: attributes.clone(),
+                size: bytes.len() as u16,
+                is_aborted: picture.kind.is_aborted(),
+                is_exclusive: picture.kind == PictureKind::FailedStore,
+                is_failed: picture.kind == PictureKind::FailedStore,
+                owner: None,
+                data: start..self.bytes.len() as u32,
+            });
         }
     }
 
@@ -389,15 +365,6 @@ impl Step {
     }
 }
 
-fn is_cause(record: &Record<'_>) -> bool {
-    matches!(record, Record::Instruction(_) | Record::Asynchronous(_))
-}
-
-fn is_effect(record: &Record<'_>) -> bool {
-    matches!(record, Record::Register(_) | Record::Access(_) | Record::Picture(_))
-}
-
-/// An effect of an instruction.
 pub(super) enum Effect<'a> {
     /// A write to the register of this name.
     Register(&'a [u8]),

@@ -8,10 +8,10 @@ use unspool_isa::Isa;
 use unspool_model::{Access, Direction, Loss};
 
 use super::super::annotation::{AnnotatedAccess, Annotation};
-use super::super::record::{self, Byte, Order, Picture, PictureKind, Purpose, Record};
+use super::super::record::{self, Byte, Picture, PictureKind, Record};
 use super::super::value::Value;
-use super::super::write::Style;
-use super::{LineHead, LineWriter};
+use super::super::write::{Style, push_hex};
+use super::lines::{LineHead, LineWriter};
 
 /// Size of the largest access that is written as lines.
 const MAX_SIZE: u64 = 4096;
@@ -25,7 +25,7 @@ const CHUNK: u64 = 16;
 /// Kind of a memory line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shown {
-    is_write: bool,
+    direction: record::Direction,
     is_aborted: bool,
 }
 
@@ -63,8 +63,8 @@ pub(super) fn write(
 /// The lines that can represent an access. An access without a direction is aborted if the opcode is known to load or
 /// store.
 fn shown(access: &Access<'_>, opcode: Option<u32>) -> &'static [Shown] {
-    const READ: Shown = Shown { is_write: false, is_aborted: false };
-    const WRITE: Shown = Shown { is_write: true, is_aborted: false };
+    const READ: Shown = Shown { direction: record::Direction::Read, is_aborted: false };
+    const WRITE: Shown = Shown { direction: record::Direction::Write, is_aborted: false };
     if access.size == 0 || access.size > MAX_SIZE {
         return &[];
     }
@@ -101,11 +101,10 @@ fn annotate(writer: &mut LineWriter, access: &Access<'_>, lines: u32, has_data: 
 }
 
 fn push_byte((value, known): (u8, u8), out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    out.extend_from_slice(&match known {
-        0xff => [DIGITS[usize::from(value >> 4)], DIGITS[usize::from(value & 0xf)]],
-        _ => *b"xx",
-    });
+    match known {
+        0xff => push_hex(out, value.into(), 2),
+        _ => out.extend_from_slice(b"xx"),
+    }
 }
 
 fn write_access(
@@ -123,32 +122,18 @@ fn write_access(
         digits.resize(access.size as usize * 2, b'x');
     }
     let access = record::Access {
-        tag: b"",
-        direction: if shown.is_write { record::Direction::Write } else { record::Direction::Read },
-        purpose: Purpose::Data,
+        direction: shown.direction,
         size: access.size as u16,
         address: Some(access.address),
-        digits: 0,
-        physical: None,
-        owner: None,
         data: Some(Value(digits)).filter(|_| !shown.is_aborted),
-        order: Order::Number,
         is_aborted: shown.is_aborted,
-        is_exclusive: false,
-        is_unprivileged: false,
-        is_locked: false,
-        notes: b"",
+        ..record::Access::default()
     };
     writer.effect(head, Record::Access(access));
 }
 
 fn write_pictures(writer: &mut LineWriter, head: &LineHead<'_>, access: &Access<'_>, shown: Shown, has_data: bool) {
-    let kind = match (shown.is_write, shown.is_aborted) {
-        (false, false) => PictureKind::Load,
-        (false, true) => PictureKind::AbortedLoad,
-        (true, false) => PictureKind::Store,
-        (true, true) => PictureKind::AbortedStore,
-    };
+    let kind = PictureKind::of(shown.direction, shown.is_aborted);
     let first = access.address % CHUNK;
     for index in 0..u64::from(pictures(access.address, access.size)) {
         let mut bytes = [Byte::Untouched; CHUNK as usize];

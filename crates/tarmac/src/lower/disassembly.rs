@@ -14,7 +14,7 @@ pub(super) struct Opcodes {
     cache: OpcodeCache<Key, Box<RelativeText>>,
 }
 
-/// What a text depends on.
+/// Key of a cached text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Key {
     isa: Isa,
@@ -59,9 +59,8 @@ fn find(disassembler: &mut Disassembler, isa: Isa, address: u64, opcode: u32) ->
 mod tests {
     use super::*;
 
-    /// Words that were found in one place are right in any other, whatever the instruction is.
     #[test]
-    fn what_is_remembered_is_right() {
+    fn cached_texts_are_right_at_any_address() {
         let mut opcodes = Opcodes::new();
         let mut disassembler = Disassembler::new();
         let mut random = 0x1234_5678_9abc_def1_u64;

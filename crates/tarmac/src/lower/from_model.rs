@@ -3,40 +3,21 @@
 use unspool_isa::decode;
 use unspool_model::{self as model, Context, Exception, ExceptionKind, Instruction, Isa};
 
-use super::super::opcode::is_branch;
-use super::super::record::{self, Branch, Event, InstructionSet, Record};
+use super::super::opcode::letter;
+use super::super::record::{self, Branch, Event, Record};
 use super::super::write::Style;
 use super::super::write::vectors::{AARCH32, AARCH64, Vector};
-
-/// The letter of an instruction set; `None`: Tarmac has none for it.
-#[inline]
-pub(super) fn letter(isa: Isa) -> Option<InstructionSet> {
-    match isa {
-        Isa::A64 => Some(InstructionSet::O),
-        Isa::A32 => Some(InstructionSet::A),
-        Isa::T32 => Some(InstructionSet::T),
-        Isa::Rv32 | Isa::Rv64 => None,
-    }
-}
 
 /// Appends the mode, if it is known. In AArch32 the Exception level alone identifies only User and Hyp mode. Fast
 /// Models print dashes for an unknown mode, since a line without one is of a core that has no modes. A dash also
 /// replaces an unknown stack pointer or Security state: in Rev 3 an omitted Security state means Secure.
 pub(super) fn push_mode(style: Style, context: &Context, is_a64: bool, out: &mut Vec<u8>) {
-    let name = match (is_a64, context.level, context.is_handler) {
-        (true, Some(0), None | Some(false)) => "EL0t",
-        (true, Some(1), Some(false)) => "EL1t",
-        (true, Some(1), Some(true)) => "EL1h",
-        (true, Some(2), Some(false)) => "EL2t",
-        (true, Some(2), Some(true)) => "EL2h",
-        (true, Some(3), Some(false)) => "EL3t",
-        (true, Some(3), Some(true)) => "EL3h",
-        // The stack pointer is unknown.
-        (true, Some(1), None) => "EL1-",
-        (true, Some(2), None) => "EL2-",
-        (true, Some(3), None) => "EL3-",
-        (false, Some(0), _) => "usr",
-        (false, Some(2), _) => "hyp",
+    let stack = context.is_handler.map_or('-', |is_handler| if is_handler { 'h' } else { 't' });
+    let name = match (is_a64, context.level) {
+        (true, Some(0)) if context.is_handler != Some(true) => "EL0t".into(),
+        (true, Some(level @ 1..=3)) => format!("EL{level}{stack}"),
+        (false, Some(0)) => "usr".into(),
+        (false, Some(2)) => "hyp".to_string(),
         _ if style == Style::FastModels => return out.extend_from_slice(b"---_-"),
         _ => return,
     };
@@ -62,16 +43,12 @@ pub(super) fn branch_line(style: Style, instruction: &Instruction) -> Option<Bra
         return None;
     };
     let facts = decode(instruction.isa, instruction.address, instruction.opcode?);
-    if !is_branch(&facts) {
+    if !facts.flow.is_branch() {
         return None;
     }
-    let set = match facts.target.filter(|known| known.address == target).map(|known| known.isa) {
-        _ if instruction.isa == Isa::A64 => InstructionSet::O,
-        Some(Isa::A32) => InstructionSet::A,
-        Some(Isa::T32) => InstructionSet::T,
-        _ => return None,
-    };
-    Some(Branch { target, digits: 0, set: Some(set) })
+    let known = facts.target.filter(|known| known.address == target).map(|known| known.isa);
+    let isa = if instruction.isa == Isa::A64 { Isa::A64 } else { known.filter(|isa| *isa != Isa::A64)? };
+    Some(Branch { target, digits: 0, set: Some(letter(isa)?) })
 }
 
 /// The AArch64 vector that an exception was taken to, if kind and target are consistent with it.

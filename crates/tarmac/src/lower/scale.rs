@@ -6,10 +6,6 @@ use super::super::clock::time_unit;
 use super::super::record::{Time, Unit};
 use super::super::write::Style;
 
-/// Units of seconds, each with its power of ten.
-const UNITS: [(i8, Unit); 6] =
-    [(0, Unit::S), (-3, Unit::Ms), (-6, Unit::Us), (-9, Unit::Ns), (-12, Unit::Ps), (-15, Unit::Fs)];
-
 /// Conversion from the unit of a source to the unit of the log.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {
@@ -32,11 +28,12 @@ impl Scale {
         if power > 0 {
             return Self { multiply: factor(power), ..whole(Unit::S) };
         }
-        let coarser = UNITS.iter().rev().find(|(unit, _)| *unit >= power);
-        let finer = UNITS.iter().find(|(unit, _)| *unit <= power);
+        let units = || Unit::ALL.iter().filter_map(|unit| unit.power().map(|power| (power, *unit)));
+        let coarser = units().rfind(|(unit, _)| *unit >= power);
+        let finer = units().find(|(unit, _)| *unit <= power);
         match (style, coarser, finer) {
-            (Style::FastModels, Some((unit, name)), _) => Self { decimals: unit.abs_diff(power), ..whole(*name) },
-            (_, _, Some((unit, name))) => Self { multiply: factor(power - unit), ..whole(*name) },
+            (Style::FastModels, Some((unit, name)), _) => Self { decimals: unit.abs_diff(power), ..whole(name) },
+            (_, _, Some((unit, name))) => Self { multiply: factor(power - unit), ..whole(name) },
             _ => Self { divide: factor(power + 15), ..whole(Unit::Fs) },
         }
     }
@@ -58,7 +55,6 @@ impl Scale {
         if divided == 0 { Some(0) } else { divided.checked_mul(self.multiply?) }
     }
 
-    /// Whether digits of the time are dropped.
     pub(super) fn drops_digits(&self, time: u64) -> bool {
         self.divide.map_or(time, |divide| time % divide) != 0
     }

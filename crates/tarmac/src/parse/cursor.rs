@@ -3,6 +3,7 @@
 //! Knows blanks, words and hexadecimal numbers, and nothing of their meaning.
 
 use crate::record::{Problem, ProblemKind};
+use crate::value::{Digit, digit};
 
 /// Maximum number of hexadecimal digits of a number.
 const MAX_DIGITS: usize = 16;
@@ -75,7 +76,6 @@ impl<'a> Cursor<'a> {
         self.at = at.min(self.line.len());
     }
 
-    /// Skips `count` bytes.
     #[inline(always)]
     pub(super) fn skip(&mut self, count: usize) {
         self.seek(self.at + count);
@@ -109,7 +109,6 @@ impl<'a> Cursor<'a> {
         self.line.get(start..self.at).unwrap_or_default()
     }
 
-    /// Skips blanks.
     #[inline(always)]
     pub(super) fn blanks(&mut self) {
         while let Some(b' ' | b'\t') = self.peek() {
@@ -152,7 +151,6 @@ impl<'a> Cursor<'a> {
         self.since(start)
     }
 
-    /// Reads a word.
     #[inline(always)]
     pub(super) fn word(&mut self) -> &'a [u8] {
         self.until(BLANK)
@@ -314,12 +312,9 @@ static HEX: [u8; 256] = {
     let mut table = [0xff; 256];
     let mut at = 0;
     while at < 256 {
-        table[at] = match at as u8 {
-            byte @ b'0'..=b'9' => byte - b'0',
-            byte @ b'a'..=b'f' => byte - b'a' + 10,
-            byte @ b'A'..=b'F' => byte - b'A' + 10,
-            _ => 0xff,
-        };
+        if let Some(Digit::Known(digit)) = digit(at as u8) {
+            table[at] = digit;
+        }
         at += 1;
     }
     table
@@ -334,19 +329,8 @@ pub(super) fn is_hex(word: &[u8]) -> bool {
 /// A decimal number; `None`: it is none, or does not fit.
 #[inline(always)]
 pub(super) fn decimal(word: &[u8]) -> Option<u64> {
-    let mut number = 0_u64;
-    for byte in word {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
-    }
-    match word.len() {
-        0 => None,
-        1..=DECIMAL_DIGITS => Some(number),
-        _ => many_digits(word),
-    }
+    let mut cursor = Cursor::new(word);
+    cursor.decimal_digits().filter(|_| cursor.is_at_end())
 }
 
 /// A number with more digits than always fit.

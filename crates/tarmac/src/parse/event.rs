@@ -2,7 +2,7 @@
 
 use super::cursor::{CLOSE, COLON, Cursor, decimal, is_hex};
 use super::instruction::{check_no_joined_line, set};
-use crate::record::{Branch, Event, Flow, Header, OpaqueLine, Problem, ProblemKind, Record};
+use crate::record::{Branch, Event, Flow, Header, InstructionSet, OpaqueLine, Problem, ProblemKind, Record};
 
 /// Parses `Tarmac Text Rev 3t`; `None` if the line starts differently.
 pub(super) fn header(line: &[u8]) -> Option<Result<Header<'_>, Problem>> {
@@ -51,7 +51,7 @@ pub(super) fn flow<'a>(cursor: &mut Cursor<'a>, kind: u8) -> Result<Record<'a>, 
 }
 
 /// Parses an instruction set or the end of the line.
-fn last_set(cursor: &mut Cursor<'_>) -> Result<Option<super::InstructionSet>, Problem> {
+fn last_set(cursor: &mut Cursor<'_>) -> Result<Option<InstructionSet>, Problem> {
     cursor.blanks();
     if cursor.is_at_end() {
         return Ok(None);
@@ -74,7 +74,7 @@ pub(super) fn opaque<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Recor
 /// Parses the fields after `E`: `<value> {mode} {value} <number> <name>`, or only a name with arguments.
 pub(super) fn event<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem> {
     cursor.blanks();
-    let mut event = Event { value: None, mode: &[], number: None, name: &[], is_exception: false };
+    let mut event = Event::default();
     let mut ahead = *cursor;
     if is_number(ahead.until(COLON)) {
         event.value = Some(cursor.hex()?.value);

@@ -3,7 +3,6 @@
 //! The brackets contain a count, an address, an address with a serial number or an address with an opcode; only the
 //! following words distinguish them. The instruction set is a word of its own, and addresses are never that short.
 
-use super::ParseOptions;
 use super::cursor::{CLOSE, COLON, COMMA, Cursor, Number, OPEN, decimal};
 use super::prefix::{LONG_DISASSEMBLY, LONG_TEXT, joined_line};
 use crate::record::{Exception, Instruction, InstructionSet, Physical, Problem, ProblemKind, Record, Tag};
@@ -13,24 +12,11 @@ use crate::record::{Exception, Instruction, InstructionSet, Physical, Problem, P
 pub(super) fn instruction<'a>(
     cursor: &mut Cursor<'a>,
     tag: Tag,
-    options: ParseOptions,
+    implicit_thumb: bool,
     record: &mut Record<'a>,
 ) -> Result<(), Problem> {
     cursor.blanks();
-    let mut instruction = Instruction {
-        tag,
-        address: None,
-        digits: 0,
-        physical: None,
-        second: None,
-        opcode: None,
-        length: 4,
-        set: None,
-        mode: &[],
-        is_executed: tag != Tag::Is,
-        number: None,
-        text: &[],
-    };
+    let mut instruction = Instruction { tag, length: 4, is_executed: tag != Tag::Is, ..Instruction::default() };
     match cursor.peek() {
         Some(b'(') => {
             cursor.skip(1);
@@ -45,7 +31,7 @@ pub(super) fn instruction<'a>(
             opcode_word(cursor, &mut instruction)?;
         }
     }
-    set_and_mode(cursor, &mut instruction, options)?;
+    set_and_mode(cursor, &mut instruction, implicit_thumb)?;
     text(cursor, &mut instruction)?;
     *record = Record::Instruction(instruction);
     Ok(())
@@ -249,10 +235,10 @@ pub(super) fn set(rest: &[u8]) -> Option<(InstructionSet, usize)> {
 fn set_and_mode<'a>(
     cursor: &mut Cursor<'a>,
     instruction: &mut Instruction<'a>,
-    options: ParseOptions,
+    implicit_thumb: bool,
 ) -> Result<(), Problem> {
     cursor.blanks();
-    let Some((set, length)) = set(cursor.rest()) else { return no_set(*cursor, instruction, options) };
+    let Some((set, length)) = set(cursor.rest()) else { return no_set(*cursor, instruction, implicit_thumb) };
     instruction.set = Some(set);
     cursor.skip(length);
     cursor.blanks();
@@ -270,11 +256,11 @@ fn set_and_mode<'a>(
 }
 
 /// Handles a line without an instruction set; Cortex-M0 has only Thumb and prints none.
-fn no_set(start: Cursor<'_>, instruction: &mut Instruction<'_>, options: ParseOptions) -> Result<(), Problem> {
+fn no_set(start: Cursor<'_>, instruction: &mut Instruction<'_>, implicit_thumb: bool) -> Result<(), Problem> {
     if instruction.tag == Tag::Es || instruction.number.is_some() {
         return Err(start.problem(ProblemKind::NotAnInstructionSet));
     }
-    if !options.implicit_thumb {
+    if !implicit_thumb {
         let column = u32::try_from(start.at() + 1).unwrap_or(u32::MAX);
         return Err(Problem { column, kind: ProblemKind::NoInstructionSet });
     }

@@ -14,9 +14,7 @@ use crate::value::Value;
 pub(super) fn access<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8], record: &mut Record<'a>) -> Result<(), Problem> {
     let mut access = of_tag(cursor, tag)?;
     cursor.blanks();
-    if cursor.peek() == Some(b'(') {
-        access.owner = Some(owner(cursor)?);
-    }
+    access.owner = owner(cursor)?;
     if let [b'X', b' ', ..] = cursor.rest() {
         access.is_exclusive = true;
         cursor.next_word();
@@ -33,9 +31,7 @@ pub(super) fn access<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8], record: &mut Re
 pub(super) fn transfer<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'a>, Problem> {
     let mut access = of_tag(cursor, tag)?;
     cursor.blanks();
-    if cursor.peek() == Some(b'(') {
-        access.owner = Some(owner(cursor)?);
-    }
+    access.owner = owner(cursor)?;
     let mut ahead = *cursor;
     if ahead.word() == b"TRANSFER" {
         *cursor = ahead;
@@ -51,7 +47,7 @@ pub(super) fn transfer<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Rec
 pub(super) fn bus<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'a>, Problem> {
     let mut access = of_tag(cursor, tag)?;
     cursor.blanks();
-    let start = cursor.at();
+    let (start, mut notes) = (cursor.at(), None);
     if cursor.peek() == Some(b'I') {
         let inner = cursor.word();
         cursor.blanks();
@@ -60,41 +56,21 @@ pub(super) fn bus<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'
             return Err(outer.problem(ProblemKind::Unexpected));
         }
         cursor.next_word();
-        let notes = cursor.since(start);
+        notes = Some(cursor.since(start));
         cursor.blanks();
         access.order = Order::Memory;
-        address(cursor, &mut access)?;
-        cursor.blanks();
-        data(cursor, &mut access)?;
-        access.notes = notes;
-        return Ok(Record::Bus(access));
     }
     address(cursor, &mut access)?;
     cursor.blanks();
     data(cursor, &mut access)?;
+    access.notes = notes.unwrap_or(access.notes);
     Ok(Record::Bus(access))
 }
 
 /// Parses the letters of the first word. The cursor is after it.
 #[inline(always)]
 fn of_tag<'a>(cursor: &Cursor<'a>, tag: &'a [u8]) -> Result<Access<'a>, Problem> {
-    let mut access = Access {
-        tag,
-        direction: Direction::Read,
-        purpose: Purpose::Data,
-        size: 0,
-        address: None,
-        digits: 0,
-        physical: None,
-        owner: None,
-        data: None,
-        order: Order::Number,
-        is_aborted: false,
-        is_exclusive: false,
-        is_unprivileged: false,
-        is_locked: false,
-        notes: &[],
-    };
+    let mut access = Access { tag, ..Access::default() };
     let (has_cycle, mut rest) = match tag {
         [b'M' | b'B', b'S' | b'N' | b'C', rest @ ..] => (true, rest),
         [b'M' | b'B', rest @ ..] => (false, rest),
@@ -146,15 +122,18 @@ fn attributes(access: &mut Access<'_>, letters: &[u8], has_cycle: bool) -> Resul
     Ok(())
 }
 
-/// Parses `(00020440:0000001e)`.
-fn owner(cursor: &mut Cursor<'_>) -> Result<(u64, u64), Problem> {
-    cursor.expect(b'(')?;
+/// Parses `(00020440:0000001e)`, if there is one.
+#[inline(always)]
+fn owner(cursor: &mut Cursor<'_>) -> Result<Option<(u64, u64)>, Problem> {
+    if !cursor.eat(b'(') {
+        return Ok(None);
+    }
     let address = cursor.hex()?.value;
     cursor.expect(b':')?;
     let serial = cursor.hex()?.value;
     cursor.expect(b')')?;
     cursor.blanks();
-    Ok((address, serial))
+    Ok(Some((address, serial)))
 }
 
 /// Parses `0000020004ffee80:020114ffee80_NS`.

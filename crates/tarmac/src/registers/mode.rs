@@ -1,5 +1,7 @@
 //! Modes as instruction lines print them: `svc_s`, `EL3h_s`, `el0t_ns`, `thread`, `---_-`.
 
+use unspool_model::Security;
+
 /// Mode of execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Mode {
@@ -46,29 +48,29 @@ pub enum Level {
     Handler,
 }
 
-/// A Security state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Security {
-    /// Secure.
-    Secure,
-    /// Non-secure.
-    NonSecure,
-    /// Root.
-    Root,
-    /// Realm.
-    Realm,
-}
-
 impl Mode {
     /// Parses a mode, ignoring case.
     pub fn of(text: &[u8]) -> Self {
         let (level, security) = match text.iter().position(|byte| *byte == b'_') {
-            Some(at) => (&text[..at], Security::of(&text[at + 1..])),
+            Some(at) => (&text[..at], security_of(&text[at + 1..])),
             None => (text, None),
         };
         Self { level: Level::of(level), security }
     }
+
+    /// Name of the Security state.
+    pub fn security_name(self) -> Option<&'static str> {
+        self.security.map(|security| match security {
+            Security::Secure => "secure",
+            Security::NonSecure => "nonsecure",
+            Security::Root => "root",
+            Security::Realm => "realm",
+        })
+    }
 }
+
+/// Names of the AArch64 levels: with the stack pointer of EL0, with their own, and with an unknown one.
+const ELS: [[&str; 3]; 4] = [["el0t"; 3], ["el1t", "el1h", "el1"], ["el2t", "el2h", "el2"], ["el3t", "el3h", "el3"]];
 
 impl Level {
     fn of(text: &[u8]) -> Self {
@@ -103,16 +105,7 @@ impl Level {
     pub fn name(self) -> &'static str {
         match self {
             Self::Unknown => "",
-            Self::El { el: 0, .. } => "el0t",
-            Self::El { el: 1, own_stack: Some(false) } => "el1t",
-            Self::El { el: 1, own_stack: Some(true) } => "el1h",
-            Self::El { el: 1, own_stack: None } => "el1",
-            Self::El { el: 2, own_stack: Some(false) } => "el2t",
-            Self::El { el: 2, own_stack: Some(true) } => "el2h",
-            Self::El { el: 2, own_stack: None } => "el2",
-            Self::El { own_stack: Some(false), .. } => "el3t",
-            Self::El { own_stack: Some(true), .. } => "el3h",
-            Self::El { own_stack: None, .. } => "el3",
+            Self::El { el, own_stack } => ELS[usize::from(el.min(3))][own_stack.map_or(2, usize::from)],
             Self::Usr => "usr",
             Self::Sys => "sys",
             Self::Svc => "svc",
@@ -128,26 +121,14 @@ impl Level {
     }
 }
 
-impl Security {
-    fn of(text: &[u8]) -> Option<Self> {
-        let is = |names: &[&[u8]]| names.iter().any(|name| text.eq_ignore_ascii_case(name));
-        match () {
-            () if is(&[b"s"]) => Some(Self::Secure),
-            () if is(&[b"ns", b"n"]) => Some(Self::NonSecure),
-            () if is(&[b"rt", b"root"]) => Some(Self::Root),
-            () if is(&[b"rl", b"realm", b"r"]) => Some(Self::Realm),
-            () => None,
-        }
-    }
-
-    /// Name of the Security state.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Secure => "secure",
-            Self::NonSecure => "nonsecure",
-            Self::Root => "root",
-            Self::Realm => "realm",
-        }
+fn security_of(text: &[u8]) -> Option<Security> {
+    let is = |names: &[&[u8]]| names.iter().any(|name| text.eq_ignore_ascii_case(name));
+    match () {
+        () if is(&[b"s"]) => Some(Security::Secure),
+        () if is(&[b"ns", b"n"]) => Some(Security::NonSecure),
+        () if is(&[b"rt", b"root"]) => Some(Security::Root),
+        () if is(&[b"rl", b"realm", b"r"]) => Some(Security::Realm),
+        () => None,
     }
 }
 

@@ -1,15 +1,14 @@
 //! State of one core: its last instruction, and what waits for the next one.
 
-use unspool_isa::{Decoded, Isa};
+use unspool_isa::Decoded;
 
-use super::super::opcode::{facts_of, is_branch, unit};
+use super::super::opcode::{facts_of, letter, unit};
 use super::super::record::{Exception, Instruction, InstructionSet, Stamp};
 use super::super::write::vectors::is_m_profile;
+use super::held::HeldEffects;
 use super::memory::{AccessSizes, Run};
-use super::reorder::HeldEffects;
 
-/// State of one core.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Core {
     pub(super) name: Option<Vec<u8>>,
     pub(super) last: Option<Last>,
@@ -63,23 +62,7 @@ pub(super) struct Last {
 
 impl Core {
     pub(super) fn new(name: Option<&[u8]>) -> Self {
-        Self {
-            name: name.map(<[u8]>::to_vec),
-            last: None,
-            number: 0,
-            run: None,
-            step: None,
-            before: HeldEffects::default(),
-            access_sizes: AccessSizes::default(),
-            asynchronous: None,
-            taken: None,
-            has_exception_branch: false,
-            has_branches: false,
-            target: None,
-            target_set: None,
-            is_m_profile: false,
-            is_fiq: false,
-        }
+        Self { name: name.map(<[u8]>::to_vec), ..Self::default() }
     }
 
     /// Records a new last instruction.
@@ -147,7 +130,7 @@ impl Core {
         let facts = last.facts?;
         let is_skipped = !last.is_executed && last.set != Some(InstructionSet::O);
         match facts.target {
-            _ if is_skipped || !is_branch(&facts) => last.fall_through(),
+            _ if is_skipped || !facts.flow.is_branch() => last.fall_through(),
             // A taken branch would have a BR line.
             Some(_) if facts.conditional => last.fall_through().filter(|_| self.has_branches),
             target => target.map(|target| target.address),
@@ -186,22 +169,13 @@ impl Last {
 
     /// Target and its instruction set, if this is a taken branch. `next`: where execution continues.
     pub(super) fn taken_target(&self, next: Option<(u64, InstructionSet)>) -> Option<(u64, InstructionSet)> {
-        let facts = self.facts.filter(|facts| self.is_executed && is_branch(facts))?;
+        let facts = self.facts.filter(|facts| self.is_executed && facts.flow.is_branch())?;
         let Some(target) = facts.target else { return next };
-        let is_behind = next.map(|(address, _)| address) == self.fall_through();
+        let falls_through = next.map(|(address, _)| address) == self.fall_through();
         // Some producers print branches that are not taken as executed.
-        if facts.conditional && is_behind && Some(target.address) != self.fall_through() {
+        if facts.conditional && falls_through && Some(target.address) != self.fall_through() {
             return None;
         }
-        Some((target.address, set(target.isa)))
-    }
-}
-
-/// The letter of the instruction set that an instruction of Arm branches to.
-fn set(isa: Isa) -> InstructionSet {
-    match isa {
-        Isa::A32 => InstructionSet::A,
-        Isa::T32 => InstructionSet::T,
-        _ => InstructionSet::O,
+        letter(target.isa).map(|set| (target.address, set))
     }
 }

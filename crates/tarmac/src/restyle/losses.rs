@@ -92,32 +92,22 @@ pub struct Count {
 }
 
 /// Counts of losses and of copied lines.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Losses {
-    counts: Vec<Option<Count>>,
-}
-
-impl Default for Losses {
-    fn default() -> Self {
-        Self { counts: vec![None; Loss::ALL.len()] }
-    }
-}
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Losses([Option<Count>; Loss::ALL.len()]);
 
 impl Losses {
     pub(super) fn add(&mut self, loss: Loss, position: Position) {
-        if let Some(entry) = self.counts.get_mut(loss as usize) {
-            entry.get_or_insert(Count { count: 0, first: position }).count += 1;
-        }
+        self.0[loss as usize].get_or_insert(Count { count: 0, first: position }).count += 1;
     }
 
     /// All losses that occurred, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Loss, Count)> {
-        Loss::ALL.iter().zip(&self.counts).filter_map(|(loss, count)| Some((*loss, (*count)?)))
+        Loss::ALL.iter().zip(&self.0).filter_map(|(loss, count)| Some((*loss, (*count)?)))
     }
 
     /// Number of occurrences of a loss.
     pub fn of(&self, loss: Loss) -> u64 {
-        self.counts.get(loss as usize).and_then(Option::as_ref).map_or(0, |count| count.count)
+        self.0[loss as usize].map_or(0, |count| count.count)
     }
 
     /// Whether nothing is lost. Copied lines do not count.

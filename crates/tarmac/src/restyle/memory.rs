@@ -23,23 +23,8 @@ pub(super) struct Kind {
 
 impl Kind {
     pub(super) fn of_picture(kind: PictureKind) -> Option<Self> {
-        let (direction, is_aborted) = match kind {
-            PictureKind::Load => (Direction::Read, false),
-            PictureKind::AbortedLoad => (Direction::Read, true),
-            PictureKind::Store => (Direction::Write, false),
-            PictureKind::AbortedStore => (Direction::Write, true),
-            PictureKind::FailedStore => return None,
-        };
-        Some(Self { direction, is_aborted })
-    }
-
-    pub(super) fn picture(self) -> PictureKind {
-        match (self.direction, self.is_aborted) {
-            (Direction::Read, false) => PictureKind::Load,
-            (Direction::Read, true) => PictureKind::AbortedLoad,
-            (Direction::Write, false) => PictureKind::Store,
-            (Direction::Write, true) => PictureKind::AbortedStore,
-        }
+        let own = Self { direction: kind.direction(), is_aborted: kind.is_aborted() };
+        (kind != PictureKind::FailedStore).then_some(own)
     }
 }
 
@@ -67,6 +52,21 @@ impl PhysicalAnchor {
     }
 }
 
+/// Bytes of one line that a run starts with or grows by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub(super) kind: Kind,
+    pub(super) address: u64,
+    pub(super) bytes: &'a [Byte],
+    pub(super) physical: Option<Physical<'a>>,
+}
+
+impl Part<'_> {
+    fn anchor(&self) -> Option<PhysicalAnchor> {
+        self.physical.as_ref().and_then(|physical| PhysicalAnchor::new(self.address, physical))
+    }
+}
+
 /// Contiguous bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
@@ -77,43 +77,34 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// A run that starts with these bytes.
-    pub(super) fn new(kind: Kind, address: u64, bytes: &[Byte], physical: Option<&Physical<'_>>) -> Self {
-        let anchor = physical.and_then(|physical| PhysicalAnchor::new(address, physical));
-        Self { kind, address, bytes: bytes.to_vec(), anchors: anchor.into_iter().collect() }
+    pub(super) fn new(part: &Part<'_>) -> Self {
+        let anchors = part.anchor().into_iter().collect();
+        Self { kind: part.kind, address: part.address, bytes: part.bytes.to_vec(), anchors }
     }
 
     /// Appends bytes that follow the run; returns false if they do not.
-    pub(super) fn append(&mut self, kind: Kind, address: u64, bytes: &[Byte], physical: Option<&Physical<'_>>) -> bool {
-        let is_next = kind == self.kind && address == self.end() && self.bytes.len() + bytes.len() <= MAX_RUN;
+    pub(super) fn append(&mut self, part: &Part<'_>) -> bool {
+        let is_next = self.can_grow(part) && part.address == self.address.wrapping_add(self.bytes.len() as u64);
         if is_next {
-            self.bytes.extend_from_slice(bytes);
-            self.anchors.extend(physical.and_then(|physical| PhysicalAnchor::new(address, physical)));
+            self.bytes.extend_from_slice(part.bytes);
+            self.anchors.extend(part.anchor());
         }
         is_next
     }
 
     /// Prepends bytes that end where the run starts; returns false if they do not.
-    pub(super) fn prepend(
-        &mut self,
-        kind: Kind,
-        address: u64,
-        bytes: &[Byte],
-        physical: Option<&Physical<'_>>,
-    ) -> bool {
-        let end = address.wrapping_add(bytes.len() as u64);
-        let is_before = kind == self.kind && end == self.address && self.bytes.len() + bytes.len() <= MAX_RUN;
+    pub(super) fn prepend(&mut self, part: &Part<'_>) -> bool {
+        let is_before = self.can_grow(part) && part.address.wrapping_add(part.bytes.len() as u64) == self.address;
         if is_before {
-            self.bytes.splice(0..0, bytes.iter().copied());
-            self.address = address;
-            let anchor = physical.and_then(|physical| PhysicalAnchor::new(address, physical));
-            self.anchors.splice(0..0, anchor);
+            self.bytes.splice(0..0, part.bytes.iter().copied());
+            self.address = part.address;
+            self.anchors.splice(0..0, part.anchor());
         }
         is_before
     }
 
-    fn end(&self) -> u64 {
-        self.address.wrapping_add(self.bytes.len() as u64)
+    fn can_grow(&self, part: &Part<'_>) -> bool {
+        part.kind == self.kind && self.bytes.len() + part.bytes.len() <= MAX_RUN
     }
 
     /// Physical address of a byte: relative to the last known one before it, within one page.
@@ -139,7 +130,7 @@ impl Run {
                 address: physical.address.wrapping_sub(touched.wrapping_sub(address)),
                 ..physical
             });
-            let kind = self.kind.picture();
+            let kind = PictureKind::of(self.kind.direction, self.kind.is_aborted);
             sink(&Picture { kind, is_continuation: false, address, digits, bytes, physical, attributes: b"" });
         }
     }
@@ -203,14 +194,11 @@ impl AccessSizes {
     /// Adds a picture that was written. Like a reader, joins adjacent bytes if the opcode implies how to divide them
     /// again.
     pub(super) fn picture(&mut self, kind: Kind, picture: &Picture<'_>, unit: Option<u16>) {
-        for (at, bytes) in runs(&picture.bytes) {
-            let address = picture.address.wrapping_add(at as u64);
-            let is_grown = unit.is_some()
-                && self.pictured.last_mut().is_some_and(|run| {
-                    run.append(kind, address, bytes, None) || run.prepend(kind, address, bytes, None)
-                });
-            if !is_grown {
-                self.pictured.push(Run::new(kind, address, bytes, None));
+        for (at, bytes) in picture.runs() {
+            let part = Part { kind, address: picture.address.wrapping_add(at as u64), bytes, physical: None };
+            let run = self.pictured.last_mut().filter(|_| unit.is_some());
+            if !run.is_some_and(|run| run.append(&part) || run.prepend(&part)) {
+                self.pictured.push(Run::new(&part));
             }
         }
     }
@@ -297,16 +285,4 @@ pub(super) fn push_number(out: &mut Vec<u8>, bytes: &[Byte], is_big_endian: bool
     } else {
         bytes.iter().rev().for_each(&mut push);
     }
-}
-
-/// The runs of a picture, each with its offset.
-pub(super) fn runs(bytes: &[Byte; 16]) -> impl Iterator<Item = (usize, &[Byte])> {
-    let chunks = bytes.chunk_by(|one, next| (*one == Byte::Untouched) == (*next == Byte::Untouched));
-    chunks
-        .scan(0, |at, chunk| {
-            let start = *at;
-            *at += chunk.len();
-            Some((start, chunk))
-        })
-        .filter(|(_, chunk)| chunk.first().is_some_and(|byte| *byte != Byte::Untouched))
 }

@@ -1,11 +1,9 @@
 //! Names that differ between the styles: modes, registers, exceptions.
 
 use super::super::record::{Event, Exception, Register};
+use super::super::registers::BANKS;
 use super::super::write::Style;
 use super::super::write::vectors::{AARCH32, AARCH64, EXTERNAL, EXTERNAL_EVENT, M_PROFILE, Vector};
-
-/// The AArch32 modes with banked registers.
-const BANKED: [&[u8]; 8] = [b"usr", b"svc", b"abt", b"und", b"irq", b"fiq", b"hyp", b"mon"];
 
 /// Appends the mode in the notation of the style.
 ///
@@ -69,10 +67,11 @@ fn push_rev3_register(name: &[u8], out: &mut Vec<u8>) {
 fn push_fast_models_register(name: &[u8], context: &[u8], is_fiq: bool, out: &mut Vec<u8>) -> bool {
     if name.eq_ignore_ascii_case(b"cpsr") {
         out.extend_from_slice(b"cpsr");
-        return context.is_empty() || is_aarch32(context);
+        // CPSR implies AArch32.
+        return context.is_empty() || context.eq_ignore_ascii_case(b"AARCH32");
     }
     let (base, mut bank) = bank_of(name);
-    let is_context_bank = bank.is_none() && BANKED.iter().any(|bank| bank.eq_ignore_ascii_case(context));
+    let is_context_bank = bank.is_none() && is_bank(context);
     if is_context_bank && !is_without_bank(base, context, is_fiq) {
         bank = Some(context);
     }
@@ -109,16 +108,15 @@ fn is_without_bank(name: &[u8], mode: &[u8], is_fiq: bool) -> bool {
     }
 }
 
-/// Whether the context is AArch32, which CPSR implies.
-fn is_aarch32(context: &[u8]) -> bool {
-    context.eq_ignore_ascii_case(b"AARCH32")
-}
-
 /// The base name of a register, and the mode that is its suffix.
 fn bank_of(name: &[u8]) -> (&[u8], Option<&[u8]>) {
     let Some(at) = name.iter().rposition(|byte| *byte == b'_') else { return (name, None) };
     let bank = &name[at + 1..];
-    if BANKED.iter().any(|known| known.eq_ignore_ascii_case(bank)) { (&name[..at], Some(bank)) } else { (name, None) }
+    if is_bank(bank) { (&name[..at], Some(bank)) } else { (name, None) }
+}
+
+fn is_bank(name: &[u8]) -> bool {
+    BANKS.iter().any(|bank| name.eq_ignore_ascii_case(bank.as_bytes()))
 }
 
 /// Number of an AArch32 core register.
@@ -172,7 +170,6 @@ pub(super) fn event_of(exception: &Exception<'_>, is_m_profile: bool) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::value::Value;
     use super::*;
 
     #[test]
@@ -221,13 +218,7 @@ mod tests {
             (Style::FastModels, "R99", "", "R99"),
         ];
         for (style, name, context, expected) in rows {
-            let register = Register {
-                name: name.as_bytes(),
-                context: context.as_bytes(),
-                bits: None,
-                value: Value(b"0"),
-                notes: b"",
-            };
+            let register = Register { name: name.as_bytes(), context: context.as_bytes(), ..Register::default() };
             let mut out = Vec::new();
             assert!(push_register(style, &register, false, &mut out), "{name}");
             assert_eq!(String::from_utf8_lossy(&out), expected);
@@ -238,7 +229,7 @@ mod tests {
     fn context_without_a_name_is_lost() {
         for (name, context) in [("SCTLR", "AARCH32"), ("SCTLR", "NS"), ("CPSR", "AArch64")] {
             let (name, context) = (name.as_bytes(), context.as_bytes());
-            let register = Register { name, context, bits: None, value: Value(b"0"), notes: b"" };
+            let register = Register { name, context, ..Register::default() };
             assert!(!push_register(Style::FastModels, &register, false, &mut Vec::new()), "{register:?}");
         }
     }

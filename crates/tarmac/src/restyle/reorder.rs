@@ -5,42 +5,15 @@
 //! A dual-issue core prints the effects of both instructions, then both instructions. They are separated as in lifting:
 //! by the owner in the line, or by the first disassembly that names the register.
 
-use super::super::lift::names_register;
-use super::super::parse::{ParseOptions, Parser};
-use super::super::read::Position;
-use super::super::record::{Instruction, InstructionSet, Line, Record, Stamp};
+use super::super::lift::{names_register, owns};
+use super::super::record::{InstructionSet, Line, Record, Stamp};
+use super::held::Held;
 use super::{Loss, Restyler};
 
 /// Maximum number of bytes that wait for the next instruction of a core.
 const MAX_WAITING: usize = 1 << 12;
 /// Maximum number of instructions that issue at once.
 const MAX_ISSUE: usize = 2;
-
-/// Lines of one core that wait.
-#[derive(Debug, Default)]
-pub(super) struct HeldEffects {
-    /// Effects of the next instruction.
-    effects: Vec<Held>,
-    /// Number of bytes of the effects.
-    length: usize,
-    /// Instructions, each with the effects above it.
-    group: Vec<(Held, Vec<Held>)>,
-}
-
-/// A line that is written later.
-#[derive(Debug)]
-struct Held {
-    raw: Vec<u8>,
-    position: Position,
-    stamp: Stamp,
-    is_thumb: bool,
-}
-
-impl Held {
-    fn line(&self) -> Line<'_> {
-        Parser::new(ParseOptions { implicit_thumb: self.is_thumb }).parse(&self.raw)
-    }
-}
 
 impl Restyler {
     /// Takes a line of a producer that prints effects before their instruction.
@@ -82,10 +55,8 @@ impl Restyler {
         let mut group = std::mem::take(&mut self.cores[core].before.group);
         if let [first, second] = group.as_mut_slice() {
             let (one, other) = (first.0.line(), second.0.line());
-            let moved =
-                first.1.extract_if(.., |effect| is_of_second(&effect.line().record, &one.record, &other.record));
-            let moved: Vec<Held> = moved.collect();
-            second.1.extend(moved);
+            let is_moved = |effect: &mut Held| is_of_second(&effect.line().record, &one.record, &other.record);
+            second.1.extend(first.1.extract_if(.., is_moved));
         }
         for (instruction, effects) in &group {
             self.write_held(core, instruction.stamp, instruction);
@@ -117,18 +88,12 @@ impl Restyler {
 fn is_of_second(effect: &Record<'_>, first: &Record<'_>, second: &Record<'_>) -> bool {
     let (Record::Instruction(first), Record::Instruction(second)) = (first, second) else { return false };
     match effect {
-        Record::Register(register) => !names(first, register.name) && names(second, register.name),
-        Record::Access(access) => !is_own(first, access.owner) && is_own(second, access.owner),
+        Record::Register(register) => {
+            !names_register(first.text, register.name) && names_register(second.text, register.name)
+        }
+        Record::Access(access) => {
+            !owns(first.address, first.number, access.owner) && owns(second.address, second.number, access.owner)
+        }
         _ => false,
     }
-}
-
-/// Whether an effect of this owner belongs to the instruction; an effect without an owner may belong to any.
-fn is_own(instruction: &Instruction<'_>, owner: Option<(u64, u64)>) -> bool {
-    let Some((address, serial)) = owner else { return true };
-    instruction.address == Some(address) && instruction.number.is_none_or(|number| number == serial)
-}
-
-fn names(instruction: &Instruction<'_>, register: &[u8]) -> bool {
-    names_register(instruction.text, register)
 }

@@ -2,13 +2,12 @@
 //! lines.
 
 use super::super::record::{
-    Access, Byte, Direction, Event, Exception, Instruction, Line, Order, Physical, Picture, Purpose, Record, Register,
-    Stamp, Tag,
+    Access, Event, Exception, Instruction, Line, Order, Physical, Picture, Purpose, Record, Register, Stamp, Tag,
 };
 use super::super::value::Value;
-use super::super::write::{Style, Writer, push_address, push_hex};
+use super::super::write::{Style, push_address, push_hex};
 use super::core::Taken;
-use super::memory::{Kind, Run, bytes_of, has_detail, push_number, runs};
+use super::memory::{Kind, Part, Run, bytes_of, has_detail, push_number};
 use super::names::{event_of, push_mode, push_register};
 use super::{Hold, Loss, MAX_KEPT, Restyler};
 
@@ -196,28 +195,25 @@ impl Restyler {
         if !picture.attributes.is_empty() {
             self.lose(Loss::Attributes);
         }
-        for (at, bytes) in runs(&picture.bytes) {
-            let address = picture.address.wrapping_add(at as u64);
-            let physical = picture
-                .physical
-                .map(|physical| Physical { address: physical.address.wrapping_add(at as u64), ..physical });
-            self.grow(core, stamp, kind, (address, bytes, physical.as_ref()));
+        for (at, bytes) in picture.runs() {
+            let offset = |address: u64| address.wrapping_add(at as u64);
+            let physical = picture.physical.map(|physical| Physical { address: offset(physical.address), ..physical });
+            self.grow(core, stamp, &Part { kind, address: offset(picture.address), bytes, physical });
         }
     }
 
     /// Extends the current run by bytes of the same instruction, or starts a new run.
-    fn grow(&mut self, core: usize, stamp: Stamp, kind: Kind, part: (u64, &[Byte], Option<&Physical<'_>>)) {
-        let (address, bytes, physical) = part;
+    fn grow(&mut self, core: usize, stamp: Stamp, part: &Part<'_>) {
         let known = &mut self.cores[core];
         let can_grow = known.unit().is_some();
         if let Some((run, _)) = &mut known.run
             && can_grow
-            && (run.append(kind, address, bytes, physical) || run.prepend(kind, address, bytes, physical))
+            && (run.append(part) || run.prepend(part))
         {
             return;
         }
         self.flush(core);
-        self.cores[core].run = Some((Run::new(kind, address, bytes, physical), stamp));
+        self.cores[core].run = Some((Run::new(part), stamp));
     }
 
     /// Copies a picture of a failed store, for which there is no access line.
@@ -227,7 +223,7 @@ impl Restyler {
         let record = Record::Picture(Picture { is_continuation: false, ..*picture });
         let line = Line { raw: b"", stamp, core: self.cores[core].name.as_deref(), record };
         // A picture can always be written.
-        let _ = Writer::rev3().write(&line, &mut self.buffer);
+        let _ = Style::Rev3.write(&line, &mut self.buffer);
     }
 
     pub(super) fn write_accesses(&mut self, core: usize, run: &Run, stamp: Stamp) {
@@ -242,24 +238,13 @@ impl Restyler {
             let mut number = Vec::new();
             push_number(&mut number, bytes, self.is_big_endian);
             let access = Access {
-                tag: match run.kind.direction {
-                    Direction::Read => b"MR",
-                    Direction::Write => b"MW",
-                },
                 direction: run.kind.direction,
-                purpose: Purpose::Data,
                 size: bytes.len() as u16,
                 address: Some(address),
-                digits: 0,
                 physical,
-                owner: None,
                 data: Some(Value(&number)).filter(|_| !run.kind.is_aborted),
-                order: Order::Number,
                 is_aborted: run.kind.is_aborted,
-                is_exclusive: false,
-                is_unprivileged: false,
-                is_locked: false,
-                notes: b"",
+                ..Access::default()
             };
             self.emit(core, stamp, Record::Access(access));
         });

@@ -5,7 +5,7 @@ use super::super::record::{
 };
 use super::super::write::Style;
 use super::core::Taken;
-use super::memory::{AccessSizes, Kind, Run, bytes_of, has_detail, runs};
+use super::memory::{AccessSizes, Kind, Part, Run, bytes_of, has_detail};
 use super::names::{event_of, exception_of, push_mode, push_register};
 use super::{Loss, Restyler};
 
@@ -193,6 +193,7 @@ impl Restyler {
             self.lose(Loss::AccessDetail);
         }
         let kind = Kind { direction: access.direction, is_aborted: access.is_aborted };
+        let part = Part { kind, address, bytes: &bytes, physical: access.physical };
         if self.cores[core].access_sizes.len() >= MAX_ACCESSES {
             self.flush(core);
         }
@@ -202,12 +203,12 @@ impl Restyler {
         if let Some((run, since)) = &mut known.run
             && can_grow
             && *since == stamp
-            && run.append(kind, address, &bytes, access.physical.as_ref())
+            && run.append(&part)
         {
             return;
         }
         self.flush_run(core);
-        self.cores[core].run = Some((Run::new(kind, address, &bytes, access.physical.as_ref()), stamp));
+        self.cores[core].run = Some((Run::new(&part), stamp));
     }
 
     /// Writes a picture among accesses, realigned if needed.
@@ -221,9 +222,9 @@ impl Restyler {
         if !picture.attributes.is_empty() {
             self.lose(Loss::Attributes);
         }
-        for (at, bytes) in runs(&picture.bytes) {
-            let run = Run::new(kind, picture.address.wrapping_add(at as u64), bytes, None);
-            self.write_pictures(core, &run, stamp);
+        for (at, bytes) in picture.runs() {
+            let address = picture.address.wrapping_add(at as u64);
+            self.write_pictures(core, &Run::new(&Part { kind, address, bytes, physical: None }), stamp);
         }
         // These bytes were no accesses.
         self.cores[core].access_sizes = AccessSizes::default();

@@ -2,6 +2,8 @@
 //!
 //! All values are in one vector, so that cloning the state of a core is cheap.
 
+use std::ops::Range;
+
 use super::super::registers::Slot;
 
 /// Values by slot.
@@ -14,7 +16,7 @@ pub(crate) struct Cells {
 /// Position of the value of a slot: `words` words of value, as many of the known mask, as many of the written mask, and
 /// twice as many line numbers, one for every 32 bits.
 #[derive(Debug, Clone, Copy, Default)]
-struct Cell {
+pub(super) struct Cell {
     start: u32,
     words: u16,
     /// Number of bits that were ever written.
@@ -81,11 +83,16 @@ impl Contents<'_> {
 
     /// The value with `x` for unknown digits, the most significant digit first.
     pub fn text(&self) -> String {
+        self.digit_text(0..self.digits())
+    }
+
+    /// A range of digits as text, counted from the least significant.
+    pub(crate) fn digit_text(&self, digits: Range<usize>) -> String {
         let digit = |index| match self.digit(index) {
             (value, 15) => char::from_digit(value.into(), 16).unwrap_or('x'),
             _ => 'x',
         };
-        (0..self.digits()).rev().map(digit).collect()
+        digits.rev().map(digit).collect()
     }
 
     pub(crate) fn words(&self) -> (&[u64], &[u64]) {
@@ -124,7 +131,6 @@ impl LowBits {
         }
     }
 
-    /// The number, if it is known.
     pub(crate) fn number(&self) -> Option<u64> {
         let within = mask(self.bits.into());
         (self.known & within == within).then_some(self.value & within)
@@ -179,11 +185,6 @@ impl Cells {
         }
         let lines = start + 3 * words;
         self.words[lines + low / HALF..lines + (low + bits).div_ceil(HALF)].fill(line);
-    }
-
-    /// Makes the register at least `bits` wide.
-    pub(crate) fn widen(&mut self, slot: Slot, bits: usize) {
-        self.reserve(slot, bits);
     }
 
     /// Sets bits to a known zero.
@@ -255,9 +256,9 @@ impl Cells {
         self.written(slot, cell.line + base);
     }
 
-    /// The cell of a slot, with space for at least `bits` bits.
+    /// The cell of a slot, which becomes at least `bits` wide.
     #[inline]
-    fn reserve(&mut self, slot: Slot, bits: usize) -> &mut Cell {
+    pub(super) fn reserve(&mut self, slot: Slot, bits: usize) -> &mut Cell {
         let index = usize::from(slot.0);
         if index >= self.cells.len() {
             self.cells.resize(index + 1, Cell::default());

@@ -79,21 +79,10 @@ impl Bytes {
     }
 
     /// Passes on the parts of the bytes at an address, one per granule.
-    pub(crate) fn parts(&self, address: u64, mut sink: impl FnMut(&GranulePart)) {
-        let mut part = GranulePart { granule: address / 8, ..GranulePart::default() };
-        for (at, (value, is_known)) in self.values.iter().zip(&self.known).enumerate() {
-            let address = address.wrapping_add(at as u64);
-            if address / 8 != part.granule {
-                sink(&part);
-                part = GranulePart { granule: address / 8, ..GranulePart::default() };
-            }
-            part.value |= u64::from(*value) << (address % 8 * 8);
-            part.bytes |= 1 << (address % 8);
-            part.known |= u8::from(*is_known) << (address % 8);
-        }
-        if part.bytes != 0 {
-            sink(&part);
-        }
+    fn parts(&self, address: u64, sink: impl FnMut(&GranulePart)) {
+        let known = self.values.iter().zip(&self.known);
+        let bytes = known.map(|(value, is_known)| if *is_known { Byte::Known(*value) } else { Byte::Unknown });
+        granule_parts(address, bytes, sink);
     }
 }
 
@@ -130,7 +119,7 @@ fn simple(access: &Access<'_>, address: u64, is_big_endian: bool) -> Option<Gran
     if size == 0 || offset + size > 8 || access.order == Order::Lanes {
         return None;
     }
-    let (number, digits) = plain(access.data?.0)?;
+    let (number, digits) = access.data?.plain()?;
     let is_number = access.order == Order::Number;
     if digits as u32 > size * 2 || !is_number && digits as u32 != size * 2 {
         return None;
@@ -141,33 +130,17 @@ fn simple(access: &Access<'_>, address: u64, is_big_endian: bool) -> Option<Gran
     Some(GranulePart { granule: address / 8, value: value << (offset * 8), bytes, known: bytes })
 }
 
-/// Up to sixteen known digits as a number, and how many; `_` is skipped.
-#[inline]
-fn plain(text: &[u8]) -> Option<(u64, usize)> {
-    let (mut number, mut digits) = (0, 0);
-    if text.len() > 17 {
-        return None;
-    }
-    for byte in text {
-        let digit = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            b'A'..=b'F' => byte - b'A' + 10,
-            b'_' => continue,
-            _ => return None,
-        };
-        number = number << 4 | u64::from(digit);
-        digits += 1;
-    }
-    (1..=16).contains(&digits).then_some((number, digits))
-}
-
 /// Passes on the parts of a picture, one per granule.
 #[inline]
-pub(crate) fn picture_parts(picture: &Picture<'_>, mut sink: impl FnMut(&GranulePart)) {
-    let mut part = GranulePart { granule: picture.address / 8, ..GranulePart::default() };
-    for (at, byte) in picture.bytes.iter().enumerate() {
-        let address = picture.address.wrapping_add(at as u64);
+pub(crate) fn picture_parts(picture: &Picture<'_>, sink: impl FnMut(&GranulePart)) {
+    granule_parts(picture.address, picture.bytes.iter().copied(), sink);
+}
+
+#[inline]
+fn granule_parts(address: u64, bytes: impl Iterator<Item = Byte>, mut sink: impl FnMut(&GranulePart)) {
+    let mut part = GranulePart { granule: address / 8, ..GranulePart::default() };
+    for (at, byte) in bytes.enumerate() {
+        let address = address.wrapping_add(at as u64);
         if address / 8 != part.granule {
             if part.bytes != 0 {
                 sink(&part);
@@ -181,7 +154,7 @@ pub(crate) fn picture_parts(picture: &Picture<'_>, mut sink: impl FnMut(&Granule
             Byte::Known(value) => {
                 part.bytes |= bit;
                 part.known |= bit;
-                part.value |= u64::from(*value) << (address % 8 * 8);
+                part.value |= u64::from(value) << (address % 8 * 8);
             }
         }
     }

@@ -5,10 +5,10 @@
 //! A line that names no core belongs to the core of the previous line if it has no time either, otherwise to a core
 //! without a name.
 
-use super::super::record::{Direction, Instruction, InstructionSet, Line, PictureKind, Purpose, Record, Stamp};
-use super::data::{Bytes, access_parts, picture_parts};
-use super::memory::{Memory, Touch};
-use super::registers::Registers;
+use super::super::record::{Instruction, InstructionSet, Line, PictureKind, Purpose, Record, Stamp};
+use super::data::{Bytes, GranulePart, access_parts, picture_parts};
+use super::memory::Memory;
+use super::registers::{Registers, is_same};
 use super::semihosting::{Arguments, changes, is_semihosting};
 
 /// Maximum number of cores. Lines of further cores are ignored.
@@ -47,19 +47,16 @@ pub struct Machine {
 /// Source of state from before the start of a machine.
 pub(crate) trait EarlierState {
     /// A byte of memory, as a core knew it before.
-    fn byte(&mut self, core: &[u8], address: u64) -> Option<u8>;
-    /// Reports a semihosting call that needs earlier state to be interpreted.
-    fn unresolved_call(&mut self);
-}
-
-/// No earlier state.
-impl EarlierState for () {
-    fn byte(&mut self, _: &[u8], _: u64) -> Option<u8> {
+    fn byte(&mut self, _core: &[u8], _address: u64) -> Option<u8> {
         None
     }
 
+    /// Reports a semihosting call that needs earlier state to be interpreted.
     fn unresolved_call(&mut self) {}
 }
+
+/// No earlier state.
+impl EarlierState for () {}
 
 impl Machine {
     /// A machine at the start of a log. `limit`: maximum number of granules (eight bytes) that are kept per core; 0 is
@@ -101,7 +98,7 @@ impl Machine {
     /// Like [`line`](Self::line), with state from before the start.
     #[inline]
     pub(crate) fn line_after(&mut self, number: u64, line: &Line<'_>, before: &mut impl EarlierState) -> Option<usize> {
-        let at = self.core(line)?;
+        let at = self.select_core(line)?;
         let core = &mut self.cores[at];
         let short = u32::try_from(number).unwrap_or(u32::MAX);
         match &line.record {
@@ -118,20 +115,12 @@ impl Machine {
                 }
             }
             Record::Access(access) if !access.is_aborted && access.purpose != Purpose::Fetch => {
-                let touch = match access.direction {
-                    Direction::Read => Touch::Read,
-                    Direction::Write => Touch::Write,
-                };
-                let memory = &mut core.memory;
-                access_parts(access, self.is_big_endian, &mut self.scratch, |part| memory.touch(touch, part, short));
+                let touch = |part: &GranulePart| core.memory.touch(access.direction, part, short);
+                access_parts(access, self.is_big_endian, &mut self.scratch, touch);
             }
-            Record::Picture(picture) => {
-                let touch = match picture.kind {
-                    PictureKind::Load => Touch::Read,
-                    PictureKind::Store => Touch::Write,
-                    _ => return Some(at),
-                };
-                picture_parts(picture, |part| core.memory.touch(touch, part, short));
+            Record::Picture(picture) if matches!(picture.kind, PictureKind::Load | PictureKind::Store) => {
+                let direction = picture.kind.direction();
+                picture_parts(picture, |part| core.memory.touch(direction, part, short));
             }
             _ => {}
         }
@@ -139,13 +128,8 @@ impl Machine {
     }
 
     /// Selects the core of a line without applying the line. Returns its index.
-    pub(crate) fn select_core(&mut self, line: &Line<'_>) -> Option<usize> {
-        self.core(line)
-    }
-
-    /// Index of the core of a line.
     #[inline]
-    fn core(&mut self, line: &Line<'_>) -> Option<usize> {
+    pub(crate) fn select_core(&mut self, line: &Line<'_>) -> Option<usize> {
         let name = match line.core {
             Some(name) => name,
             None if line.stamp == Stamp::Absent && !self.cores.is_empty() => return Some(self.current),
@@ -238,10 +222,4 @@ impl Core {
         self.memory.write_unknown(address..=u64::MAX, line);
         self.memory.write_unknown(0..=end, line);
     }
-}
-
-/// Compares names without a function call: they are short, mostly empty, and compared on every line.
-#[inline(always)]
-fn is_same(name: &[u8], other: &[u8]) -> bool {
-    name.len() == other.len() && name.iter().zip(other).all(|(a, b)| a == b)
 }

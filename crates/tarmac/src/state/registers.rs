@@ -5,13 +5,16 @@
 use std::collections::HashMap;
 
 use super::super::record::{Instruction, InstructionSet, Register};
-use super::super::registers::{Level, MAX_BITS, Meaning, Mode, Name, NameContext, Part, Slot};
+use super::super::registers::{Level, MAX_BITS, Meaning, Mode, NameContext, Part, Slot};
+use super::super::short_text::ShortText;
 use super::super::value::{Digit, Value};
-use super::cells::LowBits;
-use super::{Cells, Contents};
+use super::cells::{Cells, Contents, LowBits};
 
 /// Maximum number of registers without a slot of their own. Others are ignored.
 const MAX_NAMES: usize = 2048;
+
+/// The mode as printed.
+type ModeText = ShortText<15>;
 
 /// Registers of a core, as far as they are known.
 #[derive(Debug, Clone, Default)]
@@ -20,9 +23,9 @@ pub struct Registers {
     names: Vec<Box<[u8]>>,
     found: HashMap<Box<[u8]>, u16>,
     name_context: NameContext,
-    mode: Text,
-    last_stack: Option<Slot>,
-    last_link: Option<Slot>,
+    mode: ModeText,
+    pub(crate) last_stack: Option<Slot>,
+    pub(crate) last_link: Option<Slot>,
     line: u64,
 }
 
@@ -36,11 +39,6 @@ pub struct Touched {
 }
 
 impl Registers {
-    /// Registers with nothing known.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Sets the line of the following writes.
     #[inline]
     pub fn at_line(&mut self, line: u64) {
@@ -53,13 +51,13 @@ impl Registers {
         if let Some(set) = instruction.set {
             self.name_context.is_a64 = Some(set == InstructionSet::O);
         }
-        if !self.mode.is(instruction.mode) {
+        if !is_same(self.mode.as_bytes(), instruction.mode) {
             self.set_mode(instruction.mode);
         }
     }
 
     pub(crate) fn set_mode(&mut self, mode: &[u8]) {
-        self.mode = Text::of(mode);
+        self.mode = ModeText::of(mode);
         self.name_context.mode = Mode::of(mode);
         if self.name_context.is_a64.is_none() && self.name_context.mode.level != Level::Unknown {
             self.name_context.is_a64 = Some(matches!(self.name_context.mode.level, Level::El { .. }));
@@ -71,7 +69,6 @@ impl Registers {
         self.name_context.mode
     }
 
-    /// The mode as printed.
     pub(crate) fn mode_text(&self) -> &[u8] {
         self.mode.as_bytes()
     }
@@ -90,7 +87,7 @@ impl Registers {
     pub fn update(&mut self, register: &Register<'_>) -> Touched {
         let part = match self.name_context.meaning(register) {
             Meaning::Part(part) => part,
-            Meaning::Named(name) => match self.slot_named(&name) {
+            Meaning::Named(name) => match self.add_name(name.as_bytes()) {
                 Some(slot) => Part { slot, low: 0, bits: 0, is_fixed: false, clears: true },
                 None => return Touched::default(),
             },
@@ -183,10 +180,10 @@ impl Registers {
     }
 
     /// Passes on every register that was ever written: slot, name and value.
-    pub fn each(&self, mut take: impl FnMut(Slot, &str, Contents<'_>)) {
+    pub fn each(&self, mut sink: impl FnMut(Slot, &str, Contents<'_>)) {
         for slot in self.cells.slots() {
             if let Some(contents) = self.cells.get(slot) {
-                take(slot, &self.name(slot), contents);
+                sink(slot, &self.name(slot), contents);
             }
         }
     }
@@ -202,8 +199,7 @@ impl Registers {
 
     /// The register of a name in the current state, with its lowest bit and number of bits.
     pub fn find(&self, name: &str) -> Option<(Slot, u16, Option<u16>)> {
-        let register = Register { name: name.as_bytes(), context: b"", bits: None, value: Value(b""), notes: b"" };
-        match self.name_context.meaning(&register) {
+        match self.name_context.meaning(&Register { name: name.as_bytes(), ..Register::default() }) {
             Meaning::Part(Part { slot: Slot::SP, .. }) => Some((self.sp_slot()?, 0, None)),
             Meaning::Part(Part { slot: Slot::LR, .. }) => Some((self.lr_slot()?, 0, None)),
             Meaning::Part(part) => Some((part.slot, part.low, Some(part.bits).filter(|bits| *bits > 0))),
@@ -214,13 +210,6 @@ impl Registers {
     /// The value of a register, if it was ever written.
     pub fn get(&self, slot: Slot) -> Option<Contents<'_>> {
         self.cells.get(slot)
-    }
-
-    fn slot_named(&mut self, name: &Name) -> Option<Slot> {
-        match self.found.get(name.as_bytes()) {
-            Some(slot) => Some(Slot(*slot)),
-            None => self.add_name(name.as_bytes()),
-        }
     }
 
     /// The slot of a name without one, allocated if needed. `None`: there are too many.
@@ -256,7 +245,7 @@ impl Registers {
         if later.name_context.is_a64.is_some() {
             self.name_context.is_a64 = later.name_context.is_a64;
         }
-        if later.mode != Text::default() {
+        if later.mode != ModeText::default() {
             (self.name_context.mode, self.mode) = (later.name_context.mode, later.mode);
         }
         self.last_stack = later.last_stack.or(self.last_stack);
@@ -285,14 +274,6 @@ impl Registers {
         }
     }
 
-    pub(crate) fn last(&self) -> [Option<Slot>; 2] {
-        [self.last_stack, self.last_link]
-    }
-
-    pub(crate) fn set_last(&mut self, [stack, link]: [Option<Slot>; 2]) {
-        (self.last_stack, self.last_link) = (stack, link);
-    }
-
     /// Writes a value. Returns false if it changes nothing.
     #[inline]
     fn write(&mut self, part: Part, range: Option<(u16, u16)>, value: Value<'_>) -> bool {
@@ -307,7 +288,7 @@ impl Registers {
             None => given.max(part.bits.into()),
         };
         let clears = part.clears && high.is_none();
-        if let Some((number, digits)) = plain(value.0) {
+        if let Some((number, digits)) = value.plain() {
             let bits = width(digits * 4);
             if bits <= 64 && low + bits <= MAX_BITS {
                 self.cells.set(part.slot, (low, bits), number, u64::MAX, self.line);
@@ -344,7 +325,7 @@ impl Registers {
             at += size;
         }
         if changes {
-            self.cells.widen(slot, low + bits);
+            self.cells.reserve(slot, low + bits);
         }
         // Omitted leading digits are zeros, but only if all others are known.
         if !has_dashes && !has_unknown && at < bits {
@@ -398,48 +379,8 @@ impl Pointer {
     }
 }
 
-/// Up to sixteen known digits as a number, and how many.
-#[inline]
-fn plain(text: &[u8]) -> Option<(u64, usize)> {
-    if text.is_empty() || text.len() > 16 {
-        return None;
-    }
-    let mut number = 0;
-    for byte in text {
-        let digit = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            b'A'..=b'F' => byte - b'A' + 10,
-            _ => return None,
-        };
-        number = number << 4 | u64::from(digit);
-    }
-    Some((number, text.len()))
-}
-
-/// A short text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Text {
-    bytes: [u8; 15],
-    length: u8,
-}
-
-impl Text {
-    /// Truncates longer texts.
-    fn of(text: &[u8]) -> Self {
-        let mut bytes = [0; 15];
-        let length = text.len().min(bytes.len());
-        bytes[..length].copy_from_slice(&text[..length]);
-        Self { bytes, length: length as u8 }
-    }
-
-    #[inline]
-    fn is(&self, text: &[u8]) -> bool {
-        // A function call for a comparison of a few bytes would dominate.
-        usize::from(self.length) == text.len() && self.bytes.iter().zip(text).all(|(a, b)| a == b)
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
-    }
+/// Compares short texts without a function call, which would dominate.
+#[inline(always)]
+pub(super) fn is_same(text: &[u8], other: &[u8]) -> bool {
+    text.len() == other.len() && text.iter().zip(other).all(|(a, b)| a == b)
 }

@@ -6,7 +6,6 @@
 
 use super::super::record::{Instruction, InstructionSet};
 
-/// Whether the instruction is a semihosting call.
 #[inline]
 pub(super) fn is_semihosting(instruction: &Instruction<'_>) -> bool {
     let Some(opcode) = instruction.opcode else { return false };

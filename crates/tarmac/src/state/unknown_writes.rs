@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::memory::{GRANULE, Granule};
+use super::granule::{GRANULE, Granule};
 
 /// Ranges by their first byte: last byte and line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,7 +60,6 @@ impl UnknownWrites {
         self.0.insert(start, (end, line));
     }
 
-    /// Removes a range.
     pub(crate) fn remove(&mut self, range: &RangeInclusive<u64>) {
         let (from, to) = (*range.start(), *range.end());
         if let Some((_, rest)) = self.0.range_mut(..from).next_back()

@@ -9,7 +9,6 @@ use super::super::lift::{self, Accessed, Written};
 use super::super::record::{Direction, Purpose, Register};
 use super::super::registers::{MAX_BITS, Meaning, NameContext, Part, Slot};
 use super::super::value::{Digit, Value};
-use super::lowered::push_compound_access;
 
 /// Names of the registers with a slot, those of AArch32 first.
 pub(super) struct Effects {
@@ -187,6 +186,17 @@ pub(super) fn push_lowered_effects(
     }
     for access in accesses {
         step.iter().for_each(|step| push_access(step, access, out));
+    }
+}
+
+/// Appends an annotated access, with the data of its annotation or of its lines.
+fn push_compound_access(access: &CompoundAccess, bytes: &[(u8, u8)], out: &mut Step) {
+    let is_known = bytes.iter().any(|(_, known)| *known != 0) && access.direction != model::Direction::Both
+        || !access.bytes.is_empty();
+    let bytes = if access.bytes.is_empty() { bytes } else { &access.bytes };
+    out.access_known(access.direction, access.address, access.size, bytes.iter().copied().filter(|_| is_known));
+    if access.is_tagged {
+        out.tag_last_access();
     }
 }
 

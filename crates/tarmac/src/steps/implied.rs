@@ -12,8 +12,9 @@ use unspool_model::{Context, Event, Exception, ExceptionKind, Gap, Instruction, 
 
 use super::super::dialect::Dialect;
 use super::super::lift::{self, Executed};
+use super::emitter::{NO_LINES, StepEmitter};
+use super::outcome::branch_facts;
 use super::to_model::{isa, level};
-use super::{NO_LINES, StepEmitter, branch_facts};
 
 impl StepEmitter<'_> {
     /// Handles a next instruction at `address` that does not follow the last one in memory.
@@ -36,11 +37,14 @@ impl StepEmitter<'_> {
         let now = level(executed.mode);
         let has_risen = before.level.zip(now).is_some_and(|(before, now)| now > before);
         if self.dialect == Dialect::Gem5 {
-            return if has_risen || !may_follow(last, address) {
-                self.unreported_exception(step.core)
-            } else {
-                CONTINUE
-            };
+            // It prints no exceptions. Nothing is missing, but the branch before did not lead here, and the context is
+            // emitted again.
+            if has_risen || !may_follow(last, address) {
+                self.release(step.core, None)?;
+                let core = &mut self.cores[step.core];
+                (core.last, core.context) = (None, None);
+            }
+            return CONTINUE;
         }
         let raises = last.isa == Isa::A64 && last.opcode.is_some_and(always_raises);
         if last.isa != Isa::A64 || !has_risen && !raises {
@@ -60,14 +64,6 @@ impl StepEmitter<'_> {
             let core = &mut self.cores[step.core];
             (core.last, core.context) = (None, None);
         }
-        CONTINUE
-    }
-
-    /// An exception in the log of a producer that prints none. Nothing is missing, but the branch before did not lead
-    /// here, and the context is emitted again.
-    fn unreported_exception(&mut self, core: usize) -> ControlFlow<()> {
-        self.release(core, None)?;
-        (self.cores[core].last, self.cores[core].context) = (None, None);
         CONTINUE
     }
 }

@@ -5,34 +5,22 @@
 
 use std::ops::ControlFlow;
 
-use unspool_model::{Coverage, Direction, Event, Facet, Instruction, Step};
+use unspool_model::{Coverage, Event, Instruction};
 
 use super::super::annotation::escape::unescape;
 use super::super::annotation::{AnnotatedAccess, Annotation, Outcome, core_name};
 use super::super::lift::{self, Cause, Executed, Lifter};
 use super::super::read::Position;
 use super::effects::{CompoundAccess, push_lowered_effects};
+use super::emitter::{Core, StepEmitter};
+use super::outcome::{conclude, expect};
 use super::to_model::isa;
-use super::{Core, StepEmitter, instruction, resolve};
 
 /// Number of bytes after which a note is split.
 const MAX_NOTE: usize = 1 << 24;
 
 /// Limit on annotated accesses of one step; no lowered log has more.
 const MAX_ACCESSES: usize = 1 << 20;
-
-/// Annotations of a core that still wait for their lines.
-#[derive(Debug, Default)]
-pub(super) struct Annotated {
-    /// The step that has begun: event, line and time.
-    step: Option<(Event, u64, Option<u64>)>,
-    /// Text of the note.
-    text: String,
-    /// Properties of the next instruction.
-    outcome: Option<Outcome>,
-    /// Accesses that the following lines are parts of.
-    pub(super) accesses: Vec<CompoundAccess>,
-}
 
 impl StepEmitter<'_> {
     /// Handles an annotation.
@@ -48,14 +36,14 @@ impl StepEmitter<'_> {
             Annotation::Core(core) => select_core(core, lifter),
             Annotation::NoTime => lifter.clear_time(),
             Annotation::Access(access) => {
-                let annotated = &mut self.core(lifter.core()).annotated;
+                let annotated = &mut self.core(lifter.core(), 0).annotated;
                 if annotated.accesses.len() < MAX_ACCESSES {
                     annotated.accesses.push(compound_access(position.line, &access));
                 }
             }
             Annotation::NoteStart(text) => {
                 self.end_step(lifter)?;
-                let core = self.core(lifter.core());
+                let core = self.core(lifter.core(), 0);
                 unescape(text, &mut core.annotated.text);
                 if core.annotated.text.len() > MAX_NOTE {
                     let time = lifter.time().map(|time| self.clock.count(time));
@@ -65,7 +53,7 @@ impl StepEmitter<'_> {
             }
             Annotation::Instruction(outcome) => {
                 self.end_step(lifter)?;
-                self.core(lifter.core()).annotated.outcome = Some(outcome);
+                self.core(lifter.core(), 0).annotated.outcome = Some(outcome);
             }
             Annotation::Outcome(outcome) => {
                 self.end_step(lifter)?;
@@ -76,25 +64,18 @@ impl StepEmitter<'_> {
                         (instruction.is_executed, instruction.branch) = (outcome.is_executed, outcome.branch);
                     }
                 };
-                self.core(lifter.core());
+                self.core(lifter.core(), 0);
                 self.cores[lifter.core()].hold.release(None, apply_outcome, self.emit)?;
             }
             Annotation::Step { event, time, text } => {
                 self.end_step(lifter)?;
                 let inherited = lifter.time().map(|time| self.clock.count(time));
                 let at = lifter.core();
-                unescape(text, &mut self.core(at).annotated.text);
+                unescape(text, &mut self.core(at, 0).annotated.text);
                 self.begin(at, event, position.line, time.unwrap_or(inherited));
             }
         }
         ControlFlow::Continue(())
-    }
-
-    fn core(&mut self, at: usize) -> &mut Core {
-        while self.cores.len() <= at {
-            self.cores.push(Core::default());
-        }
-        &mut self.cores[at]
     }
 
     /// Ends the current step, whether an instruction or an annotation began it.
@@ -107,13 +88,12 @@ impl StepEmitter<'_> {
         });
         flow?;
         let at = lifter.core();
-        self.core(at);
+        self.core(at, 0);
         self.emit_annotated(at, None, u64::MAX)
     }
 
-    /// Begins a step.
     fn begin(&mut self, at: usize, event: Event, line: u64, time: Option<u64>) {
-        self.core(at).annotated.step = Some((event, line, time));
+        self.core(at, 0).annotated.step = Some((event, line, time));
     }
 
     /// Emits the step that an annotation began, with the effects of `step` and the annotated accesses above `line`.
@@ -172,38 +152,6 @@ impl StepEmitter<'_> {
     }
 }
 
-/// The instruction as its line implies it, and whether the next instruction adds to it.
-#[inline]
-pub(in super::super) fn expect(
-    plain: &Instruction,
-    is_executed: bool,
-    target: Option<u64>,
-    coverage: Coverage,
-) -> (Instruction, bool) {
-    let (mut instruction, facts) = instruction(plain, is_executed, target);
-    let is_pending = facts.is_some() && instruction.branch.is_none() && coverage.has(Facet::Branches);
-    limit_to_coverage(&mut instruction, coverage);
-    (instruction, is_pending)
-}
-
-/// Derives the outcome of a branch from `next`, the address where the core continues.
-pub(in super::super) fn conclude(instruction: &mut Instruction, next: Option<u64>, coverage: Coverage) {
-    if coverage.has(Facet::Branches) {
-        resolve(instruction, next, false);
-    }
-    limit_to_coverage(instruction, coverage);
-}
-
-/// Removes what the source does not cover; the lines always say whether an instruction was executed.
-fn limit_to_coverage(instruction: &mut Instruction, coverage: Coverage) {
-    if !coverage.has(Facet::Conditions) {
-        instruction.is_executed = None;
-    }
-    if !coverage.has(Facet::Branches) {
-        instruction.branch = None;
-    }
-}
-
 fn apply(instruction: &mut Instruction, outcome: &Outcome) {
     if let Some((opcode, length)) = outcome.irregular {
         (instruction.opcode, instruction.length) = (opcode, length);
@@ -225,21 +173,4 @@ fn compound_access(line: u64, access: &AnnotatedAccess<'_>) -> CompoundAccess {
     };
     let &AnnotatedAccess { direction, address, size, is_tagged, lines, .. } = access;
     CompoundAccess { line, direction, address, size, is_tagged, lines, bytes: digits.map(byte).collect() }
-}
-
-/// Appends an annotated access, with the data of its annotation or of its lines.
-pub(super) fn push_compound_access(access: &CompoundAccess, bytes: &[(u8, u8)], out: &mut Step) {
-    let is_known =
-        bytes.iter().any(|(_, known)| *known != 0) && access.direction != Direction::Both || !access.bytes.is_empty();
-    let bytes = if access.bytes.is_empty() { bytes } else { &access.bytes };
-    out.access_known(access.direction, access.address, access.size, bytes.iter().copied().filter(|_| is_known));
-    if access.is_tagged {
-        out.tag_last_access();
-    }
-}
-
-/// The outcome of an instruction for an annotation.
-pub(in super::super) fn outcome(instruction: &Instruction) -> Outcome {
-    let &Instruction { is_executed, branch, za_index, .. } = instruction;
-    Outcome { irregular: None, is_executed, branch, za_index }
 }

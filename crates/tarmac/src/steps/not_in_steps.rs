@@ -12,7 +12,6 @@ use super::super::record::{
 };
 use super::super::registers::Level;
 
-/// Counts the losses of a line.
 #[inline]
 pub(super) fn count(losses: &mut Losses, line: u64, record: &Record<'_>) {
     match record {
@@ -92,11 +91,8 @@ fn has_numbers(event: &Event<'_>) -> bool {
 
 /// Whether no Exception level represents this mode.
 pub(super) fn has_no_level(level: Level) -> bool {
-    match level {
-        Level::Sys | Level::Svc | Level::Abt | Level::Und | Level::Irq | Level::Fiq => true,
-        Level::Thread | Level::Handler => true,
-        Level::Unknown | Level::El { .. } | Level::Usr | Level::Hyp | Level::Mon => false,
-    }
+    use Level::{Abt, Fiq, Handler, Irq, Svc, Sys, Thread, Und};
+    matches!(level, Sys | Svc | Abt | Und | Irq | Fiq | Thread | Handler)
 }
 
 /// Whether the name of a core is more than its number.

@@ -11,25 +11,10 @@ use super::super::lift::Lifter;
 use super::super::parse::may_be_instruction;
 use super::super::read::Position;
 use super::super::record::{Line, ProblemKind, Purpose, Record};
-use super::StepEmitter;
+use super::emitter::{Note, StepEmitter};
 
 /// Maximum number of held notes; a step has fewer lines.
 const MAX_PENDING: usize = 1 << 10;
-
-/// Notes that are held back.
-#[derive(Debug, Default)]
-pub(super) struct Notes {
-    pending: Vec<Note>,
-}
-
-#[derive(Debug)]
-struct Note {
-    line: u64,
-    time: Option<u64>,
-    text: String,
-    /// The gap that the line marks.
-    gap: Option<Gap>,
-}
 
 /// Whether a line belongs to no step but has content.
 #[inline(always)]
@@ -47,21 +32,17 @@ impl StepEmitter<'_> {
     /// Adds a note to the core of the line, or of the previous line if it names none.
     pub(super) fn note(&mut self, position: Position, line: &Line<'_>, lifter: &Lifter) -> ControlFlow<()> {
         let (core, time) = (lifter.core(), lifter.time().map(|time| self.clock.count(time)));
-        while self.cores.len() <= core {
-            self.cores.push(super::Core { first: position.line, ..super::Core::default() });
-        }
         let text = String::from_utf8_lossy(text(line).trim_ascii()).into_owned();
-        let pending = &mut self.cores[core].notes.pending;
+        let pending = &mut self.core(core, position.line).notes;
         let (line_number, gap) = (position.line, gap(line));
-        match gap {
-            Some(Gap::Damaged) | None => pending.push(Note { line: line_number, time, text, gap: None }),
-            Some(_) => {}
+        if matches!(gap, Some(Gap::Damaged) | None) {
+            pending.push(Note { line: line_number, time, text, gap: None });
         }
         if gap.is_some() {
             pending.push(Note { line: line_number, time, text: String::new(), gap });
         }
         let is_first = self.cores[core].hold.is_empty() && !lifter.has_open_step();
-        if is_first || self.cores[core].notes.pending.len() > MAX_PENDING {
+        if is_first || self.cores[core].notes.len() > MAX_PENDING {
             self.push_all_notes(core)?;
             return self.release(core, None);
         }
@@ -71,7 +52,7 @@ impl StepEmitter<'_> {
     /// Emits the notes above a line, as far as no held step has to be released for them.
     #[inline]
     pub(super) fn push_notes_before(&mut self, core: usize, line: u64) -> ControlFlow<()> {
-        if self.cores[core].notes.pending.is_empty() {
+        if self.cores[core].notes.is_empty() {
             return ControlFlow::Continue(());
         }
         self.push_notes(core, line)
@@ -80,16 +61,15 @@ impl StepEmitter<'_> {
     /// Emits the notes above a line, releasing held steps as needed.
     #[inline]
     pub(super) fn push_notes_up_to(&mut self, core: usize, line: u64) -> ControlFlow<()> {
-        while self.cores[core].notes.pending.first().is_some_and(|note| note.line < line) {
+        while self.cores[core].notes.first().is_some_and(|note| note.line < line) {
             self.push_notes(core, line)?;
             self.release(core, None)?;
         }
         ControlFlow::Continue(())
     }
 
-    /// Emits all notes.
     pub(super) fn push_all_notes(&mut self, core: usize) -> ControlFlow<()> {
-        while !self.cores[core].notes.pending.is_empty() {
+        while !self.cores[core].notes.is_empty() {
             if self.cores[core].hold.is_full() {
                 self.release(core, None)?;
             }
@@ -101,9 +81,9 @@ impl StepEmitter<'_> {
     #[cold]
     fn push_notes(&mut self, core: usize, line: u64) -> ControlFlow<()> {
         let (number, known) = (core as u32, &mut self.cores[core]);
-        let before = known.notes.pending.iter().take_while(|note| note.line < line).count();
+        let before = known.notes.iter().take_while(|note| note.line < line).count();
         let mut pushed = 0;
-        for note in &known.notes.pending[..before] {
+        for note in &known.notes[..before] {
             if known.hold.is_full() {
                 break;
             }
@@ -116,7 +96,7 @@ impl StepEmitter<'_> {
             }
             pushed += 1;
         }
-        known.notes.pending.drain(..pushed);
+        known.notes.drain(..pushed);
         ControlFlow::Continue(())
     }
 }

@@ -6,9 +6,9 @@ use unspool_model::{Coverage, Facet, Security, TimeUnit};
 use super::super::annotation::Annotation;
 use super::super::clock;
 use super::super::dialect::Dialect;
-use super::super::opcode::{facts_of, is_branch, unit};
+use super::super::opcode::{facts_of, unit};
 use super::super::record::{Instruction, InstructionSet, Line, Record, Stamp, Tag, Time};
-use super::super::registers::{self, Mode};
+use super::super::registers::Mode;
 
 /// Minimum number of instructions that would have had an effect, to conclude that the log has no such lines.
 const MIN_SAMPLE: u32 = 32;
@@ -77,7 +77,7 @@ impl Start {
 
     fn instruction(&mut self, instruction: &Instruction<'_>) {
         match Mode::of(instruction.mode).security {
-            Some(registers::Security::NonSecure) => self.names_nonsecure = true,
+            Some(Security::NonSecure) => self.names_nonsecure = true,
             Some(_) => self.names_others = true,
             None => {}
         }
@@ -114,7 +114,6 @@ impl Start {
         of_dialect.iter().filter(is_covered).fold(Coverage::default(), Coverage::with)
     }
 
-    /// The unit of time.
     pub(super) fn time_unit(&self) -> TimeUnit {
         match (self.lowered, self.time) {
             (Some((_, unit)), _) => unit,
@@ -145,7 +144,7 @@ fn must_write_register(instruction: &Instruction<'_>) -> bool {
         (Some(InstructionSet::O), Some(opcode)) => opcode >> 26 & 0b111 == 0b100 && opcode & 0x1f != 0x1f,
         (Some(_), Some(_)) => {
             unit(instruction).is_none()
-                && facts_of(instruction).is_some_and(|facts| !is_branch(&facts) && facts.it == 0)
+                && facts_of(instruction).is_some_and(|facts| !facts.flow.is_branch() && facts.it == 0)
         }
         _ => false,
     }

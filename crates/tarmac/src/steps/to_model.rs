@@ -2,20 +2,19 @@
 
 use std::ops::Range;
 
-use unspool_isa::{Decoded, call_number};
-use unspool_model::{self as model, Branch, ExceptionKind, Instruction};
+use unspool_isa::call_number;
+use unspool_model::{self as model, ExceptionKind};
 
 use super::super::dialect::Dialect;
 use super::super::lift::{self, Executed};
+use super::super::opcode;
 use super::super::record::InstructionSet;
-use super::super::registers::{Level, Mode, Security};
+use super::super::registers::{Level, Mode};
 
 /// The instruction set. Where the line names none, the dialect or the mode implies it.
 pub(super) fn isa(dialect: Dialect, executed: &Executed) -> model::Isa {
     match (executed.set, dialect) {
-        (Some(InstructionSet::O), _) => model::Isa::A64,
-        (Some(InstructionSet::A), _) => model::Isa::A32,
-        (Some(InstructionSet::T | InstructionSet::E), _) => model::Isa::T32,
+        (Some(set), _) => opcode::isa(set),
         (None, Dialect::CortexM0 | Dialect::CortexM3) => model::Isa::T32,
         (None, _) if executed.length == 2 => model::Isa::T32,
         (None, _) if matches!(executed.mode.level, Level::El { .. }) => model::Isa::A64,
@@ -30,7 +29,7 @@ pub(super) fn level(mode: Mode) -> Option<u8> {
         Level::El { el, .. } => Some(el),
         Level::Usr => Some(0),
         Level::Sys | Level::Svc | Level::Abt | Level::Und | Level::Irq | Level::Fiq => {
-            (mode.security == Some(Security::NonSecure)).then_some(1)
+            (mode.security == Some(model::Security::NonSecure)).then_some(1)
         }
         Level::Hyp => Some(2),
         Level::Mon => Some(3),
@@ -51,15 +50,6 @@ pub(super) fn has_security(level: Level) -> bool {
     !matches!(level, Level::Thread | Level::Handler | Level::Unknown)
 }
 
-pub(super) fn security(security: Security) -> model::Security {
-    match security {
-        Security::Secure => model::Security::Secure,
-        Security::NonSecure => model::Security::NonSecure,
-        Security::Root => model::Security::Root,
-        Security::Realm => model::Security::Realm,
-    }
-}
-
 /// The kind of exception, by its name in any dialect.
 pub(super) fn exception_kind(name: &[u8], vector: Option<i64>) -> ExceptionKind {
     let has = |words: &[&str]| words.iter().any(|word| contains(name, word.as_bytes()));
@@ -72,30 +62,17 @@ pub(super) fn exception_kind(name: &[u8], vector: Option<i64>) -> ExceptionKind 
         () if has(&["irq", "external interrupt", "ext_int", "systick", "pendsv", "nmi", "int_taken"]) => {
             ExceptionKind::Irq
         }
-        () if has(SYNCHRONOUS) => ExceptionKind::Synchronous,
+        () if has(SYNCHRONOUS) || has(TWO_WORDS) => ExceptionKind::Synchronous,
         // gem5 and others print no name, but the number identifies the vector.
         () if name.is_empty() && vector.is_some_and(|vector| (0x80..0x90).contains(&vector)) => by_event(vector),
         () => ExceptionKind::Unknown,
     }
 }
 
-const SYNCHRONOUS: &[&str] = &[
-    "sync",
-    "system call",
-    "svc",
-    "swi",
-    "undef",
-    "prefetch",
-    "data abort",
-    "dataabort",
-    "trap",
-    "check",
-    "fault",
-    "memmanage",
-    "debug monitor",
-    "debugmonitor",
-    "call",
-];
+const SYNCHRONOUS: &[&str] =
+    &["sync", "call", "svc", "swi", "undef", "prefetch", "trap", "check", "fault", "memmanage"];
+/// Names that some producers print as one word.
+const TWO_WORDS: &[&str] = &["data abort", "dataabort", "debug monitor", "debugmonitor"];
 
 /// The kind of a Fast Models event number: four kinds for each of four origins.
 fn by_event(number: Option<i64>) -> ExceptionKind {
@@ -130,37 +107,6 @@ pub(super) fn call(cause: &Executed, class: Option<u8>) -> Option<u16> {
         _ => return None,
     };
     class.is_none_or(|class| class == own_class).then(|| call_number(opcode))
-}
-
-/// The outcome of a branch that was not skipped, by where the core continues. `reports_skips`: the producer prints each
-/// branch that is not taken as skipped.
-pub(super) fn branch_outcome(
-    instruction: &Instruction,
-    facts: &Decoded,
-    next: Option<u64>,
-    reports_skips: bool,
-) -> Option<Branch> {
-    let next = next?;
-    let fall_through = instruction.address.wrapping_add(u64::from(instruction.length));
-    let taken = |target| Branch { taken: true, target: Some(target) };
-    // Any T32 instruction can be conditional in an IT block.
-    let is_t32 = instruction.isa == model::Isa::T32;
-    match facts.target.map(|target| target.address) {
-        Some(target) if !facts.conditional => {
-            let may_have_failed = is_t32 && next == fall_through && target != fall_through;
-            (!may_have_failed).then(|| taken(target))
-        }
-        // Taken or not, execution continues there.
-        Some(target) if target == fall_through => (reports_skips && next == fall_through).then(|| taken(target)),
-        Some(target) if next == target => Some(taken(target)),
-        Some(_) if next == fall_through => Some(Branch { taken: false, target: None }),
-        // The branch leads to neither: an event without a line is in between.
-        Some(_) => None,
-        // The target of the branch is unknown.
-        None if next == fall_through && (facts.conditional || is_t32) => None,
-        None if facts.flow.is_indirect() => Some(taken(next)),
-        None => None,
-    }
 }
 
 #[cfg(test)]

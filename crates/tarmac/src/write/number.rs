@@ -34,7 +34,6 @@ pub(in super::super) fn push_hex(out: &mut Vec<u8>, number: u64, count: usize) {
     out.extend_from_slice(&digits(number)[16 - shown.min(16)..]);
 }
 
-/// Appends a number in decimal.
 #[inline]
 pub(in super::super) fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
     let mut text = [0; 20];

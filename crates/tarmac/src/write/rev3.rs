@@ -31,8 +31,14 @@ pub(super) fn write(line: &Line<'_>, out: &mut Vec<u8>) -> bool {
             out.extend_from_slice(name);
         }
         Record::Exception(exception) => write_exception(line, exception, out),
-        Record::Register(register) => write_register(line, register, out),
-        Record::Operation(operation) => write_operation(line, operation, out),
+        Record::Register(register) => {
+            push_effect(line, out);
+            push_register(register, out);
+        }
+        Record::Operation(operation) => {
+            push_effect(line, out);
+            push_operation(operation, out);
+        }
         Record::Picture(picture) => write_picture(line, picture, out),
         Record::Branch(branch) => return write_branch(line, branch, out),
         _ => return false,
@@ -40,7 +46,6 @@ pub(super) fn write(line: &Line<'_>, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The letter of an instruction set.
 pub(super) fn letter(set: InstructionSet) -> u8 {
     match set {
         InstructionSet::A => b'A',
@@ -134,28 +139,19 @@ fn write_instruction(line: &Line<'_>, instruction: &Instruction<'_>, out: &mut V
 
 /// Appends the opcode and the bracket, padded to the width of eight digits.
 fn push_opcode(out: &mut Vec<u8>, instruction: &Instruction<'_>) {
+    let digits = if instruction.length == 2 { 4 } else { 8 };
     match instruction.opcode {
-        None if instruction.length == 2 => out.extend_from_slice(b"----)    "),
-        None => out.extend_from_slice(b"--------)"),
-        Some(opcode) if instruction.length == 2 => {
-            push_hex(out, u64::from(opcode), 4);
-            out.extend_from_slice(b")    ");
-        }
-        Some(opcode) => {
-            push_hex(out, u64::from(opcode), 8);
-            out.push(b')');
-        }
+        None => out.resize(out.len() + digits, b'-'),
+        Some(opcode) => push_hex(out, u64::from(opcode), digits),
     }
+    out.push(b')');
+    out.resize(out.len() + 8 - digits, b' ');
 }
 
 /// Number of digits of an address. Without an instruction set, the number that it was read with decides.
 fn digits(set: Option<InstructionSet>, read: u8) -> usize {
-    match set {
-        Some(InstructionSet::O) => 16,
-        Some(_) => 8,
-        None if read > 8 => 16,
-        None => 8,
-    }
+    let is_wide = set.map_or(read > 8, |set| set == InstructionSet::O);
+    if is_wide { 16 } else { 8 }
 }
 
 fn write_exception(line: &Line<'_>, exception: &Exception<'_>, out: &mut Vec<u8>) {
@@ -188,11 +184,6 @@ fn push_vector(out: &mut Vec<u8>, vector: i64, name: &[u8]) {
     push_hex(out, number, if is_of_aarch64 { 3 } else { 2 });
 }
 
-fn write_register(line: &Line<'_>, register: &Register<'_>, out: &mut Vec<u8>) {
-    push_effect(line, out);
-    push_register(register, out);
-}
-
 /// Appends a register without the start of its line; the same in all styles.
 pub(super) fn push_register(register: &Register<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"R ");
@@ -211,11 +202,6 @@ pub(super) fn push_register(register: &Register<'_>, out: &mut Vec<u8>) {
     }
     push_word(out, register.value.0);
     push_word(out, register.notes);
-}
-
-fn write_operation(line: &Line<'_>, operation: &Operation<'_>, out: &mut Vec<u8>) {
-    push_effect(line, out);
-    push_operation(operation, out);
 }
 
 /// Appends a system operation without the start of its line; the same in all styles.

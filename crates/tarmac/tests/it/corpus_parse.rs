@@ -3,8 +3,6 @@
 //! The reference prints each line as events. Ours are printed in the same format and compared, except for lines where
 //! the reference is known to be wrong or incomplete: those are listed here, with the right result.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
-
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,31 +3,23 @@
 //!
 //! Needs the corpus: `UNSPOOL_CORPUS` names its folder.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::path::Path;
 
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::{ParseOptions, Parser};
-use unspool_tarmac::read::{Position, lines};
+use unspool_tarmac::read::lines;
 use unspool_tarmac::record::{Byte, Direction, PictureKind, Record};
 use unspool_tarmac::restyle::{Loss, Losses, Restyler, Style};
 use unspool_testing::corpus;
+
+use crate::fixtures;
 
 fn read(folder: &Path, name: &str) -> Vec<u8> {
     std::fs::read(folder.join(format!("{name}.tarmac"))).unwrap()
 }
 
 fn restyle(log: &[u8], from: Dialect, to: Style) -> (Vec<u8>, Losses) {
-    let mut parser = Parser::new(ParseOptions::default());
-    let mut restyler = Restyler::new(from, to);
-    let mut out = Vec::new();
-    for (index, (offset, raw)) in lines(log).enumerate() {
-        let position = Position { line: index as u64 + 1, offset: offset as u64 };
-        restyler.line(position, &parser.parse(raw), &mut out);
-    }
-    restyler.finish(&mut out);
-    (out, restyler.losses().clone())
+    fixtures::restyle(Restyler::new(from, to), log)
 }
 
 /// Lines that differ after a round trip, each with the result.

@@ -1,7 +1,5 @@
 //! State and steps of corpus logs against the reference tool: runs where `UNSPOOL_CORPUS` names the folder.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
@@ -10,10 +8,10 @@ use std::path::Path;
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::index::{Fingerprint, Index, IndexOptions, Indexed, State, build};
 use unspool_tarmac::lift::{Lifter, Step};
-use unspool_tarmac::parse::Parser;
-use unspool_tarmac::read::{Position, lines};
 use unspool_tarmac::record::{Direction, Record};
 use unspool_testing::corpus;
+
+use crate::fixtures::each_line;
 
 type Opened<'a> = Indexed<Cursor<&'a [u8]>, Cursor<Vec<u8>>>;
 
@@ -28,19 +26,18 @@ fn indexed(log: &[u8], big_endian: bool, segment_size: usize) -> Opened<'_> {
 
 /// The last line of the event of a line: the reference shows the state after the whole event.
 fn end_of_event(log: &[u8], line: u64) -> u64 {
-    let mut parser = Parser::new(Default::default());
-    let starts = |raw: &[u8], parser: &mut Parser| match parser.parse(raw).record {
-        Record::Instruction(_) | Record::Asynchronous(_) => true,
-        Record::Exception(exception) => exception.is_step,
-        _ => false,
-    };
-    let mut last = line;
-    for (number, (_, raw)) in (1_u64..).zip(lines(log)) {
-        if starts(raw, &mut parser) && number > line {
-            break;
+    let (mut last, mut is_over) = (line, false);
+    each_line(log, |position, parsed| {
+        let starts = match parsed.record {
+            Record::Instruction(_) | Record::Asynchronous(_) => true,
+            Record::Exception(exception) => exception.is_step,
+            _ => false,
+        };
+        is_over |= starts && position.line > line;
+        if !is_over {
+            last = position.line.max(line);
         }
-        last = number.max(line);
-    }
+    });
     last
 }
 
@@ -161,10 +158,9 @@ struct Common {
 
 fn steps(path: &Path) -> Vec<Common> {
     let log = fs::read(path).unwrap();
-    let mut parser = Parser::new(Default::default());
     let mut lifter = Lifter::new(Dialect::detect(&log), false);
     let mut steps = Vec::new();
-    let mut take = |step: &Step| {
+    let mut push = |step: &Step| {
         let Some(executed) = step.instruction() else { return };
         // One of them prints the stack pointer and the status by other names, and writes that change nothing.
         let registers = step.registers.iter().filter_map(|register| {
@@ -185,10 +181,8 @@ fn steps(path: &Path) -> Vec<Common> {
             accesses,
         });
     };
-    for (line, (offset, raw)) in (1..).zip(lines(&log)) {
-        lifter.line(Position { line, offset: offset as u64 }, &parser.parse(raw), &mut take);
-    }
-    lifter.finish(&mut take);
+    each_line(&log, |position, line| lifter.line(position, line, &mut push));
+    lifter.finish(&mut push);
     steps
 }
 

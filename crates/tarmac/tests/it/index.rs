@@ -1,17 +1,16 @@
 //! Answers of the index compared with a scan of the whole log.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
 use proptest::prelude::*;
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::index::{Fingerprint, Index, IndexOptions, Indexed, Position, Scanner, Totals, build};
-use unspool_tarmac::parse::Parser;
-use unspool_tarmac::read::lines;
+use unspool_tarmac::read::{self, lines};
 use unspool_tarmac::record::{Record, Stamp, Time, Unit};
 use unspool_tarmac::state::{Known, Machine, Registers};
+
+use crate::fixtures::{each_line, machine};
 
 type Opened<'a> = Indexed<Cursor<&'a [u8]>, Cursor<Vec<u8>>>;
 
@@ -97,31 +96,48 @@ impl Log {
 
 #[derive(Debug, Clone)]
 enum Action {
-    Instruction { core: u8, pc: u64, mode: u8 },
-    Register { core: u8, name: u8, value: u64, shape: u8 },
-    Access { core: u8, is_write: bool, address: u64, size: u8, value: u64, is_unknown: bool },
-    Exception { core: u8 },
-    Junk(u8),
+    /// A line, with `@` for its number.
+    Line(String),
+    Access {
+        core: u8,
+        is_write: bool,
+        address: u64,
+        size: u8,
+        value: u64,
+        is_unknown: bool,
+    },
 }
 
 fn action() -> impl Strategy<Value = Action> {
+    let instruction = |(core, pc, mode): (u8, u64, usize)| {
+        let (set, mode) = [("O", "EL3h_s"), ("O", "EL0t_ns"), ("A", "svc_s"), ("T", "irq")][mode];
+        // A branch with link, a return, and a NOP.
+        let opcode = [0x9400_0000_u32, 0xd65f_03c0, 0xd503_201f][(pc % 3) as usize];
+        Action::Line(format!("@ clk cpu{core} IT (@) {:08x} {opcode:08x} {set} {mode} : NOP", pc * 4))
+    };
+    let register = |(core, name, value, shape): (u8, usize, u64, u8)| {
+        let value = match shape {
+            0 => format!("{value:016x}"),
+            1 => format!("{:08x}", value as u32),
+            2 => format!("{value:016x}_{value:016x}"),
+            3 => format!("{:04x}xxxx", value as u16),
+            _ => format!("--------_{:08x}", value as u32),
+        };
+        Action::Line(format!("@ clk cpu{core} R {} {value}", NAMES[name]))
+    };
+    // Few values, so that reads often confirm known ones.
+    let access = |(core, is_write, address, size, value, unknown): (u8, bool, u64, u8, u64, u8)| {
+        let (address, value) = (0x1000 + address, value * 0x0101_0101_0101_0101);
+        Action::Access { core, is_write, address, size, value, is_unknown: unknown == 0 }
+    };
+    let exception = |core: u8| Action::Line(format!("@ clk cpu{core} E 0000a20c 00000084 CoreEvent_CURRENT_SPx_SYNC"));
+    let junk = ["", "# a comment", "garbage here", "5 clk CADI E stopped", "R"];
     prop_oneof![
-        4 => (0..3_u8, 0..40_u64, 0..4_u8).prop_map(|(core, pc, mode)| Action::Instruction { core, pc: pc * 4, mode }),
-        4 => (0..3_u8, 0..30_u8, any::<u64>(), 0..5_u8)
-            .prop_map(|(core, name, value, shape)| Action::Register { core, name, value, shape }),
-        6 => (0..3_u8, any::<bool>(), 0..40_u64, 0..4_u8, 0..3_u64, 0..8_u8).prop_map(
-            |(core, is_write, address, size, value, unknown)| Action::Access {
-                core,
-                is_write,
-                address: 0x1000 + address,
-                size,
-                // Few values, so that reads often confirm known ones.
-                value: value * 0x0101_0101_0101_0101,
-                is_unknown: unknown == 0,
-            }
-        ),
-        1 => (0..3_u8).prop_map(|core| Action::Exception { core }),
-        1 => (0..5_u8).prop_map(Action::Junk),
+        4 => (0..3_u8, 0..40_u64, 0..4_usize).prop_map(instruction),
+        4 => (0..3_u8, 0..NAMES.len(), any::<u64>(), 0..5_u8).prop_map(register),
+        6 => (0..3_u8, any::<bool>(), 0..40_u64, 0..4_u8, 0..3_u64, 0..8_u8).prop_map(access),
+        1 => (0..3_u8).prop_map(exception),
+        1 => prop::sample::select(junk.to_vec()).prop_map(|line| Action::Line(line.to_string())),
     ]
 }
 
@@ -134,31 +150,9 @@ fn log_of(actions: &[Action]) -> Log {
     let mut log = Log::default();
     for action in actions {
         match action {
-            Action::Instruction { core, pc, mode } => {
-                let (set, mode) = [("O", "EL3h_s"), ("O", "EL0t_ns"), ("A", "svc_s"), ("T", "irq")][usize::from(*mode)];
-                // A branch with link, a return, and a NOP.
-                let opcode = [0x9400_0000_u32, 0xd65f_03c0, 0xd503_201f][(*pc / 4 % 3) as usize];
-                let (n, l) = (log.lines, log.lines);
-                log.line(&format!("{l} clk cpu{core} IT ({n}) {pc:08x} {opcode:08x} {set} {mode} : NOP"));
-            }
-            Action::Register { core, name, value, shape } => {
-                let value = match shape {
-                    0 => format!("{value:016x}"),
-                    1 => format!("{:08x}", *value as u32),
-                    2 => format!("{value:016x}_{value:016x}"),
-                    3 => format!("{:04x}xxxx", *value as u16),
-                    _ => format!("--------_{:08x}", *value as u32),
-                };
-                log.line(&format!("{} clk cpu{core} R {} {value}", log.lines, NAMES[usize::from(*name)]));
-            }
+            Action::Line(line) => log.line(&line.replace('@', &log.lines.to_string())),
             Action::Access { core, is_write, address, size, value, is_unknown } => {
                 log.access(&format!("cpu{core}"), *is_write, *address, 1 << size, *value, *is_unknown);
-            }
-            Action::Exception { core } => {
-                log.line(&format!("{} clk cpu{core} E 0000a20c 00000084 CoreEvent_CURRENT_SPx_SYNC", log.lines));
-            }
-            Action::Junk(kind) => {
-                log.line(["", "# a comment", "garbage here", "5 clk CADI E stopped", "R"][usize::from(*kind)]);
             }
         }
     }
@@ -178,20 +172,13 @@ fn contents(registers: &Registers) -> Vec<(String, String, u64, Vec<u64>)> {
 /// The call depth of a core, by scanning from the start.
 fn depths(log: &[u8], last: u64, core: &[u8]) -> u64 {
     let mut scanner = Scanner::new(options(1, 1), Position::Line(last), None, 0);
-    let mut parser = Parser::new(Default::default());
-    for (number, (_, raw)) in (1..).zip(lines(log)) {
-        scanner.line(number, &parser.parse(raw));
-    }
+    each_line(log, |position, line| scanner.line(position.line, line));
     scanner.finish().unwrap().core(core).unwrap().depth
 }
 
 fn scan(log: &[u8], last: u64) -> Machine {
-    let mut machine = Machine::new(false, 0);
-    let mut parser = Parser::new(Default::default());
-    for (number, (_, raw)) in lines(log).enumerate().take(last as usize) {
-        machine.line(number as u64 + 1, &parser.parse(raw));
-    }
-    machine
+    let end = lines(log).nth(last as usize).map_or(log.len(), |(offset, _)| offset);
+    machine(false, &log[..end])
 }
 
 proptest! {
@@ -246,11 +233,9 @@ proptest! {
         let bytes = log.text.as_bytes();
         let mut indexed = indexed(bytes, &options(segment_size, 2));
         let at = position.index(log.lines as usize) as u64 + 1;
-        let mut parser = Parser::new(Default::default());
         let mut instructions: Vec<(u64, String, u64)> = Vec::new();
         let (mut exceptions, mut times) = (Vec::new(), Vec::new());
-        for (line, (_, raw)) in (1..).zip(lines(bytes)) {
-            let parsed = parser.parse(raw);
+        each_line(bytes, |read::Position { line, .. }, parsed| {
             let core = || String::from_utf8(parsed.core.unwrap().to_vec()).unwrap();
             match &parsed.record {
                 Record::Instruction(instruction) => instructions.push((line, core(), instruction.address.unwrap())),
@@ -260,7 +245,7 @@ proptest! {
             if let Stamp::At(time) = parsed.stamp {
                 times.push((line, time.value));
             }
-        }
+        });
         let pc = pc * 4;
         let line_of = |found: Option<unspool_tarmac::index::Found>| found.map(|found| found.line);
         let next = instructions.iter().find(|(line, _, other)| *line > at && *other == pc).map(|(line, ..)| *line);
@@ -393,13 +378,15 @@ fn large_buffers_across_segments() {
     }
 }
 
+fn step(instruction: &str, effect: &str) -> String {
+    format!("1 clk IT (1) {instruction} O EL1h_ns : -\n1 clk R {effect}\n")
+}
+
 /// A stack pointer or link register that is written with an unknown value does not keep its old one.
 #[test]
 fn call_depth_with_unknown_pointers() {
     let mut text = String::new();
-    let mut line = |instruction: &str, effect: &str| {
-        text += &format!("1 clk IT (1) {instruction} O EL1h_ns : -\n1 clk R {effect}\n");
-    };
+    let mut line = |instruction: &str, effect: &str| text += &step(instruction, effect);
     line("00001000 d503201f", "SP_EL1 0000000000007000");
     line("00001004 94000400", "X30 0000000000001008");
     line("00002000 d10043ff", "SP_EL1 000000000000xxxx");
@@ -426,9 +413,7 @@ fn call_depth_with_unknown_pointers() {
 #[test]
 fn call_depth() {
     let mut text = String::new();
-    let mut line = |instruction: &str, effect: &str| {
-        text += &format!("1 clk IT (1) {instruction} O EL1h_ns : -\n1 clk R {effect}\n");
-    };
+    let mut line = |instruction: &str, effect: &str| text += &step(instruction, effect);
     let mut sp = 0x9000_u64;
     // A function at 0x2000 that calls itself and returns from all levels.
     line("00001000 94000400", "X30 0000000000001004");

@@ -1,15 +1,12 @@
 //! Lifting: which lines belong to which instruction, for each producer's order of lines.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fmt::Write as _;
 
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::lift::{Cause, Lifter, Step};
-use unspool_tarmac::parse::{ParseOptions, Parser};
-use unspool_tarmac::read::{Position, lines};
 use unspool_tarmac::record::Direction;
-use unspool_tarmac::state::Machine;
+
+use crate::fixtures::{each_line, machine};
 
 /// A step as one line: core, cause and effects.
 fn text(step: &Step) -> String {
@@ -43,19 +40,23 @@ fn text(step: &Step) -> String {
 }
 
 fn steps(dialect: Dialect, log: &[u8]) -> Vec<String> {
-    let mut parser = Parser::new(ParseOptions { implicit_thumb: dialect.has_implicit_thumb() });
     let mut lifter = Lifter::new(dialect, false);
     let mut steps = Vec::new();
-    for (line, (offset, raw)) in (1..).zip(lines(log)) {
-        lifter.line(Position { line, offset: offset as u64 }, &parser.parse(raw), |step| steps.push(text(step)));
-    }
+    each_line(log, |position, line| lifter.line(position, line, |step| steps.push(text(step))));
     lifter.finish(|step| steps.push(text(step)));
     steps
 }
 
+/// Asserts the steps of a log, of which a table has the lines that begin with `=`.
+fn assert_steps(dialect: Dialect, table: &str) {
+    let (expected, log): (Vec<&str>, Vec<&str>) = table.lines().partition(|line| line.starts_with("= "));
+    let found: Vec<String> = steps(dialect, log.join("\n").as_bytes()).iter().map(|step| format!("= {step}")).collect();
+    assert_eq!(found, expected);
+}
+
 #[test]
 fn effects_after_their_instruction() {
-    let log = "\
+    let table = "\
 Tarmac Text Rev 3t
       19000 ns  ES  EXC [0x00] Reset
                     BR (00000040) A
@@ -69,47 +70,46 @@ Tarmac Text Rev 3t
                     ST 00000140  5a5a5a5a ........ 3b3c##1d ........
       49000 ns  ES  IRQ
                     EXC [0x18] IRQ Interrupt
+= 0: Reset, takes Reset, to 40
+= 0: #1 40, reads 70:S@70: b0 00 00 00, to b0
+= 0: #2 b0
+= 0: #3 b4, LR=000000b8, writes 144: 1d .. 3c 3b, writes 14c: 5a 5a 5a 5a, takes System Call
+= 0: IRQ, takes IRQ Interrupt
 ";
-    let expected = [
-        "0: Reset, takes Reset, to 40",
-        "0: #1 40, reads 70:S@70: b0 00 00 00, to b0",
-        "0: #2 b0",
-        "0: #3 b4, LR=000000b8, writes 144: 1d .. 3c 3b, writes 14c: 5a 5a 5a 5a, takes System Call",
-        "0: IRQ, takes IRQ Interrupt",
-    ];
-    assert_eq!(steps(Dialect::Rev3, log.as_bytes()), expected);
+    assert_steps(Dialect::Rev3, table);
 }
 
 #[test]
 fn lines_before_the_first_instruction() {
-    let log = "\
+    let table = "\
 0 clk R X4 00000000000000f0
 0 clk E 0000a000 00000001 CoreEvent_RESET
 1 clk IT (1) 00008000 d503201f O EL3h_s : NOP
 1 clk MR4 efefef5c (ABORTED)
+= 0: start, X4=00000000000000f0, takes CoreEvent_RESET
+= 0: #1 8000, reads efefef5c: .. .. .. .. aborted
 ";
-    let expected =
-        ["0: start, X4=00000000000000f0, takes CoreEvent_RESET", "0: #1 8000, reads efefef5c: .. .. .. .. aborted"];
-    assert_eq!(steps(Dialect::FastModels, log.as_bytes()), expected);
+    assert_steps(Dialect::FastModels, table);
 }
 
 #[test]
 fn effects_before_their_instruction() {
-    let log = "\
+    let table = "\
 433ns R r13 20000f70 (MSP)
 512ns MR4_D 00000448 00000007
 512ns R r2 00000007
 512ns IT 00000420 4a09        LDR      r2,[pc,#36]  ; [0x448]
 520ns R r3 00000001
 520ns IT 00000422 2301        MOVS     r3,#1
+= 0: #1 420, r13=20000f70, r2=00000007, reads 448: 07 00 00 00
+= 0: #2 422, r3=00000001
 ";
-    let expected = ["0: #1 420, r13=20000f70, r2=00000007, reads 448: 07 00 00 00", "0: #2 422, r3=00000001"];
-    assert_eq!(steps(Dialect::CortexM0, log.as_bytes()), expected);
+    assert_steps(Dialect::CortexM0, table);
 }
 
 #[test]
 fn dual_issue() {
-    let log = "\
+    let table = "\
 100 ns R r4 00000004
 101 ns R r5 00000005
 102 ns MNW4____ (00000014:00000002) 0620a000 00000003
@@ -117,10 +117,11 @@ fn dual_issue() {
 103 ns IT (00000014:00000002) 00000014 e5865000 A :                      LDR r5,[r6]
 104 ns R r6 00000006
 105 ns IT (00000018:00000003) 00000018 e3a06006 A :                      MOV r6,#6
+= 0: #1 10, r4=00000004
+= 0: #2 14, r5=00000005, writes 620a000: 03 00 00 00
+= 0: #3 18, r6=00000006
 ";
-    let expected =
-        ["0: #1 10, r4=00000004", "0: #2 14, r5=00000005, writes 620a000: 03 00 00 00", "0: #3 18, r6=00000006"];
-    assert_eq!(steps(Dialect::CortexR5, log.as_bytes()), expected);
+    assert_steps(Dialect::CortexR5, table);
 }
 
 fn program(core: &str, value: u32) -> Vec<String> {
@@ -147,11 +148,7 @@ fn two_cores() {
     let without = |steps: Vec<String>| -> Vec<String> { steps.iter().map(|step| step[2..].to_string()).collect() };
     assert_eq!(of("0"), without(alone(&a)));
     assert_eq!(of("1"), without(alone(&b)));
-    let mut machine = Machine::new(false, 0);
-    let mut parser = Parser::new(ParseOptions::default());
-    for (number, line) in (1..).zip(&mixed) {
-        machine.line(number, &parser.parse(line.as_bytes()));
-    }
+    let machine = machine(false, mixed.join("\n").as_bytes());
     for (core, value) in machine.cores().iter().zip([0x1013, 0x2013]) {
         let (slot, ..) = core.registers.find("x1").unwrap();
         assert_eq!(core.registers.get(slot).unwrap().number(), Some(value));

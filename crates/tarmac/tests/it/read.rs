@@ -1,6 +1,4 @@
-//! Logs as lines: containers, ends of lines, lines too long to be kept, and what is left of damaged files.
-
-#![allow(clippy::unwrap_used)]
+//! Logs as lines: containers, line ends, lines that are too long, and the readable part of damaged files.
 
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
@@ -11,7 +9,9 @@ use unspool_tarmac::parse::ParseOptions;
 use unspool_tarmac::read::{LONGEST, Position, ReadErrorKind, ReadOptions, Reader, lines};
 use unspool_tarmac::record::{ProblemKind, Record};
 
-/// A log of some lines, of which the last has no end.
+use crate::fixtures::read_lines;
+
+/// A log whose last line has no line end.
 fn log(count: u32) -> Vec<u8> {
     let mut log = String::new();
     for number in 0..count {
@@ -22,7 +22,7 @@ fn log(count: u32) -> Vec<u8> {
     log.into_bytes()
 }
 
-/// Bytes in drops, and then an end or a failure.
+/// A few bytes at a time, then the end or a failure.
 struct Drops<'a>(&'a [u8], Option<io::ErrorKind>);
 
 impl Read for Drops<'_> {
@@ -37,10 +37,10 @@ impl Read for Drops<'_> {
     }
 }
 
-/// Lines with their places.
+/// Lines with their positions.
 type Lines = Vec<(Position, Vec<u8>)>;
 
-/// All lines, and why reading ended.
+/// All lines, and how reading ended.
 fn all(input: impl Read) -> (Lines, Result<bool, String>) {
     let mut found = Vec::new();
     let mut reader = match Reader::new(input, ReadOptions::default()) {
@@ -54,7 +54,7 @@ fn all(input: impl Read) -> (Lines, Result<bool, String>) {
     (found, end.map_err(|error| error.to_string()))
 }
 
-/// Lines tile the log: each starts where the one before ends, and between them is nothing but an end.
+/// Lines tile the log: each starts where the previous one ends, with only a line end in between.
 fn assert_tiled(log: &[u8], found: &[(Position, Vec<u8>)]) {
     let (mut offset, mut line) = (0, 1);
     for (position, raw) in found {
@@ -99,14 +99,14 @@ fn every_container_gives_the_same_lines() {
 }
 
 #[test]
-fn what_comes_before_damage_is_handed_out() {
+fn lines_before_damage_are_delivered() {
     let log = log(30_000);
     let (plain, _) = all(&log[..]);
     for name in CONTAINERS {
         let packed = packed(&log, name);
         let (found, end) = all(&packed[..packed.len() / 2]);
-        let told = end.unwrap_err();
-        assert!(told.contains("the file ends before"), "{name}: {told}");
+        let message = end.unwrap_err();
+        assert!(message.contains("the file ends before"), "{name}: {message}");
         assert!(!found.is_empty(), "{name}");
         let whole = found.len() - 1;
         assert!(found[..whole] == plain[..whole], "{name}");
@@ -137,7 +137,7 @@ fn small_logs() {
 }
 
 #[test]
-fn lines_that_are_too_long_come_in_pieces() {
+fn lines_that_are_too_long_are_split() {
     for length in [LONGEST - 1, LONGEST, LONGEST + 1, 2 * LONGEST, 5 * LONGEST / 2] {
         for end in ["\n", "\r\n", ""] {
             let mut log = vec![b'a'; length];
@@ -147,16 +147,13 @@ fn lines_that_are_too_long_come_in_pieces() {
             }
             let (found, _) = all(&log[..]);
             assert_tiled(&log, &found);
-            let pieces = length.div_ceil(LONGEST) + usize::from(!end.is_empty());
-            assert_eq!(found.len(), pieces, "{length} {end:?}");
+            let chunks = length.div_ceil(LONGEST) + usize::from(!end.is_empty());
+            assert_eq!(found.len(), chunks, "{length} {end:?}");
             assert!(found.iter().all(|(_, raw)| raw.len() <= LONGEST), "{length} {end:?}");
             let mut kinds = Vec::new();
-            let mut reader = Reader::new(&log[..], ReadOptions::default()).unwrap();
-            let each = reader.each(|_, line| {
+            read_lines(&log, |_, line| {
                 kinds.push(matches!(line.record, Record::Unknown(problem) if problem.kind == ProblemKind::TooLongLine));
-                ControlFlow::Continue(())
             });
-            assert!(!each.unwrap());
             assert_eq!(kinds[0], length > LONGEST, "{length} {end:?}");
             assert!(end.is_empty() || !kinds[kinds.len() - 1], "{length} {end:?}");
         }
@@ -194,18 +191,12 @@ fn runs_are_the_log_byte_for_byte() {
 }
 
 #[test]
-fn damage_is_passed_over() {
+fn damaged_lines_are_unknown() {
     let mut log = log(100);
     let at = log.len() / 2;
     log.splice(at..at, *b"\0\xff\x80\x1f\x8b junk \n\n");
     let mut counts = [0, 0];
-    let mut reader = Reader::new(&log[..], ReadOptions::default()).unwrap();
-    reader
-        .each(|_, line| {
-            counts[usize::from(matches!(line.record, Record::Unknown(_)))] += 1;
-            ControlFlow::Continue(())
-        })
-        .unwrap();
+    read_lines(&log, |_, line| counts[usize::from(matches!(line.record, Record::Unknown(_)))] += 1);
     assert!(counts[0] >= 300 && (1..=2).contains(&counts[1]), "{counts:?}");
 }
 
@@ -238,7 +229,7 @@ fn dialects_are_detected() {
     assert_eq!((Dialect::CortexM0.effects(), Dialect::Rev3.effects()), (Effects::Before, Effects::After));
 }
 
-/// Cortex-M0 is known by its lines, and then nobody has to say that they are Thumb.
+/// Cortex-M0 is detected by its lines, which implies that they are Thumb.
 #[test]
 fn thumb_is_implied_where_the_producer_implies_it() {
     let log = b"512ns R r2 00000001\n512ns IT 00000420 4a09        LDR      r2,[pc,#36]\n";

@@ -1,7 +1,5 @@
 //! Slicing: lines stay as they are, with their instruction.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::io::Cursor;
 use std::ops::ControlFlow;
 
@@ -12,6 +10,8 @@ use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::read::{ReadOptions, Reader};
 use unspool_tarmac::slice::{SliceOptions, Sliced, slice};
 use unspool_tarmac::steps::Steps;
+
+use crate::fixtures::read_lines;
 
 const LOG: &str = "\
 Tarmac Text Rev 3t
@@ -207,12 +207,7 @@ fn slices_can_be_parsed() {
             Selection { addresses: vec![0x1000 + 4 * at..0x1004 + 4 * at, 0x200c..0x2010], ..Selection::default() };
         let (logs, _) = slice_of(LOG, selection, SliceOptions::default());
         for log in logs {
-            let mut reader = Reader::new(log.as_bytes(), ReadOptions::default()).unwrap();
-            let read = reader.each(|_, line| {
-                assert!(!matches!(line.record, Record::Unknown(_)), "{log}");
-                ControlFlow::Continue(())
-            });
-            assert!(!read.unwrap());
+            read_lines(log.as_bytes(), |_, line| assert!(!matches!(line.record, Record::Unknown(_)), "{log}"));
         }
     }
 }

@@ -1,20 +1,13 @@
 //! Values of registers: names, parts, modes, and which digits are known.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-use unspool_tarmac::parse::Parser;
 use unspool_tarmac::record::Record;
-use unspool_tarmac::state::{Machine, Registers};
+use unspool_tarmac::state::Registers;
+
+use crate::fixtures::{each_line, machine};
 
 fn registers(log: &str) -> Registers {
-    let mut machine = Machine::new(false, 0);
-    let mut parser = Parser::new(Default::default());
-    for (number, line) in (1..).zip(log.lines()) {
-        let line = parser.parse(line.as_bytes());
-        assert!(!matches!(line.record, Record::Unknown(_)), "{line:?}");
-        machine.line(number, &line);
-    }
-    machine.cores()[0].registers.clone()
+    each_line(log.as_bytes(), |_, line| assert!(!matches!(line.record, Record::Unknown(_)), "{line:?}"));
+    machine(false, log.as_bytes()).cores()[0].registers.clone()
 }
 
 const A64: &str = "1 clk IT (1) 00008000 d503201f O EL3h_s : NOP\n";
@@ -116,15 +109,9 @@ fn semihosting() {
                2 clk IT (1) 00008000 d2800000 O EL1h_ns : MOV x0,#6\n2 clk R X0 0000000000000006\n2 clk R X1 0000000000001000\n\
                3 clk IT (2) 00008004 d45e0000 O EL1h_ns : HLT #0xf000\n3 clk R X0 0000000000000000\n\
                4 clk IT (3) 00008008 d503201f O EL1h_ns : NOP\n4 clk MR1 00002001 77\n";
-    let mut machine = Machine::new(false, 0);
-    let mut parser = Parser::new(Default::default());
-    for (number, line) in (1..).zip(log.lines()) {
-        machine.line(number, &parser.parse(line.as_bytes()));
-    }
+    let machine = machine(false, log.as_bytes());
     let byte = |address| machine.cores()[0].memory.byte(address).map(|byte| (byte.value, byte.line));
-    assert_eq!(byte(0x2000), None);
-    assert_eq!(byte(0x2001), Some((0x77, 8)));
-    assert_eq!(byte(0x2004), Some((0x11, 4)));
+    assert_eq!([0x2000, 0x2001, 0x2004].map(byte), [None, Some((0x77, 8)), Some((0x11, 4))]);
 }
 
 /// The data of a host write is unknown, but its line is known; large writes are cheap.
@@ -138,11 +125,7 @@ fn semihosting_of_large_buffers() {
         log += &format!("{number} clk IT (2) 00008004 ef123456 A svc_s : SVC #0x123456\n");
     }
     log += "3 clk MR1 20000021 5a\n3 clk MW4 20000030 xxxxxxxx\n";
-    let mut machine = Machine::new(false, 0);
-    let mut parser = Parser::new(Default::default());
-    for (number, line) in (1..).zip(log.lines()) {
-        machine.line(number, &parser.parse(line.as_bytes()));
-    }
+    let machine = machine(false, log.as_bytes());
     let memory = &machine.cores()[0].memory;
     let write = |address| memory.last_write(address).map(|write| (write.value, write.line));
     let call = 6 + 20_000;
@@ -176,8 +159,7 @@ fn order_of_words() {
         ("1 clk MW16 00004000 0f0e0d0c0b0a0908 0706050403020100", false, [0, 1, 2, 3, 4, 5, 6, 7]),
     ];
     for (line, is_big_endian, expected) in rows {
-        let mut machine = Machine::new(*is_big_endian, 0);
-        machine.line(1, &Parser::new(Default::default()).parse(line.as_bytes()));
+        let machine = machine(*is_big_endian, line.as_bytes());
         let byte = |at: u64| machine.cores()[0].memory.byte(0x4000 + at).map(|byte| byte.value);
         assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(byte), expected.map(Some), "{line}");
     }

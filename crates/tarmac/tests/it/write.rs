@@ -1,17 +1,14 @@
 //! Written lines parse to the records that they were written from.
 
-#![allow(clippy::unwrap_used)]
-
-use proptest::prelude::*;
-use proptest::sample::select;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::record::*;
 use unspool_tarmac::value::Value;
-use unspool_tarmac::write::{NoSuchLine, Style, Writer};
+use unspool_tarmac::write::{NoSuchLine, Style};
+use unspool_testing::Random;
 
-fn write(writer: Writer, line: &Line<'_>) -> String {
+fn write(style: Style, line: &Line<'_>) -> String {
     let mut out = Vec::new();
-    writer.write(line, &mut out).unwrap();
+    style.write(line, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -74,12 +71,12 @@ const FAST_MODELS: &[&str] = &[
 
 #[test]
 fn lines_round_trip() {
-    for (writer, lines) in [(Writer::rev3(), REV3), (Writer::fast_models(), FAST_MODELS)] {
+    for (style, lines) in [(Style::Rev3, REV3), (Style::FastModels, FAST_MODELS)] {
         let mut parser = Parser::new(ParseOptions::default());
         for text in lines {
             let line = parser.parse(text.as_bytes());
             assert!(!matches!(line.record, Record::Unknown(_)), "{text}: {:?}", line.record);
-            assert_eq!(write(writer, &line), format!("{text}\n"));
+            assert_eq!(write(style, &line), format!("{text}\n"));
         }
     }
 }
@@ -99,7 +96,7 @@ fn continued_pictures_round_trip() {
     let mut parser = Parser::new(ParseOptions::default());
     let mut written = String::new();
     for line in text.lines() {
-        written += &write(Writer::rev3(), &parser.parse(line.as_bytes()));
+        written += &write(Style::Rev3, &parser.parse(line.as_bytes()));
     }
     assert_eq!(written, text);
 }
@@ -120,168 +117,102 @@ fn unsupported_records_are_refused() {
     for (style, text) in rows {
         let line = Parser::new(ParseOptions::default()).parse(text.as_bytes());
         let mut out = b"before".to_vec();
-        assert_eq!(Writer::new(style).write(&line, &mut out), Err(NoSuchLine(style)), "{text}");
+        assert_eq!(style.write(&line, &mut out), Err(NoSuchLine(style)), "{text}");
         assert_eq!(out, b"before");
     }
 }
 
-/// Fields of generated lines.
-#[derive(Debug, Clone)]
-struct Parts {
-    which: u8,
-    stamp: Stamp,
-    core: Option<&'static str>,
-    numbers: [u64; 3],
-    set: InstructionSet,
-    flags: [bool; 4],
-    word: &'static str,
-    mode: &'static str,
-    text: &'static str,
-    space: &'static str,
-    value: String,
-    bytes: [Byte; 16],
+/// A number of any length.
+fn number(random: &mut Random) -> u64 {
+    random.bits() >> random.below(56)
 }
 
-fn any_stamp() -> impl Strategy<Value = Stamp> {
-    let units = [Unit::S, Unit::Ms, Unit::Us, Unit::Ns, Unit::Ps, Unit::Fs, Unit::Clk, Unit::Tic, Unit::Cs, Unit::Cyc];
-    (any::<u64>(), 0_u32..64, select(units.to_vec())).prop_map(|(value, shift, unit)| at(value >> shift, unit))
+fn physical(random: &mut Random) -> Option<Physical<'static>> {
+    let (address, space) = (number(random) & 0xff_ffff_ffff, random.pick(&[&b""[..], b"S", b"NS"]));
+    random.maybe(Physical { address, space, page: None })
 }
 
-fn any_byte() -> impl Strategy<Value = Byte> {
-    prop_oneof![3 => Just(Byte::Untouched), 1 => Just(Byte::Unknown), 3 => any::<u8>().prop_map(Byte::Known)]
-}
-
-fn any_parts() -> impl Strategy<Value = Parts> {
-    use InstructionSet::{A, E, O, T};
-    let numbers = [any::<u64>(), any::<u64>(), any::<u64>()];
-    let words = (
-        select(vec!["R0", "X30", "SP_EL3", "cpsr", "Q0", "r14_svc", "V3", "TTBR0_EL1"]),
-        select(vec!["svc", "svc_s", "usr_ns", "el3h_s", "EL1h_n", "thread", "el3t_rt"]),
-        select(vec!["", "NOP", "LDR      r3,{pc}+0x9c ; 0x2a4", "PUSH {r3,lr}        <_start>", "MOV x0,#1 \u{e9}"]),
-        select(vec!["", "S", "NS"]),
-        select(vec![None, None, Some("cpu0"), Some("cluster0.cpu1")]),
-    );
-    let rest = (any::<[bool; 4]>(), "[0-9a-f]{8}", prop::array::uniform16(any_byte()), 0_u32..56);
-    (any::<u8>(), any_stamp(), numbers, select(vec![A, T, E, O]), words, rest).prop_map(
-        |(which, stamp, numbers, set, (word, mode, text, space, core), (flags, value, bytes, shift))| Parts {
-            which,
-            stamp,
-            core,
-            numbers: numbers.map(|number| number >> shift),
-            set,
-            flags,
-            word,
-            mode,
-            text,
-            space,
-            value,
-            bytes,
+fn instruction(random: &mut Random, style: Style, set: InstructionSet, address: u64) -> Instruction<'static> {
+    let texts = ["", "NOP", "LDR      r3,{pc}+0x9c ; 0x2a4", "PUSH {r3,lr}        <_start>", "MOV x0,#1 \u{e9}"];
+    let modes = ["svc", "svc_s", "usr_ns", "el3h_s", "EL1h_n", "thread", "el3t_rt"];
+    let is_short = random.flip() && matches!(set, InstructionSet::T | InstructionSet::E);
+    let (opcode, is_executed) = (random.word() & if is_short { 0xffff } else { u32::MAX }, random.flip());
+    let opcode = random.maybe(opcode);
+    Instruction {
+        tag: match (style, is_executed) {
+            (Style::Rev3, _) => Tag::Es,
+            (Style::FastModels, true) => Tag::It,
+            (Style::FastModels, false) => Tag::Is,
         },
-    )
+        address: Some(address),
+        physical: physical(random).filter(|_| style == Style::FastModels),
+        opcode,
+        length: if is_short && opcode.is_some() { 2 } else { 4 },
+        set: Some(set),
+        mode: random.pick(&modes).as_bytes(),
+        is_executed,
+        number: Some(number(random)).filter(|_| style == Style::FastModels),
+        text: random.pick(&texts).as_bytes(),
+        ..Instruction::default()
+    }
 }
 
-impl Parts {
-    fn line(&self, style: Style) -> Line<'_> {
-        let record = match (self.which % 5, style) {
-            (0 | 1, _) => Record::Instruction(self.instruction(style)),
-            (2, _) => Record::Register(self.register()),
-            (3, Style::Rev3) => Record::Picture(self.picture()),
-            (3, Style::FastModels) => Record::Access(self.access()),
-            (_, Style::Rev3) if self.flags[0] => Record::Branch(self.branch()),
-            (_, Style::Rev3) => Record::Exception(Exception {
-                is_step: self.flags[1],
-                vector: self.flags[2].then_some(self.numbers[0] as i64 & 0x7fff),
-                name: b"System Call",
-            }),
-            (_, Style::FastModels) => Record::Event(Event {
-                value: Some(self.numbers[0]),
-                mode: b"",
-                number: Some(self.numbers[1] as u32),
-                name: b"CoreEvent_SWI",
-                is_exception: true,
-            }),
-        };
-        Line { raw: b"", stamp: self.stamp, core: self.core.map(str::as_bytes), record }
+fn picture(random: &mut Random, address: u64) -> Picture<'static> {
+    use PictureKind::{AbortedLoad, AbortedStore, FailedStore, Load, Store};
+    let byte = |random: &mut Random| match random.below(7) {
+        0..3 => Byte::Untouched,
+        3 => Byte::Unknown,
+        _ => Byte::Known(random.word() as u8),
+    };
+    Picture {
+        kind: random.pick(&[Load, AbortedLoad, Store, AbortedStore, FailedStore]),
+        is_continuation: false,
+        address,
+        digits: 0,
+        bytes: [(); 16].map(|()| byte(random)),
+        physical: physical(random).map(|physical| Physical { page: random.maybe(12), ..physical }),
+        attributes: random.pick(&[&b"NM ISH IWBRWA OWBRWA"[..], b""]),
     }
+}
 
-    fn address(&self) -> u64 {
-        if self.set == InstructionSet::O { self.numbers[0] } else { self.numbers[0] & 0xffff_ffff }
-    }
-
-    fn physical(&self) -> Option<Physical<'_>> {
-        let space = self.space.as_bytes();
-        self.flags[3].then_some(Physical { address: self.numbers[1] & 0xff_ffff_ffff, space, page: None })
-    }
-
-    fn instruction(&self, style: Style) -> Instruction<'_> {
-        let is_short = self.flags[0] && matches!(self.set, InstructionSet::T | InstructionSet::E);
-        let is_fast_models = style == Style::FastModels;
-        let is_executed = self.flags[1];
-        Instruction {
-            tag: match (is_fast_models, is_executed) {
-                (false, _) => Tag::Es,
-                (true, true) => Tag::It,
-                (true, false) => Tag::Is,
-            },
-            address: Some(self.address()),
-            digits: 0,
-            physical: self.physical().filter(|_| is_fast_models),
-            second: None,
-            opcode: self.flags[2].then_some(if is_short {
-                self.numbers[1] as u32 & 0xffff
-            } else {
-                self.numbers[1] as u32
-            }),
-            length: if is_short && self.flags[2] { 2 } else { 4 },
-            set: Some(self.set),
-            mode: self.mode.as_bytes(),
-            is_executed,
-            number: is_fast_models.then_some(self.numbers[2]),
-            text: self.text.as_bytes(),
+/// A line of a style; `value` is eight digits.
+fn line<'v>(random: &mut Random, style: Style, value: &'v [u8]) -> Line<'v> {
+    use InstructionSet::{A, E, O, T};
+    let units = [Unit::S, Unit::Ms, Unit::Us, Unit::Ns, Unit::Ps, Unit::Fs, Unit::Clk, Unit::Tic, Unit::Cs, Unit::Cyc];
+    let names = ["R0", "X30", "SP_EL3", "cpsr", "Q0", "r14_svc", "V3", "TTBR0_EL1"];
+    let (set, stamp) = (random.pick(&[A, T, E, O]), at(random.bits() >> random.below(64), random.pick(&units)));
+    let address = number(random) & if set == O { u64::MAX } else { 0xffff_ffff };
+    let (is_aborted, value) = (random.flip(), Value(value));
+    let record = match (random.below(6), style) {
+        (0..2, _) => Record::Instruction(instruction(random, style, set, address)),
+        (2, _) => {
+            let (name, bits) = (random.pick(&names).as_bytes(), random.maybe((31, 0)));
+            Record::Register(Register { name, bits, value, ..Register::default() })
         }
-    }
-
-    fn register(&self) -> Register<'_> {
-        let bits = self.flags[0].then_some((31, 0));
-        Register { name: self.word.as_bytes(), context: b"", bits, value: Value(self.value.as_bytes()), notes: b"" }
-    }
-
-    fn picture(&self) -> Picture<'_> {
-        use PictureKind::{AbortedLoad, AbortedStore, FailedStore, Load, Store};
-        Picture {
-            kind: [Load, AbortedLoad, Store, AbortedStore, FailedStore][self.numbers[2] as usize % 5],
-            is_continuation: false,
-            address: self.address(),
-            digits: 0,
-            bytes: self.bytes,
-            physical: self.physical().map(|physical| Physical { page: self.flags[0].then_some(12), ..physical }),
-            attributes: if self.flags[1] { b"NM ISH IWBRWA OWBRWA" } else { b"" },
-        }
-    }
-
-    fn access(&self) -> Access<'_> {
-        Access {
-            tag: b"",
-            direction: if self.flags[0] { Direction::Read } else { Direction::Write },
-            purpose: Purpose::Data,
+        (3, Style::Rev3) => Record::Picture(picture(random, address)),
+        (3, Style::FastModels) => Record::Access(Access {
+            direction: random.pick(&[Direction::Read, Direction::Write]),
             size: 4,
-            address: Some(self.address()),
-            digits: 0,
-            physical: self.physical(),
-            owner: None,
-            data: (!self.flags[1]).then_some(Value(self.value.as_bytes())),
-            order: Order::Number,
-            is_aborted: self.flags[1],
-            is_exclusive: self.flags[2],
-            is_unprivileged: false,
-            is_locked: false,
-            notes: if self.flags[1] { b"(ABORTED)" } else { b"" },
+            address: Some(address),
+            physical: physical(random),
+            data: (!is_aborted).then_some(value),
+            is_aborted,
+            is_exclusive: random.flip(),
+            notes: if is_aborted { b"(ABORTED)" } else { b"" },
+            ..Access::default()
+        }),
+        (4, Style::Rev3) => Record::Branch(Branch { target: address, digits: 0, set: Some(set) }),
+        (_, Style::Rev3) => {
+            let (is_step, vector) = (random.flip(), random.below(0x8000) as i64);
+            Record::Exception(Exception { is_step, vector: random.maybe(vector), name: b"System Call" })
         }
-    }
-
-    fn branch(&self) -> Branch {
-        Branch { target: self.address(), digits: 0, set: Some(self.set) }
-    }
+        (_, Style::FastModels) => {
+            let (value, number, name) = (Some(number(random)), Some(random.word()), b"CoreEvent_SWI");
+            Record::Event(Event { value, number, name, is_exception: true, ..Event::default() })
+        }
+    };
+    let core = random.pick(&[None, None, Some(&b"cpu0"[..]), Some(b"cluster0.cpu1")]);
+    Line { raw: b"", stamp, core, record }
 }
 
 /// A line without how it was printed.
@@ -296,16 +227,14 @@ fn plain(line: Line<'_>) -> Line<'_> {
     Line { raw: b"", record, ..line }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
-
-    #[test]
-    fn written_lines_parse_to_the_record(parts in any_parts(), is_rev3: bool) {
-        let style = if is_rev3 { Style::Rev3 } else { Style::FastModels };
-        let line = parts.line(style);
-        let text = write(Writer::new(style), &line);
-        let text = text.trim_end_matches('\n');
-        let again = Parser::new(ParseOptions::default()).parse(text.as_bytes());
-        prop_assert_eq!(plain(again), line, "{}", text);
+#[test]
+fn written_lines_parse_to_the_record() {
+    for seed in 0..20_000 {
+        let random = &mut Random::new(seed);
+        let (style, value) = (random.pick(&[Style::Rev3, Style::FastModels]), format!("{:08x}", random.word()));
+        let line = line(random, style, value.as_bytes());
+        let text = write(style, &line);
+        let again = Parser::new(ParseOptions::default()).parse(text.trim_end_matches('\n').as_bytes());
+        assert_eq!(plain(again), line, "seed {seed}: {text}");
     }
 }

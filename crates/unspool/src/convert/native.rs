@@ -1,6 +1,6 @@
 //! Conversion within a format: the same records in another container, version or style.
 //!
-//! file ─▶ records or runs of bytes ─▶ a temporary file beside OUT ─▶ OUT
+//! file ─▶ records or runs of bytes ─▶ temporary file beside OUT ─▶ OUT
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -20,12 +20,12 @@ use crate::target::{Target, WriteError, is_stream, open_astf_writer, open_log, o
 /// Bytes that are collected before they are written.
 const BATCH: usize = 1 << 16;
 
-/// Where converted records go, and when they are kept.
+/// Output of a conversion, and when it is kept.
 #[derive(Debug, Clone, Copy)]
 pub struct NativeOutput<'p> {
     /// The file.
     pub path: &'p Path,
-    /// Keep what was written before the input is damaged.
+    /// Keep what was written before damage of the input.
     pub keep_damaged: bool,
     /// Keep nothing if something would be lost.
     pub deny_loss: bool,
@@ -47,17 +47,17 @@ pub enum NativeError {
 }
 
 impl NativeOutput<'_> {
-    /// Is what was written kept if reading ended like this?
+    /// Whether the output is kept if reading ended like this.
     pub fn is_kept(&self, end: &End) -> bool {
         *end == End::Whole || self.keep_damaged && matches!(end, End::Damaged(_))
     }
 
-    /// Does the first loss stop the conversion? What was written to a pipe cannot be taken back.
+    /// Whether the first loss stops the conversion: data written to a pipe cannot be taken back.
     pub fn stops_at_loss(&self) -> bool {
         self.deny_loss && is_stream(self.path)
     }
 
-    /// Is something lost that must not be?
+    /// Whether something is lost, and losses are denied.
     pub fn is_denied(&self, report: &LossReport) -> bool {
         self.deny_loss && !report.is_empty()
     }
@@ -77,7 +77,7 @@ impl NativeOutput<'_> {
     }
 }
 
-/// Stores ASTF records in another way.
+/// Writes ASTF records in another storage.
 pub fn store_astf(
     file: &mut AstfFile,
     storage: astf::record::Storage,
@@ -96,18 +96,18 @@ pub fn store_astf(
     Ok(end)
 }
 
-/// Stores STF records in another way. A file that is stored in this way already is copied, unless `is_anew`.
+/// Writes STF records in another storage. A file that has this storage already is copied, unless `is_rewritten`.
 pub fn store_stf(
     file: &mut StfFile,
     input: (&Path, &FileOptions),
     storage: stf::Storage,
-    (options, is_anew): (stf::write::WriteOptions, bool),
+    (options, is_rewritten): (stf::write::WriteOptions, bool),
     output: NativeOutput<'_>,
     progress: &mut OnProgress<'_>,
 ) -> Result<End, NativeError> {
     let (path, read) = input;
-    if !is_anew && file.storage() == storage && !is_pipe(path) && path.is_file() {
-        // A damaged file is not copied, and an odd one is mended by writing it anew.
+    if !is_rewritten && file.storage() == storage && !is_pipe(path) && path.is_file() {
+        // A damaged file is not copied, and an odd one is repaired by writing it anew.
         let end = file.each_run(progress, |_| true)?;
         if end != End::Whole {
             return Ok(end);
@@ -172,7 +172,7 @@ pub fn rewrite_stf(
     Ok((report, end))
 }
 
-/// Stores the lines of a log in a container.
+/// Writes the lines of a log in another container.
 pub fn store_tarmac(
     file: &mut TarmacFile,
     container: Container,

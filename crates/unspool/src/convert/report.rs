@@ -1,4 +1,4 @@
-//! What a conversion lost, as sentences or as JSON lines.
+//! Losses of a conversion, as sentences or as JSON lines.
 //!
 //! Takes counted losses; produces one row per kind. Knows nothing of files.
 
@@ -12,7 +12,6 @@ use crate::number::{grouped, many};
 pub struct LossReport {
     /// Unit of positions in the source: `record`, `line` or `offset`.
     unit: &'static str,
-    /// What is written.
     target: String,
     rows: Vec<Row>,
 }
@@ -22,15 +21,14 @@ pub struct LossReport {
 enum Why {
     /// Steps have no field for it.
     NotInSteps,
-    /// It cannot be parsed.
+    /// The source cannot be parsed there.
     Unreadable,
     /// The target has no field for it.
     NotInTarget,
-    /// It is not lost, but left unchanged.
+    /// Not lost, but left unchanged.
     Kept,
 }
 
-/// Losses of one kind.
 #[derive(Debug)]
 struct Row {
     why: Why,
@@ -47,7 +45,7 @@ impl LossReport {
         Self { unit, target: target.into(), rows: Vec::new() }
     }
 
-    /// Adds what steps do not carry, and what the target has no field for.
+    /// Adds facts that steps do not carry, and facts that the target has no field for.
     pub fn with_steps(mut self, not_in_steps: &Losses, not_in_target: &Losses) -> Self {
         let row = |why, (loss, lost): (Loss, Lost)| Row {
             why,
@@ -62,18 +60,18 @@ impl LossReport {
         self
     }
 
-    /// Adds something that the target has no field for, or that was left unchanged.
+    /// Adds facts that the target has no field for, or that were left unchanged.
     pub fn add(&mut self, words: &'static str, is_kept: bool, count: u64, first: Option<u64>) {
         let why = if is_kept { Why::Kept } else { Why::NotInTarget };
         self.rows.push(Row { why, what: name_of(words), words, count, first });
     }
 
-    /// Was nothing lost?
+    /// Whether nothing was lost.
     pub fn is_empty(&self) -> bool {
         self.rows.iter().all(|row| row.why == Why::Kept)
     }
 
-    /// Is there something that cannot be parsed?
+    /// Whether parts of the source cannot be parsed.
     pub fn is_unreadable(&self) -> bool {
         self.rows.iter().any(|row| row.why == Why::Unreadable)
     }
@@ -83,19 +81,19 @@ impl LossReport {
         let target = &self.target;
         let lines = [
             self.unreadable(),
-            self.part(Why::NotInSteps).map(|rows| format!("lost on the way, since no step says it: {rows}")),
-            self.part(Why::NotInTarget).map(|rows| format!("lost, since {target} cannot say it: {rows}")),
-            self.part(Why::Kept).map(|rows| format!("kept as they are: {rows}")),
+            self.part(Why::NotInSteps).map(|rows| format!("dropped: steps have no field for {rows}")),
+            self.part(Why::NotInTarget).map(|rows| format!("dropped: {target} has no field for {rows}")),
+            self.part(Why::Kept).map(|rows| format!("left unchanged: {rows}")),
         ];
         lines.into_iter().flatten().collect()
     }
 
-    /// Why a conversion that may lose nothing is refused.
+    /// Reason for refusing a conversion that may not lose anything.
     pub fn refusal(&self) -> String {
         let parts = [
-            self.part(Why::NotInSteps).map(|rows| format!("no step says {rows}")),
+            self.part(Why::NotInSteps).map(|rows| format!("steps have no field for {rows}")),
             self.unreadable(),
-            self.part(Why::NotInTarget).map(|rows| format!("{} cannot say {rows}", self.target)),
+            self.part(Why::NotInTarget).map(|rows| format!("{} has no field for {rows}", self.target)),
         ];
         parts.into_iter().flatten().collect::<Vec<String>>().join("; ")
     }
@@ -136,12 +134,12 @@ impl LossReport {
     }
 }
 
-/// A position in a trace, in words.
+/// Position in a trace, in words.
 pub fn describe_position(unit: &str, number: u64) -> String {
     if unit == "offset" { format!("offset {number:#x}") } else { format!("{unit} {number}") }
 }
 
-/// Words of a format as a name: without what is in brackets, and without blanks.
+/// Name made of words: without parentheses, with dashes for blanks.
 fn name_of(words: &str) -> String {
     let words = words.split(" (").next().unwrap_or(words);
     words.replace(',', "").replace(' ', "-")
@@ -151,30 +149,24 @@ fn name_of(words: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Two modes and two lines that cannot be parsed at lines 7 and 8, and data that the target does not have at line 9.
-    fn losses() -> [Losses; 2] {
+    #[test]
+    fn losses_of_source_and_target() {
         let (mut not_in_steps, mut not_in_target) = (Losses::default(), Losses::default());
         not_in_steps.add_many(Loss::Modes, 2, 7);
         not_in_steps.add_many(Loss::Unreadable, 2, 8);
         not_in_target.add(Loss::Data, 9);
-        [not_in_steps, not_in_target]
-    }
-
-    #[test]
-    fn losses_of_both_ends() {
-        let [not_in_steps, not_in_target] = losses();
         let report = LossReport::new("line", "STF").with_steps(&not_in_steps, &not_in_target);
         let expected = [
             "2 lines cannot be read, the first is line 8",
-            "lost on the way, since no step says it: 2 × modes of AArch32 (first in line 7)",
-            "lost, since STF cannot say it: 1 × data of accesses (first in line 9)",
+            "dropped: steps have no field for 2 × modes of AArch32 (first in line 7)",
+            "dropped: STF has no field for 1 × data of accesses (first in line 9)",
         ];
         assert_eq!(report.lines(), expected);
         assert!(report.is_unreadable() && !report.is_empty());
     }
 
     #[test]
-    fn what_is_kept_is_not_lost() {
+    fn unchanged_facts_are_not_losses() {
         let mut report = LossReport::new("line", "rev3");
         report.add("comment", true, 1, Some(1));
         assert!(report.is_empty());
@@ -199,6 +191,6 @@ mod tests {
         let mut losses = Losses::default();
         losses.add(Loss::CycleCounts, 0x20);
         let report = LossReport::new("offset", "STF").with_steps(&losses, &Losses::default());
-        assert_eq!(report.lines(), ["lost on the way, since no step says it: 1 × cycle counts (first at offset 0x20)"]);
+        assert_eq!(report.lines(), ["dropped: steps have no field for 1 × cycle counts (first at offset 0x20)"]);
     }
 }

@@ -13,7 +13,7 @@ use unspool_tarmac as tarmac;
 
 use crate::target::{Target, WriteError, open_astf_writer, open_log, open_writer};
 
-/// Format to write, and how.
+/// Format to write, with its options.
 #[derive(Debug, Clone)]
 pub enum SinkOptions {
     /// ASTF.
@@ -27,18 +27,18 @@ pub enum SinkOptions {
     Stf {
         /// How steps become records.
         lower: stf::lower::LowerOptions,
-        /// How they are stored.
+        /// Storage of the records.
         storage: stf::Storage,
-        /// How they are compressed.
+        /// How records are compressed.
         write: stf::write::WriteOptions,
     },
     /// Tarmac.
     Tarmac {
         /// How steps become lines.
         lower: tarmac::lower::LowerOptions,
-        /// How the log is compressed.
+        /// Container of the log.
         container: Container,
-        /// The level of compression, and its threads.
+        /// Compression level and threads.
         write: CompressOptions,
     },
 }
@@ -53,13 +53,13 @@ pub enum FileSink {
     Tarmac(Box<tarmac::lower::Lowerer<CompressedWriter<Target>>>),
 }
 
-/// Why no file was opened.
+/// Why no sink was opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenSinkError {
-    /// It cannot be written.
+    /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// The format cannot take steps of such a source.
+    /// The format cannot express steps of such a source.
     #[error(transparent)]
     Sink(#[from] SinkError),
 }

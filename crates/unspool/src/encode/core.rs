@@ -1,6 +1,6 @@
-//! One core of a capture: hands its steps to its trace unit.
+//! One core of a capture: feeds its trace unit with its steps.
 //!
-//! steps of a core ─▶ an instruction that waits until the next step gives its outcome ─▶ **the trace unit**
+//! steps of a core ─▶ instruction pending until the next step shows its outcome ─▶ **trace unit**
 
 mod blocks;
 
@@ -14,8 +14,9 @@ use unspool_model::{
 use self::blocks::Blocks;
 use super::image::Image;
 use super::known::{KNOWN, Known, Pending, outcome, slot};
+use super::totals::Encoded;
 
-/// One core, its trace unit, and the instruction whose outcome the next step gives.
+/// One core, its trace unit, and the instruction whose outcome the next step shows.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) settings: Settings,
@@ -28,19 +29,16 @@ pub(super) struct Core {
     context: Context,
     context_is_new: bool,
     is_aarch64: bool,
-    /// Where the last instruction was.
     last_isa: SubIsa,
     /// Instructions that an IT instruction makes conditional.
     in_it: u8,
     wfx_is_p0: bool,
-    /// Which identifiers are traced or compared: of contexts, of virtual contexts.
-    asks_for: (bool, bool),
+    /// Whether context and virtual context identifiers are traced or compared.
+    needs_ids: (bool, bool),
     counts_time: bool,
     time: Option<u64>,
-    pub(super) instructions: u64,
-    pub(super) breaks: u64,
-    pub(super) assumed_contexts: u64,
-    pub(super) assumed_identifiers: u64,
+    /// Totals, except those of the trace unit.
+    totals: Encoded,
 }
 
 impl Core {
@@ -51,7 +49,7 @@ impl Core {
         Self {
             unit: Unit::new(&settings),
             wfx_is_p0: settings.config().wfx_is_p0,
-            asks_for: (settings.asks_for_context_ids(), settings.asks_for_vmids()),
+            needs_ids: (settings.asks_for_context_ids(), settings.asks_for_vmids()),
             settings,
             id,
             image: Image::default(),
@@ -65,11 +63,12 @@ impl Core {
             in_it: 0,
             counts_time: time_unit == TimeUnit::Cycles,
             time: None,
-            instructions: 0,
-            breaks: 0,
-            assumed_contexts: 0,
-            assumed_identifiers: 0,
+            totals: Encoded { cores: 1, ..Encoded::default() },
         }
+    }
+
+    pub(super) fn totals(&self) -> Encoded {
+        Encoded { overflowed: self.unit.overflowed(), ..self.totals }
     }
 
     #[inline]
@@ -85,7 +84,7 @@ impl Core {
         self.instruction(step, instruction)
     }
 
-    /// Takes a step that is not an instruction.
+    /// Handles a step that is not an instruction.
     #[inline(never)]
     fn event(&mut self, event: &Event) {
         match event {
@@ -104,7 +103,7 @@ impl Core {
         }
     }
 
-    /// Takes an instruction that was executed before and follows the pending one, as most do. False: it is another case.
+    /// Fast path: a known instruction that follows the pending one. False: not such a case.
     #[inline(always)]
     fn continues(&mut self, instruction: &Instruction) -> bool {
         let Some(pending) = &mut self.pending else { return false };
@@ -122,7 +121,7 @@ impl Core {
                 None => return false,
             },
         }
-        self.instructions += 1;
+        self.totals.instructions += 1;
         if !self.counts_time {
             self.unit.cycles(1);
         }
@@ -132,10 +131,10 @@ impl Core {
         true
     }
 
-    /// Takes any instruction: new ones, those in another context, those that do not follow.
+    /// Handles any instruction: new ones, those in another context, those that do not follow.
     #[inline(never)]
     fn instruction(&mut self, step: &Step, instruction: &Instruction) -> Result<(), SinkError> {
-        let known = self.look_up(step, instruction)?;
+        let known = self.lookup(step, instruction)?;
         let at = Target { address: instruction.address, isa: known.executed.isa };
         self.last_isa = at.isa;
         if let Some(pending) = self.pending {
@@ -156,8 +155,8 @@ impl Core {
         Ok(())
     }
 
-    /// The decoded instruction. A new one goes into the program image.
-    fn look_up(&mut self, step: &Step, instruction: &Instruction) -> Result<Known, SinkError> {
+    /// Decodes the instruction, or finds it among the known ones. A new one is added to the program image.
+    fn lookup(&mut self, step: &Step, instruction: &Instruction) -> Result<Known, SinkError> {
         let known = &self.known[slot(instruction.address)];
         if known.is_of(instruction) { Ok(*known) } else { self.discover(step, instruction) }
     }
@@ -168,20 +167,18 @@ impl Core {
         let address = instruction.address;
         let isa = instruction.isa;
         if isa.is_riscv() {
-            return Err(refuse("this is RISC-V, and ETE and ETMv4 trace Arm instructions only".into()));
+            return Err(refuse("this is a RISC-V instruction, and ETE and ETMv4 trace Arm instructions only".into()));
         }
         let low_bits = if isa == Isa::T32 { 1 } else { 3 };
         if address & low_bits != 0 || address & !isa.address_mask() != 0 {
             return Err(refuse(format!("no {:?} instruction can be at {address:#x}", instruction.isa)));
         }
         let opcode = instruction.opcode.ok_or_else(|| {
-            refuse(format!("the opcode at {address:#x} is not known: no decoder could follow the trace there"))
+            refuse(format!("the opcode at {address:#x} is unknown, so no decoder could follow the trace there"))
         })?;
         let decoded = decode(isa, address, opcode);
         self.image.add(address, isa, opcode, decoded.length).map_err(|at| {
-            refuse(format!(
-                "the code at {at:#x} is not what it was before, and a capture holds one image; cut the trace there"
-            ))
+            refuse(format!("the code at {at:#x} has changed, and a capture holds one image; cut the trace there"))
         })?;
         let class = match decoded.flow {
             ControlFlow::Wfx if !self.wfx_is_p0 => Class::Other,
@@ -213,7 +210,7 @@ impl Core {
         if executed.class == Class::Other || executed.class == Class::Barrier {
             self.execute(&executed);
             if next != pending.known.next() {
-                self.halt_after(pending);
+                self.halt(pending.known.next());
             }
             return;
         }
@@ -241,40 +238,36 @@ impl Core {
             Some(taken) => {
                 executed.taken = taken;
                 self.execute(&executed);
-                if is_branch && taken { self.stop() } else { self.halt_after(pending) }
+                if is_branch && taken { self.stop() } else { self.halt(pending.known.next()) }
             }
             // Its outcome is unknown: the trace ends before it.
             None if is_branch => self.halt(Target { address: executed.address, isa: executed.isa }),
             None => {
                 self.execute(&executed);
-                self.halt_after(pending);
+                self.halt(pending.known.next());
             }
         }
     }
 
     fn execute(&mut self, executed: &Executed) {
-        self.instructions += 1;
+        self.totals.instructions += 1;
         if !self.counts_time {
             self.unit.cycles(1);
         }
         self.unit.instruction(executed);
     }
 
-    fn halt_after(&mut self, pending: &Pending) {
-        self.halt(pending.known.next());
-    }
-
     fn halt(&mut self, at: Target) {
-        self.breaks += 1;
+        self.totals.breaks += 1;
         self.unit.halt(at);
     }
 
     fn stop(&mut self) {
-        self.breaks += 1;
+        self.totals.breaks += 1;
         self.unit.stop();
     }
 
-    /// Ends the trace: steps do not continue.
+    /// Ends the trace at a break between steps.
     pub(super) fn end(&mut self) {
         if let Some(pending) = self.pending {
             self.resolve_alone(&pending);
@@ -285,7 +278,7 @@ impl Core {
     fn exception(&mut self, exception: &Exception) {
         self.in_it = 0;
         let Some(pending) = self.pending else {
-            // Nothing ran before: it is at the return address that the exception finds the PE.
+            // No instruction ran before: the exception interrupts the PE at the return address.
             self.renew_context();
             if let Some(address) = exception.return_address {
                 self.unit.exception(number(exception), Target { address, isa: self.last_isa });
@@ -298,7 +291,7 @@ impl Core {
         let repeats = return_address.address == at.address;
         let may_fail = exception.kind == ExceptionKind::Synchronous && pending.taken.is_none();
         if repeats && (may_fail || next.address != at.address) {
-            // It was attempted, and will be repeated.
+            // The instruction was attempted, and will be repeated.
             self.pending = None;
             self.renew_context();
             return self.unit.exception(number(exception), at);
@@ -309,9 +302,9 @@ impl Core {
         self.unit.exception(if is_call { CALL } else { number(exception) }, return_address);
     }
 
-    /// Where the instruction leads, as far as it is known without the next step.
+    /// Successor of the instruction, as far as it is known without the next step.
     fn expected(&self, pending: &Pending) -> Target {
-        if let Some(address) = pending.led_to {
+        if let Some(address) = pending.branch_target {
             let isa = pending.known.target().map_or(pending.known.executed.isa, |target| target.isa);
             return Target { address, isa };
         }
@@ -319,7 +312,7 @@ impl Core {
         pending.known.target().filter(|_| is_taken).unwrap_or(pending.known.next())
     }
 
-    /// Changes the context without an instruction.
+    /// Applies a new context without an instruction.
     fn renew_context(&mut self) {
         if self.context_is_new {
             self.change_context(self.is_aarch64);
@@ -330,10 +323,10 @@ impl Core {
     fn change_context(&mut self, is_aarch64: bool) {
         (self.context_is_new, self.is_aarch64) = (false, is_aarch64);
         let is_known = self.context.level.is_some() && self.context.security.is_some();
-        self.assumed_contexts += u64::from(!is_known);
+        self.totals.assumed_contexts += u64::from(!is_known);
         let is_missing =
-            (self.asks_for.0 && self.context.process.is_none()) || (self.asks_for.1 && self.context.vmid.is_none());
-        self.assumed_identifiers += u64::from(is_missing);
+            (self.needs_ids.0 && self.context.process.is_none()) || (self.needs_ids.1 && self.context.vmid.is_none());
+        self.totals.assumed_identifiers += u64::from(is_missing);
         let security = match self.context.security {
             Some(Security::Secure) => PacketSecurity::Secure,
             Some(Security::Root) => PacketSecurity::Root,
@@ -365,10 +358,9 @@ fn sub_isa(isa: Isa) -> SubIsa {
     if isa == Isa::T32 { SubIsa::Is1 } else { SubIsa::Is0 }
 }
 
-/// The exception type of a call.
 const CALL: u16 = 2;
 
-/// The exception type of A-profile.
+/// A-profile exception type.
 fn number(exception: &Exception) -> u16 {
     match (exception.kind, exception.class) {
         (ExceptionKind::Reset, _) => 0,

@@ -1,4 +1,4 @@
-//! The program image: the bytes of all opcodes that were executed.
+//! Program image: the bytes of all executed opcodes.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ struct Page {
 }
 
 impl Image {
-    /// Adds an opcode. Fails with the address of a byte that was another one before.
+    /// Adds an opcode. Fails with the address of a byte that had another value before.
     pub(super) fn add(&mut self, address: u64, isa: Isa, opcode: u32, length: u8) -> Result<(), u64> {
         let narrow = (opcode as u16).to_le_bytes();
         let wide = if isa == Isa::T32 { opcode.rotate_left(16) } else { opcode }.to_le_bytes();
@@ -45,8 +45,8 @@ impl Image {
         Ok(())
     }
 
-    /// Segments without a large gap: the address and the bytes of each. Small gaps are zeros: no trace leads there, and there
-    /// would be too many files without them.
+    /// Address and bytes of each segment. Small gaps inside a segment are zeros, which no trace reaches; splitting at
+    /// them would make too many files.
     pub(super) fn segments(&self) -> Vec<(u64, Vec<u8>)> {
         let mut segments: Vec<(u64, Vec<u8>)> = Vec::new();
         for (number, page) in &self.pages {

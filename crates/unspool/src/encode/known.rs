@@ -1,32 +1,34 @@
-//! Decoded instructions, kept so that each is decoded once, and the outcome of a branch from the next address.
+//! Cache of decoded instructions, and the outcome of a branch from the next address.
 
 use unspool_coresight::etm4::unit::Executed;
 use unspool_coresight::{SubIsa, Target};
 use unspool_isa::{ControlFlow, decode};
 use unspool_model::{Instruction, Isa};
 
-/// An instruction that waits for its successor.
+/// Instruction that waits for its successor.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pending {
     pub(super) known: Known,
     /// Outcome and target of a branch, if the step has them.
     pub(super) taken: Option<bool>,
-    pub(super) led_to: Option<u64>,
+    pub(super) branch_target: Option<u64>,
 }
 
 impl Pending {
     #[inline(always)]
     pub(super) fn new(known: &Known, instruction: &Instruction) -> Self {
-        let (taken, led_to) = reported(instruction);
-        Self { known: *known, taken, led_to }
+        let taken = instruction.branch.map(|branch| branch.taken);
+        let branch_target = instruction.branch.and_then(|branch| branch.target);
+        let skipped = instruction.is_executed.filter(|is_executed| !is_executed);
+        Self { known: *known, taken: taken.or(skipped), branch_target }
     }
 }
 
-/// A decoded instruction. Half a cache line: there is one for each instruction of a loop.
+/// Decoded instruction. Half a cache line: there is one for each instruction of a loop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     pub(super) executed: Executed,
-    /// Where a direct branch leads; without meaning if there is no instruction set.
+    /// Target of a direct branch; meaningless without `target_isa`.
     pub(super) target: u64,
     pub(super) target_isa: Option<SubIsa>,
     pub(super) opcode: u32,
@@ -35,7 +37,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Whether it is this instruction.
+    /// Whether this is the decoded form of `instruction`.
     #[inline(always)]
     pub(super) fn is_of(&self, instruction: &Instruction) -> bool {
         self.executed.address == instruction.address
@@ -61,24 +63,15 @@ impl Known {
     }
 }
 
-/// The number of instructions that are kept.
 pub(super) const KNOWN: usize = 1 << 15;
 
-/// The index of an instruction among those that are kept: code at distant addresses seldom collides.
+/// Cache index of an address. Code at distant addresses seldom collides.
 #[inline(always)]
 pub(super) fn slot(address: u64) -> usize {
     (address >> 1 ^ address >> 16) as usize % KNOWN
 }
 
-/// Outcome and target of a branch, if the step has them.
-#[inline]
-fn reported(instruction: &Instruction) -> (Option<bool>, Option<u64>) {
-    let taken = instruction.branch.map(|branch| branch.taken);
-    let led_to = instruction.branch.and_then(|branch| branch.target);
-    (taken.or(instruction.is_executed.filter(|is_executed| !is_executed)), led_to)
-}
-
-/// Whether a branch was taken, if execution continues at `next`; `taken`: as the source reports it. `None`: it cannot lead there.
+/// Whether a branch was taken, given that execution continues at `next`; `None`: it cannot. `taken`: as reported.
 #[inline]
 pub(super) fn outcome(branch: &Known, taken: Option<bool>, next: Target) -> Option<bool> {
     let falls_through = next == branch.next() && branch.executed.conditional;

@@ -1,4 +1,4 @@
-//! The files of the capture: a snapshot directory, which other readers know too.
+//! Files of the capture: a snapshot directory, which other readers know too.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -10,12 +10,13 @@ use unspool_coresight::frame::Formatter;
 use unspool_coresight::trace_buffer::{BufferSettings, TraceBuffer};
 use unspool_model::SinkError;
 
-use super::{Core, Encoded};
+use super::core::Core;
+use super::totals::Encoded;
 
-/// Frames after which the id is repeated: as many of a wrapped buffer cannot be read.
+/// Frames after which the id is repeated: at most that many at the start of a wrapped buffer are unreadable.
 const IDS_EVERY: usize = 16;
 
-/// Bytes of trace that are kept before they are written.
+/// Bytes of trace that are collected before they are written.
 pub(super) const CHUNK: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -23,13 +24,13 @@ pub(super) struct Output {
     directory: PathBuf,
     /// Frames, if all cores share a buffer.
     formatter: Option<Formatter>,
-    /// The buffers: one, or one for each core.
+    /// Buffers: one, or one for each core.
     files: Vec<File>,
     /// Their size and contents, if they are limited.
     settings: Option<BufferSettings>,
     buffers: Vec<TraceBuffer>,
     trace_bytes: u64,
-    /// Files to remove unless all were written; and the directory, if it is new.
+    /// Files to remove unless all were written, and the directory if it is new.
     made: Vec<PathBuf>,
     made_directory: bool,
 }
@@ -48,7 +49,6 @@ impl Output {
         Ok(Self { directory, formatter, files, settings, buffers, trace_bytes: 0, made, made_directory })
     }
 
-    /// Adds a core.
     pub(super) fn add(&mut self, core: usize) -> Result<(), SinkError> {
         if self.formatter.is_none() || core == 0 {
             let path = self.directory.join(buffer_file(core));
@@ -59,7 +59,6 @@ impl Output {
         Ok(())
     }
 
-    /// Writes the bytes of a trace unit.
     pub(super) fn write(&mut self, index: usize, core: &mut Core) -> Result<(), SinkError> {
         let Self { formatter, files, buffers, trace_bytes, .. } = self;
         let mut written = Ok(());

@@ -9,8 +9,7 @@ use unspool_astf::record::Header;
 use unspool_astf::steps::Steps;
 use unspool_container::Fault;
 
-use super::{End, FileError, FileOptions, Input, open_file};
-use crate::OpenedSteps;
+use super::input::{End, FileError, FileOptions, Input, OpenedSteps, open_file};
 use crate::meter::{Counted, Meter, OnProgress};
 
 /// Open ASTF file.
@@ -23,15 +22,18 @@ pub struct AstfFile {
 impl AstfFile {
     /// Opens a file or the standard input.
     pub fn open(path: &Path, options: &FileOptions) -> Result<Self, FileError> {
-        let refuse = "a directory is no trace file; 'unspool info' tells what is in it";
-        let (name, input, size) = open_file(path, refuse)?;
+        let refusal = "this is a directory, not a trace file; try 'unspool info'";
+        let (name, input, size) = open_file(path, refusal)?;
         Self::of(&name, input, size, options)
     }
 
-    /// Opens what is being read already.
+    /// Opens a stream.
     pub fn of(name: &str, input: Input, size: Option<u64>, options: &FileOptions) -> Result<Self, FileError> {
-        let meter = Meter::new(size);
         let options = options.threads.map_or_else(ReadOptions::default, |threads| ReadOptions { threads, ahead: true });
+        Self::with(name, input, Meter::new(size), options)
+    }
+
+    pub(crate) fn with(name: &str, input: Input, meter: Meter, options: ReadOptions) -> Result<Self, FileError> {
         match Reader::new(meter.counted(input), options) {
             Ok(reader) => Ok(Self { name: name.to_string(), reader, meter }),
             Err(error) if is_failure(&error.kind) => Err(failure(name, error)),
@@ -39,32 +41,32 @@ impl AstfFile {
         }
     }
 
-    /// Its name in messages.
+    /// Name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How far it was read.
+    /// Meter of what is read.
     pub fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// Its header.
+    /// Header.
     pub fn header(&self) -> &Header {
         self.reader.header()
     }
 
-    /// What is odd about the header.
+    /// Oddities of the header.
     pub fn warnings(&self) -> &[Warning] {
         self.reader.warnings()
     }
 
-    /// Its steps, and how far it was read.
+    /// Steps of the file, and the meter of what is read.
     pub fn into_steps(self) -> (OpenedSteps, Meter) {
         (Box::new(Steps::new(self.reader)), self.meter)
     }
 
-    /// The reader, for those that read in their own way and then call [`ended`](Self::ended).
+    /// Reader, for callers that drive it themselves and then call [`ended`](Self::ended).
     pub fn reader(&mut self) -> &mut Reader<impl Read + use<>> {
         &mut self.reader
     }
@@ -78,8 +80,8 @@ impl AstfFile {
         }
     }
 
-    /// Hands out all records in batches, header first, with the number of the first of each batch, until `take` returns
-    /// false.
+    /// Hands all records to `take` in batches, header first, with the number of the first one of each batch, until it
+    /// returns false.
     pub fn each(
         &mut self,
         progress: &mut OnProgress<'_>,
@@ -102,7 +104,7 @@ impl AstfFile {
     }
 }
 
-/// Is it a failure of ours or of the system, rather than a broken trace?
+/// Whether the file cannot be read at all, rather than being damaged.
 fn is_failure(kind: &ReadErrorKind) -> bool {
     use ReadErrorKind::{Compressed, Empty, Io, NewerMajor, NotAstf};
     matches!(
@@ -128,17 +130,15 @@ fn failure(name: &str, error: ReadError) -> FileError {
     }
 }
 
-/// What starts like this instead.
+/// Kind of file that starts like this instead.
 fn looks_like(found: [u8; 4]) -> &'static str {
     match found {
-        [b'P', b'K', ..] => ", like a zip archive; 'unspool info' tells if it is a capture",
-        [0x1f, 0x8b, ..] => {
-            ", like a gzip file, and no STF is in it; the header of ASTF is never compressed, so unpack it"
-        }
+        [b'P', b'K', ..] => ", like a zip archive; try 'unspool info'",
+        [0x1f, 0x8b, ..] => ", like a gzip file without STF; decompress it, as ASTF headers never are compressed",
         [0xfd, b'7', b'z', b'X'] => {
-            ", like an .xz file, and no STF is in it; the header of ASTF is never compressed, so unpack it"
+            ", like an xz file without STF; decompress it, as ASTF headers never are compressed"
         }
-        [0x28, 0xb5, 0x2f, 0xfd] => ", like a zstd file, and no STF is in it",
+        [0x28, 0xb5, 0x2f, 0xfd] => ", like a zstd file without STF",
         [0x7f, b'E', b'L', b'F'] => ", like a program",
         _ => "",
     }

@@ -1,7 +1,6 @@
 //! STF files: opened by path or from a pipe, read as records, instructions or runs of bytes.
 
 use std::fs::File;
-use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -14,8 +13,7 @@ use unspool_stf::read::{
 use unspool_stf::record::Record;
 use unspool_stf::steps::Steps;
 
-use super::{End, FileError, FileOptions, Input};
-use crate::OpenedSteps;
+use super::input::{End, FileError, FileOptions, Input, OpenedSteps};
 use crate::meter::{Meter, OnProgress};
 
 /// Records or instructions between two reports of progress.
@@ -24,7 +22,7 @@ const STRIDE: u64 = 1 << 16;
 /// Open STF file.
 pub struct StfFile {
     name: String,
-    reader: Reader<Box<dyn Read + Send>>,
+    reader: Reader<Input>,
     meter: Meter,
     /// Warnings handed out by [`new_warnings`](Self::new_warnings).
     reported: Vec<Warning>,
@@ -37,20 +35,23 @@ impl StfFile {
         let of_file = |source| FileError::open(&name, source);
         let file = File::open(path).map_err(of_file)?;
         let meter = Meter::new(Some(file.metadata().map_err(of_file)?.len()));
-        Self::with(&name, Reader::seekable(meter.counted(file), read_options(options)), meter)
+        Self::seekable(&name, file, meter, options.threads)
     }
 
-    /// Opens what is being read already.
+    /// Opens a stream.
     pub fn of(name: &str, input: Input, options: &FileOptions) -> Result<Self, FileError> {
-        let meter = Meter::default();
-        Self::with(name, Reader::new(meter.counted(input), read_options(options)), meter)
+        Self::streamed(name, input, Meter::default(), options.threads)
     }
 
-    fn with(
-        name: &str,
-        reader: Result<Reader<Box<dyn Read + Send>>, ReadError>,
-        meter: Meter,
-    ) -> Result<Self, FileError> {
+    pub(crate) fn seekable(name: &str, file: File, meter: Meter, threads: Option<usize>) -> Result<Self, FileError> {
+        Self::with(name, Reader::seekable(meter.counted(file), read_options(threads)), meter)
+    }
+
+    pub(crate) fn streamed(name: &str, input: Input, meter: Meter, threads: Option<usize>) -> Result<Self, FileError> {
+        Self::with(name, Reader::new(meter.counted(input), read_options(threads)), meter)
+    }
+
+    fn with(name: &str, reader: Result<Reader<Input>, ReadError>, meter: Meter) -> Result<Self, FileError> {
         match reader {
             Ok(reader) => Ok(Self { name: name.to_string(), reader, meter, reported: Vec::new() }),
             Err(error) if is_failure(&error.kind) => Err(failure(name, error)),
@@ -58,22 +59,22 @@ impl StfFile {
         }
     }
 
-    /// Its name in messages.
+    /// Name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How far it was read.
+    /// Meter of what is read.
     pub fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// Are its instructions Arm's, by its header?
+    /// Whether the header names an Arm instruction set.
     pub fn is_arm(&self) -> bool {
         self.reader.isa() == Some(2)
     }
 
-    /// Its steps, and how far it was read.
+    /// Steps of the file, and the meter of what is read.
     pub fn into_steps(self) -> (OpenedSteps, Meter) {
         (Box::new(Steps::new(self.reader)), self.meter)
     }
@@ -83,12 +84,12 @@ impl StfFile {
         self.reader.storage()
     }
 
-    /// Sizes of its chunks, if it has chunks.
+    /// Sizes of the chunks, if there are chunks.
     pub fn chunks(&self) -> Option<ChunkSizes> {
         self.reader.chunks()
     }
 
-    /// What is odd about it, as far as it was read.
+    /// Oddities of the file, as far as it was read.
     pub fn warnings(&self) -> &[Warning] {
         self.reader.warnings()
     }
@@ -102,8 +103,8 @@ impl StfFile {
         new
     }
 
-    /// The reader, for those that read in their own way and then call [`ended`](Self::ended).
-    pub fn reader(&mut self) -> &mut Reader<Box<dyn Read + Send>> {
+    /// Reader, for callers that drive it themselves and then call [`ended`](Self::ended).
+    pub fn reader(&mut self) -> &mut Reader<Input> {
         &mut self.reader
     }
 
@@ -117,7 +118,7 @@ impl StfFile {
         }
     }
 
-    /// Reads the header; the records after it come next. The inner error is where the trace is damaged.
+    /// Reads the header, and leaves the reader at the record after it. Inner error: the trace is damaged there.
     pub fn header(&mut self) -> Result<Result<Header, End>, FileError> {
         match Header::read(&mut self.reader) {
             Ok(header) => Ok(Ok(header)),
@@ -126,22 +127,22 @@ impl StfFile {
         }
     }
 
-    /// Hands out records until `take` returns false.
+    /// Hands records to `take` until it returns false.
     pub fn each(
         &mut self,
         progress: &mut OnProgress<'_>,
         mut take: impl FnMut(Position, &Record<'_>) -> bool,
     ) -> Result<End, FileError> {
         let Self { reader, meter, .. } = self;
-        let mut stride = STRIDE;
+        let mut left = STRIDE;
         let ended = reader.each(|position, record| {
-            report(&mut stride, meter, progress);
+            meter.tick(&mut left, STRIDE, progress);
             flow(take(position, record))
         });
         self.ended(ended)
     }
 
-    /// Hands out instructions until `take` returns false.
+    /// Hands instructions to `take` until it returns false.
     pub fn each_instruction(
         &mut self,
         follower: &mut Follower,
@@ -149,16 +150,16 @@ impl StfFile {
         mut take: impl FnMut(&Instruction<'_>) -> bool,
     ) -> Result<End, FileError> {
         let Self { reader, meter, .. } = self;
-        let mut stride = STRIDE;
+        let mut left = STRIDE;
         let ended = reader.each_instruction(follower, |instruction| {
-            report(&mut stride, meter, progress);
+            meter.tick(&mut left, STRIDE, progress);
             flow(take(instruction))
         });
         self.ended(ended)
     }
 
-    /// Gathers all remaining instructions, on several threads where the file allows that, and then hands out the records
-    /// that belong to none; a trace of transactions has only those.
+    /// Gathers all remaining instructions, on several threads where the file allows that, and then hands the records
+    /// that belong to no instruction to `trailing`. A trace of transactions has only such records.
     pub fn gather<G: Gather>(
         &mut self,
         header: &Header,
@@ -184,7 +185,7 @@ impl StfFile {
         Ok((into, end))
     }
 
-    /// Hands out the bytes of many records at a time until `take` returns false.
+    /// Hands the bytes of many records at a time to `take` until it returns false.
     pub fn each_run(
         &mut self,
         progress: &mut OnProgress<'_>,
@@ -206,10 +207,10 @@ struct Watched<'w, 'p, G> {
 }
 
 impl<G: Gather> Gather for Watched<'_, '_, G> {
-    fn take(&mut self, instruction: &Instruction<'_>) {
-        self.into.take(instruction);
-        if let Some((stride, meter, progress)) = &mut self.watch {
-            report(stride, meter, *progress);
+    fn push(&mut self, instruction: &Instruction<'_>) {
+        self.into.push(instruction);
+        if let Some((left, meter, progress)) = &mut self.watch {
+            meter.tick(left, STRIDE, *progress);
         }
     }
 
@@ -225,25 +226,15 @@ impl<G: Gather> Gather for Watched<'_, '_, G> {
     }
 }
 
-/// Counts an item, and reports progress once per stride.
-#[inline]
-fn report(stride: &mut u64, meter: &Meter, progress: &mut OnProgress<'_>) {
-    *stride -= 1;
-    if *stride == 0 {
-        *stride = STRIDE;
-        meter.report(progress);
-    }
-}
-
 fn flow(wants_more: bool) -> ControlFlow<()> {
     if wants_more { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
-fn read_options(options: &FileOptions) -> ReadOptions {
-    options.threads.map_or_else(ReadOptions::default, |threads| ReadOptions { threads })
+fn read_options(threads: Option<usize>) -> ReadOptions {
+    threads.map_or_else(ReadOptions::default, |threads| ReadOptions { threads })
 }
 
-/// Is it a failure of ours or of the system, rather than a broken trace?
+/// Whether the file cannot be read at all, rather than being damaged.
 fn is_failure(kind: &ReadErrorKind) -> bool {
     use ReadErrorKind::{Backward, Chunk, Compressed, Empty, Io, NotStf, Version};
     match kind {
@@ -267,7 +258,7 @@ fn failure(name: &str, error: ReadError) -> FileError {
     }
 }
 
-/// Does the container contradict itself? Other readers may then fail, even if everything could be read here.
+/// Whether the container contradicts itself. Other readers may then fail, even if everything could be read here.
 pub fn is_damage(warning: &Warning) -> bool {
     !matches!(warning, Warning::NewerMinor(_) | Warning::NoVersion)
 }

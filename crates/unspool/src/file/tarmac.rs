@@ -14,8 +14,7 @@ use unspool_tarmac::record::{Line, Record, Stamp, Time};
 use unspool_tarmac::slice::{SliceError, SliceOptions, Sliced, slice};
 use unspool_tarmac::steps::Steps;
 
-use super::{End, FileError, FileOptions, Input, open_file};
-use crate::OpenedSteps;
+use super::input::{End, FileError, FileOptions, Input, OpenedSteps, open_file};
 use crate::meter::{Meter, OnProgress};
 
 /// Lines between two reports of progress.
@@ -43,7 +42,7 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    /// Are there more than are listed?
+    /// Whether there are more than are listed.
     pub fn has_more(&self) -> bool {
         self.count > LISTED
     }
@@ -62,13 +61,16 @@ impl Unreadable {
 impl TarmacFile {
     /// Opens a file or the standard input.
     pub fn open(path: &Path, options: &FileOptions) -> Result<Self, FileError> {
-        let (name, input, size) = open_file(path, "a directory is no Tarmac log")?;
+        let (name, input, size) = open_file(path, "this is a directory, not a Tarmac log")?;
         Self::of(&name, input, size, options)
     }
 
-    /// Opens what is being read already.
+    /// Opens a stream.
     pub fn of(name: &str, input: Input, size: Option<u64>, options: &FileOptions) -> Result<Self, FileError> {
-        let meter = Meter::new(size);
+        Self::with(name, input, Meter::new(size), options)
+    }
+
+    pub(crate) fn with(name: &str, input: Input, meter: Meter, options: &FileOptions) -> Result<Self, FileError> {
         let implicit_thumb = options.implicit_thumb || options.dialect.is_some_and(Dialect::has_implicit_thumb);
         let read = ReadOptions { parse: ParseOptions { implicit_thumb } };
         let name = name.to_string();
@@ -79,28 +81,28 @@ impl TarmacFile {
         }
     }
 
-    /// Its name in messages.
+    /// Name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How far it was read.
+    /// Meter of what is read.
     pub fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// Its steps, and how far it was read.
+    /// Steps of the log, and the meter of what is read.
     pub fn into_steps(self, big_endian: bool) -> (OpenedSteps, Meter) {
         let dialect = self.dialect();
         (Box::new(Steps::new(self.reader.with_dialect(dialect), big_endian)), self.meter)
     }
 
-    /// Its container.
+    /// Container.
     pub fn container(&self) -> Container {
         self.reader.container()
     }
 
-    /// Its dialect, as given or as its first lines suggest.
+    /// Dialect, as given or as the first lines suggest.
     pub fn dialect(&self) -> Dialect {
         self.dialect.unwrap_or_else(|| self.reader.dialect())
     }
@@ -110,27 +112,23 @@ impl TarmacFile {
         &mut self.unreadable
     }
 
-    /// Hands out lines until `take` returns false.
+    /// Hands lines to `take` until it returns false.
     pub fn each(
         &mut self,
         progress: &mut OnProgress<'_>,
         mut take: impl FnMut(Position, &Line<'_>) -> bool,
     ) -> Result<End, FileError> {
         let Self { reader, meter, unreadable, .. } = self;
-        let mut stride = STRIDE;
+        let mut left = STRIDE;
         let ended = reader.each(|position, line| {
-            stride -= 1;
-            if stride == 0 {
-                stride = STRIDE;
-                meter.report(progress);
-            }
+            meter.tick(&mut left, STRIDE, progress);
             unreadable.add(position, line);
             if take(position, line) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         self.ended(ended)
     }
 
-    /// Cuts instructions out of it.
+    /// Cuts instructions out of the log.
     pub fn slice(
         &mut self,
         select: &mut impl Select,
@@ -141,7 +139,7 @@ impl TarmacFile {
         slice(reader, select, options, sink, |position, line| unreadable.add(position, line))
     }
 
-    /// The first time among the lines that were read ahead.
+    /// First time among the lines that were read ahead.
     pub fn first_time(&self) -> Option<Time> {
         let mut first = None;
         self.reader.look(|line| {
@@ -152,7 +150,7 @@ impl TarmacFile {
         first
     }
 
-    /// Hands out runs of whole lines until `take` returns false.
+    /// Hands runs of whole lines to `take` until it returns false.
     pub fn each_run(
         &mut self,
         progress: &mut OnProgress<'_>,

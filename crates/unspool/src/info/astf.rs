@@ -30,24 +30,17 @@ pub struct AstfInfo {
 impl AstfInfo {
     /// Reads a file; `quick`: only its header.
     pub fn read(file: &mut AstfFile, quick: bool, progress: &mut OnProgress<'_>) -> Result<Self, FileError> {
-        let mut info = Self {
-            name: file.name().to_string(),
-            header: *file.header(),
-            size: file.meter().size,
-            warnings: file.warnings().to_vec(),
-            counts: None,
-            end: End::Stopped,
-        };
+        let (mut counts, mut size, mut end) = (None, file.meter().size, End::Stopped);
         if !quick {
-            let mut counts = Counts::default();
-            info.end = file.each(progress, |_, records| {
+            let counts = counts.insert(Counts::default());
+            end = file.each(progress, |_, records| {
                 records.iter().for_each(|record| counts.add(record));
                 true
             })?;
-            info.size = Some(file.meter().bytes_read());
-            info.counts = Some(counts);
+            size = Some(file.meter().bytes_read());
         }
-        Ok(info)
+        let (name, header, warnings) = (file.name().to_string(), *file.header(), file.warnings().to_vec());
+        Ok(Self { name, header, size, warnings, counts, end })
     }
 
     /// Bytes of the records, uncompressed.
@@ -60,7 +53,7 @@ impl AstfInfo {
         self.size.filter(|size| *size > 0).map(|size| self.unpacked(counts) as f64 / size as f64)
     }
 
-    /// All of it as JSON.
+    /// Everything as JSON.
     pub fn json(&self) -> Value {
         let header = &self.header;
         let mut page = json!({

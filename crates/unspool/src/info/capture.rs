@@ -8,19 +8,19 @@ use unspool_coresight::Protocol;
 
 use crate::{Error, Overview, Trace, TraceOverview};
 
-/// Description of a capture, and what an overview found in it.
+/// Description of a capture, with its overview.
 #[derive(Debug)]
 pub struct CaptureInfo<'c> {
     /// The capture.
     pub capture: &'c Capture,
-    /// What its buffers contain, if they were read.
+    /// Contents of its buffers, if they were read.
     pub overview: Option<&'c Overview<'c>>,
     /// Its program images, if they were read.
     pub loaded: LoadedCode,
 }
 
-/// Is all of it trace? Buffers that cannot be read and bytes that are not trace are problems; sources of other kinds are
-/// not.
+/// Whether all of the capture is trace. Unreadable buffers and bytes that are not trace are problems; sources of other
+/// protocols are not.
 pub fn is_sound(overview: &Overview<'_>) -> bool {
     let buffers = overview.buffers.iter().all(|buffer| buffer.as_ref().is_ok_and(|buffer| buffer.lost == 0));
     let traces = overview.traces.iter().all(|(_, trace)| match trace {
@@ -30,12 +30,12 @@ pub fn is_sound(overview: &Overview<'_>) -> bool {
     buffers && traces
 }
 
-/// Bytes without a single packet are not trace of this protocol.
+/// Whether there are packets: bytes without any are not trace of this protocol.
 fn is_synchronized(trace: &TraceOverview) -> bool {
-    trace.packets() > 0 || trace.unsynchronised_bytes == 0
+    trace.packets() > 0 || trace.unsynchronized_bytes == 0
 }
 
-/// Images, each once, with the cores and other devices that have it.
+/// Images without repetition, with the cores and other devices of each.
 pub fn images(capture: &Capture) -> Vec<(Image, Vec<&str>)> {
     let mut all: Vec<(Image, Vec<&str>)> = vec![];
     let cores = capture.cores.iter().map(|core| (&core.name, &core.images));
@@ -52,7 +52,7 @@ pub fn images(capture: &Capture) -> Vec<(Image, Vec<&str>)> {
 }
 
 impl CaptureInfo<'_> {
-    /// Oddities of the description and of images. Missing files were noted when they were described.
+    /// Oddities of the description and of images. Missing files are noted in the description.
     pub fn notes(&self) -> Vec<&Note> {
         let of_images = self.loaded.notes.iter().filter(|note| note.kind != NoteKind::MissingFile);
         self.capture.notes.iter().chain(of_images).collect()
@@ -62,16 +62,16 @@ impl CaptureInfo<'_> {
     pub fn code_of(&self, image: &Image) -> Option<&Code> {
         let spaces = image.space.as_deref().and_then(Spaces::from_name).unwrap_or(Spaces::ANY);
         let is_meant = |code: &&Code| {
-            let position = code.regions.first();
+            let first = code.regions.first();
             code.name == image.file
-                && position.is_some_and(|piece| piece.spaces == spaces)
-                && image.address.is_none_or(|address| position.is_some_and(|piece| piece.address == address))
+                && first.is_some_and(|region| region.spaces == spaces)
+                && image.address.is_none_or(|address| first.is_some_and(|region| region.address == address))
                 && code.raw == image.address.is_some()
         };
         self.loaded.codes.iter().find(is_meant)
     }
 
-    /// All of it as JSON.
+    /// Everything as JSON.
     pub fn json(&self) -> Value {
         let capture = self.capture;
         let buffers: Vec<Value> = (0..capture.buffers.len()).map(|index| self.buffer_json(index)).collect();
@@ -163,7 +163,7 @@ fn trace_found_json(found: &TraceOverview, value: &mut Value) {
     value["exceptions"] = json!(found.exceptions);
     value["contexts"] = json!(found.contexts);
     value["malformed"] = json!({"count": found.malformed, "bytes": found.malformed_bytes});
-    value["unsynchronised_bytes"] = json!(found.unsynchronised_bytes);
+    value["unsynchronised_bytes"] = json!(found.unsynchronized_bytes);
     value["errors"] = json!(errors);
 }
 

@@ -37,32 +37,20 @@ impl StfInfo {
             Ok(header) => (header, End::Stopped),
             Err(end) => (Header::default(), end),
         };
-        let mut info = Self {
-            name: file.name().to_string(),
-            storage: file.storage(),
-            chunks: None,
-            size: file.meter().size,
-            header,
-            contents: None,
-            warnings: Vec::new(),
-            end: End::Stopped,
-        };
+        let (mut contents, mut size) = (None, file.meter().size);
         if !quick && end == End::Stopped {
-            let mut contents;
-            (contents, end) = file.gather(&info.header, progress, Contents::default(), Contents::add_trailing)?;
-            contents.bytes = file.reader().position().offset;
-            // Of a file with an index, not all is read in order; what there is was read.
-            info.size = info.size.or(Some(file.meter().bytes_read()));
-            info.contents = Some(contents);
+            let (mut gathered, ended) = file.gather(&header, progress, Contents::default(), Contents::add_trailing)?;
+            gathered.bytes = file.reader().position().offset;
+            // A file with an index is not read in order, but all of it is read.
+            size = size.or(Some(file.meter().bytes_read()));
+            (contents, end) = (Some(gathered), ended);
         }
-        info.end = end;
-        // Without an index, their number is known by now.
-        info.chunks = file.chunks();
-        info.warnings = file.warnings().to_vec();
-        Ok(info)
+        let (name, storage, warnings) = (file.name().to_string(), file.storage(), file.warnings().to_vec());
+        // Without an index, the number of chunks is known only after reading.
+        Ok(Self { name, storage, chunks: file.chunks(), size, header, contents, warnings, end })
     }
 
-    /// All of it as JSON.
+    /// Everything as JSON.
     pub fn json(&self) -> Value {
         let header = &self.header;
         let features = header.features.unwrap_or(0);

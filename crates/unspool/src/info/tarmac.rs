@@ -10,7 +10,7 @@ use unspool_tarmac::text::Text;
 use crate::file::{End, FileError, TarmacFile};
 use crate::meter::OnProgress;
 
-/// Lines that are read if not all are.
+/// Lines that a quick summary reads.
 const QUICK: u64 = 10_000;
 
 /// Dialect and totals of a log.
@@ -52,7 +52,7 @@ impl TarmacInfo {
         })
     }
 
-    /// Its container, in words.
+    /// Description of the container.
     pub fn container_text(&self) -> &'static str {
         match self.container {
             Container::Gzip => "in a gzip file",
@@ -62,7 +62,7 @@ impl TarmacInfo {
         }
     }
 
-    /// All of it as JSON.
+    /// Everything as JSON.
     pub fn json(&self) -> Value {
         let table = |names: &BTreeMap<Vec<u8>, u64>| -> Value {
             names

@@ -2,11 +2,10 @@
 //!
 //! one source ─▶ instructions, items ─▶ **steps**
 //!
-//! Places are offsets in its buffer. Times are timestamps; where there are none and cycles are counted, they are the
-//! cycles so far. What the trace unit did not tell is a gap; gaps of the same kind that follow one another are one.
-//! Events, timestamp markers and what software wrote are notes. What a transaction did that failed is told as it was
-//! executed, and the gap behind it says that it did not happen. Where times are timestamps, cycle counts are counted as
-//! lost.
+//! Positions are offsets in its buffer. Times are timestamps; without timestamps, they are the cycles counted so far.
+//! Execution that was not traced is a gap; consecutive gaps of the same kind are one. Events, timestamp markers and
+//! instrumentation are notes. A failed transaction is emitted as it was executed, followed by a gap that revokes it.
+//! Where times are timestamps, cycle counts are lost, and counted.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -24,11 +23,11 @@ use unspool_model::{
 
 use crate::{Error, Program, Trace, Watch};
 
-/// Hands out the steps of one source of a capture, buffer by buffer.
+/// Steps of one source of a capture, buffer by buffer.
 #[derive(Debug)]
 pub struct CaptureSteps {
     capture: Capture,
-    /// The places of its traces among all.
+    /// Indices of its traces in [`Trace::all`].
     traces: Vec<usize>,
     program: Program,
     coverage: Coverage,
@@ -37,7 +36,7 @@ pub struct CaptureSteps {
 }
 
 impl CaptureSteps {
-    /// Chooses the source by its name or trace id, and joins it with the code of the capture behind that which is added.
+    /// Selects the source by name or trace id. Code in `added` comes before that of the capture.
     pub fn new(capture: Capture, source: Option<&str>, added: &[Code]) -> Result<Self, Error> {
         let all = Trace::all(&capture);
         let chosen = choose(&all, source)?;
@@ -45,26 +44,30 @@ impl CaptureSteps {
         let name = &all[chosen].source().name;
         let traces = (0..all.len()).filter(|at| all[*at].source().name == *name).collect();
         let (program, _) = Program::of(&capture, all[chosen].source().core, added);
-        let always = Coverage::of(&[
-            Facet::Instructions,
-            Facet::Opcodes,
-            Facet::Branches,
-            Facet::Exceptions,
-            Facet::Levels,
-            Facet::Security,
-        ]);
         let has_times = features.timestamps || features.cycle_counting;
         let more = [(features.context_ids || features.vmids, Facet::Processes), (has_times, Facet::Times)];
         let more = more.iter().filter(|(has, _)| *has);
-        let coverage = more.fold(always, |coverage, (_, facet)| coverage.with(*facet));
-        // How fast timestamps count nobody says.
+        let coverage = more.fold(coverage_of_captures(), |coverage, (_, facet)| coverage.with(*facet));
+        // The frequency of timestamps is unknown.
         let counts_cycles = features.cycle_counting && !features.timestamps;
         let time_unit = if counts_cycles { TimeUnit::Cycles } else { TimeUnit::Unknown };
         Ok(Self { capture, traces, program, coverage, time_unit, losses: Losses::default() })
     }
 }
 
-/// The first trace of the source that is meant.
+/// Facets that every capture has.
+pub(crate) fn coverage_of_captures() -> Coverage {
+    Coverage::of(&[
+        Facet::Instructions,
+        Facet::Opcodes,
+        Facet::Branches,
+        Facet::Exceptions,
+        Facet::Levels,
+        Facet::Security,
+    ])
+}
+
+/// Index of the first trace of the wanted source.
 fn choose(all: &[Trace<'_>], wanted: Option<&str>) -> Result<usize, Error> {
     let known = || names(&mut all.iter());
     let Some(wanted) = wanted else {
@@ -81,7 +84,7 @@ fn choose(all: &[Trace<'_>], wanted: Option<&str>) -> Result<usize, Error> {
     let found = named.or_else(|| all.iter().position(is_meant));
     let found = found.ok_or_else(|| Error::NoSource { wanted: wanted.to_string(), known: known() })?;
     let name = &all[found].source().name;
-    // A name says more than an id, which several sources may have.
+    // A name is unique; several sources may have the same id.
     if name != wanted && all.iter().any(|trace| is_meant(trace) && trace.source().name != *name) {
         let known = names(&mut all.iter().filter(|trace| is_meant(trace)));
         return Err(Error::SharedId { wanted: wanted.to_string(), known });
@@ -110,7 +113,7 @@ impl StepSource for CaptureSteps {
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
         let all = Trace::all(&self.capture);
-        let mut teller = Teller {
+        let mut emitter = StepEmitter {
             take,
             step: Step::default(),
             hold: Hold::default(),
@@ -126,16 +129,16 @@ impl StepSource for CaptureSteps {
             flow: ControlFlow::Continue(()),
         };
         for trace in self.traces.iter().filter_map(|at| all.get(*at)) {
-            teller.is_microcontroller = trace.profile() == Profile::Microcontroller;
-            let told = trace.instructions(Transactions::Show, &self.program, &mut teller);
-            teller.release(None);
-            teller.forget();
-            told.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
-            if teller.flow.is_break() {
+            emitter.is_microcontroller = trace.profile() == Profile::Microcontroller;
+            let decoded = trace.instructions(Transactions::Show, &self.program, &mut emitter);
+            emitter.release(None);
+            emitter.reset();
+            decoded.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
+            if emitter.flow.is_break() {
                 break;
             }
         }
-        self.losses = teller.losses;
+        self.losses = emitter.losses;
         Ok(())
     }
 
@@ -144,38 +147,36 @@ impl StepSource for CaptureSteps {
     }
 }
 
-/// Tells instructions and items as steps.
-struct Teller<'t> {
+/// Converts instructions and items to steps.
+struct StepEmitter<'t> {
     take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
     step: Step,
-    /// An exception that waits for its handler, and what came behind it.
+    /// An exception that waits for the address of its handler, and the steps after it.
     hold: Hold,
-    /// Times are cycles.
     counts_cycles: bool,
     time: Option<u64>,
     note: String,
-    /// The context that was told.
     context: Option<Context>,
-    /// Where the last branch led, which is where an exception return goes on.
+    /// Target of the last branch, which is that of an exception return.
     returned: Option<u64>,
-    /// Where the program goes on that the last exception interrupted.
+    /// Return address of the last exception.
     interrupted: Option<u64>,
-    /// The last step was this gap.
+    /// Kind of gap, if the last step was one.
     gap: Option<Gap>,
-    /// M-profile, whose exceptions have other numbers.
+    /// M-profile, which numbers exceptions differently.
     is_microcontroller: bool,
     losses: Losses,
     flow: ControlFlow<()>,
 }
 
-impl InstructionSink for Teller<'_> {
+impl InstructionSink for StepEmitter<'_> {
     #[inline]
     fn instruction(&mut self, instruction: &flow::Instruction, around: &Around) {
         if self.flow.is_break() {
             return;
         }
         if !self.hold.is_empty() {
-            // Execution that goes on where it was interrupted says nothing of the handler, which was not traced.
+            // Execution that resumes at the return address does not show the handler, which was not traced.
             let next = Some(instruction.address).filter(|_| self.interrupted != Some(instruction.address));
             self.release(next);
         }
@@ -190,9 +191,8 @@ impl InstructionSink for Teller<'_> {
             opcode: Some(instruction.opcode),
             length: instruction.length,
             isa: instruction.isa,
-            is_executed: None,
             branch,
-            za_index: None,
+            ..Instruction::default()
         });
         if self.flow.is_continue() {
             self.flow = (self.take)(&self.step);
@@ -207,7 +207,7 @@ impl InstructionSink for Teller<'_> {
     }
 }
 
-impl Watch for Teller<'_> {
+impl Watch for StepEmitter<'_> {
     fn lost(&mut self, error: FrameError) {
         self.gap(error.offset, Gap::Damaged);
     }
@@ -217,7 +217,7 @@ impl Watch for Teller<'_> {
     }
 }
 
-impl Teller<'_> {
+impl StepEmitter<'_> {
     fn found(&mut self, position: u64, item: &Item) {
         match *item {
             Item::Context(found) => self.context(position, &found),
@@ -239,11 +239,11 @@ impl Teller<'_> {
                 let kind = if self.is_microcontroller { ExceptionKind::Unknown } else { kind(number) };
                 let exception = Exception { kind, return_address, ..Exception::default() };
                 self.interrupted = return_address;
-                self.tell(position, Event::Exception(exception));
+                self.emit(position, Event::Exception(exception));
             }
             Item::ExceptionReturn => {
                 let target = self.returned.take();
-                self.tell(position, Event::ExceptionReturn { target });
+                self.emit(position, Event::ExceptionReturn { target });
             }
             Item::TraceOn => self.gap(position, Gap::Start),
             Item::Overflow => self.gap(position, Gap::Overflow),
@@ -258,13 +258,13 @@ impl Teller<'_> {
                 },
             ),
             Item::Finding(_) => self.gap(position, Gap::Contradiction),
-            // Nobody knows which these were: tracing starts again behind them.
+            // The instructions of a Q element are unknown: tracing starts again after them.
             Item::Q { .. } => self.gap(position, Gap::Start),
             _ => {}
         }
     }
 
-    /// Contexts are repeated at every synchronisation; a step is only told if something is new.
+    /// Contexts are repeated at every synchronization; only a changed one is a step.
     fn context(&mut self, position: u64, found: &coresight::Context) {
         let context = Context {
             level: Some(found.el),
@@ -275,14 +275,12 @@ impl Teller<'_> {
                 coresight::Security::Realm => Security::Realm,
             }),
             is_aarch64: Some(found.aarch64),
-            is_handler: None,
             process: found.context_id.map(u64::from),
-            thread: None,
             vmid: found.vmid,
-            modes: None,
+            ..Context::default()
         };
         if self.context.replace(context) != Some(context) {
-            self.tell(position, Event::Context(context));
+            self.emit(position, Event::Context(context));
         }
     }
 
@@ -290,18 +288,22 @@ impl Teller<'_> {
         if transaction == Transaction::Failure {
             self.gap(position, Gap::TransactionFailed);
         }
-        self.note(position, format_args!("{}", transaction_text(transaction)));
+        let text = match transaction {
+            Transaction::Start => "a transaction starts",
+            Transaction::Commit => "the transaction succeeded",
+            Transaction::Failure => "the transaction failed",
+        };
+        self.note(position, format_args!("{text}"));
     }
 
     fn gap(&mut self, position: u64, gap: Gap) {
         if self.gap != Some(gap) {
-            self.tell(position, Event::Gap(gap));
+            self.emit(position, Event::Gap(gap));
             self.gap = Some(gap);
             self.context = None;
         }
     }
 
-    /// Something that steps have no word for.
     fn note(&mut self, position: u64, text: std::fmt::Arguments<'_>) {
         let mut note = std::mem::take(&mut self.note);
         note.clear();
@@ -311,40 +313,40 @@ impl Teller<'_> {
         self.note = note;
     }
 
-    /// A step that is no instruction.
-    fn tell(&mut self, position: u64, event: Event) {
+    /// Emits a step that is not an instruction.
+    fn emit(&mut self, position: u64, event: Event) {
         self.gap = None;
         self.wait(position, |step| step.event = event);
     }
 
-    /// An exception waits, and so does what comes behind it.
+    /// Holds back an exception and the steps after it; other steps are emitted at once.
     fn wait(&mut self, position: u64, fill: impl FnOnce(&mut Step)) {
         if self.hold.is_full() {
             self.release(None);
         }
-        let is_behind = !self.hold.is_empty();
+        let is_after = !self.hold.is_empty();
         let step = self.hold.push();
         (step.position, step.time) = (position, self.time);
         fill(step);
-        if !is_behind && !matches!(step.event, Event::Exception(_)) {
+        if !is_after && !matches!(step.event, Event::Exception(_)) {
             self.release(None);
         }
     }
 
-    /// Hands out what waits: execution goes on there, if that is known.
+    /// Emits the steps held back. `next`: address at which execution continues, if known.
     fn release(&mut self, next: Option<u64>) {
         if self.flow.is_continue() {
             self.flow = self.hold.release(next, |_, _| {}, self.take);
         }
     }
 
-    /// Another buffer comes, of another time.
-    fn forget(&mut self) {
+    /// Forgets the state of a buffer before the next one.
+    fn reset(&mut self) {
         (self.time, self.context, self.returned, self.gap) = (None, None, None, None);
     }
 }
 
-/// What became of a branch. Others that trace has an element for (ISB, WFI) are none.
+/// Outcome of a branch. Other P0 instructions (ISB, WFI) have none.
 #[inline]
 fn branch(instruction: &flow::Instruction) -> Option<Branch> {
     let outcome = instruction.branch?;
@@ -353,7 +355,6 @@ fn branch(instruction: &flow::Instruction) -> Option<Branch> {
     is_branch.then_some(Branch { taken: outcome.taken, target: outcome.target })
 }
 
-/// What an exception type of A-profile is.
 fn kind(number: u16) -> ExceptionKind {
     match number {
         exception::PE_RESET => ExceptionKind::Reset,
@@ -363,13 +364,5 @@ fn kind(number: u16) -> ExceptionKind {
         14 => ExceptionKind::Irq,
         15 => ExceptionKind::Fiq,
         _ => ExceptionKind::Unknown,
-    }
-}
-
-fn transaction_text(transaction: Transaction) -> &'static str {
-    match transaction {
-        Transaction::Start => "a transaction starts",
-        Transaction::Commit => "the transaction succeeded",
-        Transaction::Failure => "the transaction failed",
     }
 }

@@ -1,9 +1,6 @@
-//! Which crate may use which: the table in `ARCHITECTURE.md` and the manifests say the same.
+//! Dependencies between crates: the table in `ARCHITECTURE.md` and the manifests agree.
 //!
-//! Comes in: the document, and what `cargo metadata` reports. Nothing is written down here a second time, so that the
-//! document cannot fall behind the code, nor the code leave the plan without a word.
-
-#![allow(clippy::unwrap_used, clippy::panic)]
+//! Compares the document with the output of `cargo metadata`, so that neither can change without the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,14 +9,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Crate by crate, the crates of the workspace that it depends on.
+/// Dependencies of each crate within the workspace.
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
-/// The heading that the table stands under.
+/// Heading above the table.
 const HEADING: &str = "## The arrows";
 
-/// The largest share of the source lines that one crate may hold.
-const LARGEST_SHARE: usize = 5;
+/// A crate may hold one part in this many of the source lines.
+const MIN_PARTS: usize = 5;
 
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
@@ -32,19 +29,19 @@ fn documented() -> Arrows {
     let rows = section.filter(|line| line.starts_with('|')).skip(2);
     rows.map(|row| {
         let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
-        let [name, uses] = cells[..] else { panic!("'{row}' has not two cells") };
-        let [name] = &words(name)[..] else { panic!("'{row}' does not name one crate") };
-        (name.clone(), words(uses).into_iter().collect())
+        let [name, uses] = cells[..] else { panic!("'{row}' does not have two cells") };
+        let [name] = &quoted(name)[..] else { panic!("'{row}' does not name one crate") };
+        (name.clone(), quoted(uses).into_iter().collect())
     })
     .collect()
 }
 
-/// What stands between backticks.
-fn words(cell: &str) -> Vec<String> {
+/// Text between backticks.
+fn quoted(cell: &str) -> Vec<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_string).collect()
 }
 
-/// The normal dependencies between the packages of the workspace.
+/// Normal dependencies between the packages of the workspace.
 fn in_manifests() -> Arrows {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = ["metadata", "--format-version", "1", "--no-deps"];
@@ -66,13 +63,13 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-/// The plain noun of a package: `capture` for `unspool-capture`.
+/// Name of a package without the prefix: `capture` for `unspool-capture`.
 fn noun(package: &str) -> String {
     package.strip_prefix("unspool-").unwrap_or(package).to_string()
 }
 
 #[test]
-fn the_document_and_the_manifests_agree() {
+fn document_and_manifests_agree() {
     let documented = documented();
     assert!(!documented.is_empty(), "ARCHITECTURE.md has no table under '{HEADING}'");
     assert_eq!(documented, in_manifests(), "left: ARCHITECTURE.md, right: cargo metadata");
@@ -86,7 +83,7 @@ fn no_crate_holds_more_than_a_fifth_of_the_lines() {
         .collect();
     let total: usize = lines.values().sum();
     let (largest, count) = lines.iter().max_by_key(|(_, count)| **count).unwrap();
-    assert!(count * LARGEST_SHARE <= total, "{largest} has {count} of {total} lines");
+    assert!(count * MIN_PARTS <= total, "{largest} has {count} of {total} lines");
 }
 
 /// Lines of Rust in a folder and all folders below it.

@@ -1,15 +1,14 @@
-//! What a capture says, said by steps: captures of a few bytes, made here.
-
-#![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
+//! Steps of captures of a few bytes, made here.
 
 use std::fs;
-use std::ops::ControlFlow;
 
 use tempfile::TempDir;
-use unspool::model::{Event, Loss, Losses};
+use unspool::model::{Loss, Losses};
 use unspool::{Error, OpenSteps, open_steps};
 
-/// From 0x2000 on.
+use super::fixtures::{brief, collect_with_losses};
+
+/// Code at 0x2000.
 const CODE: [u32; 7] = [
     0xd523_3060, // TSTART x0
     0xd503_201f, // NOP
@@ -20,14 +19,14 @@ const CODE: [u32; 7] = [
     0x1400_0000, // B to itself
 ];
 
-/// Tracing starts at 0x2000.
+/// Trace that starts at 0x2000.
 const START: [u8; 25] = [
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0x00, // alignment sync, trace info
     0x04, // trace on
     0x85, 0x00, 0x10, 0, 0, 0, 0, 0, 0, 0x31, // 0x2000 in EL1
 ];
 
-/// A capture of sources with these names and registers; each has a buffer with these bytes.
+/// Capture of sources with these names and registers; each has a buffer with these bytes.
 fn capture(sources: &[&str], registers: &str, bytes: &[u8]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
@@ -56,81 +55,56 @@ fn capture(sources: &[&str], registers: &str, bytes: &[u8]) -> TempDir {
     folder
 }
 
-/// All steps as lines, and what is in none of them.
+/// Steps as lines, and the losses.
 fn steps(registers: &str, bytes: &[u8]) -> (Vec<String>, Losses) {
     let folder = capture(&["ETE_0"], registers, &[&START, bytes].concat());
-    let mut source = open_steps(folder.path(), &OpenSteps::default()).unwrap();
-    let hex = |number: Option<u64>| number.map_or("?".to_string(), |number| format!("{number:x}"));
-    let mut found = Vec::new();
-    let each = source.each(&mut |step| {
-        found.push(match step.event {
-            Event::Instruction(instruction) => format!("{:x}", instruction.address),
-            Event::Exception(exception) => {
-                format!("{:?} from {} to {}", exception.kind, hex(exception.return_address), hex(exception.target))
-            }
-            Event::Gap(gap) => format!("{gap:?}"),
-            Event::Note => step.note().to_string(),
-            Event::Context(context) => format!("EL{}", context.level.unwrap()),
-            event => format!("{event:?}"),
-        });
-        ControlFlow::Continue(())
-    });
-    each.unwrap();
-    (found, source.losses())
+    let (steps, losses) = collect_with_losses(open_steps(folder.path(), &OpenSteps::default()).unwrap());
+    (steps.iter().map(brief).collect(), losses)
 }
 
 const PLAIN: &str = "TRCCONFIGR=0x1\nTRCTRACEIDR=0x10\nTRCDEVARCH=0x47705a13\nTRCIDR0=0x08000ea1\nTRCIDR2=0xc0001088";
 
 #[test]
-fn what_a_failed_transaction_did_is_told_and_taken_back() {
+fn failed_transaction_is_reported_and_revoked() {
     let bytes = [
         0xf7, 0x0a, 0xf7, // TSTART, the transaction starts, and its branch
-        0x06, 0x31, 0x70, 0x95, 0x81, 0x10, // it fails, and execution goes on at 0x2004
+        0x06, 0x31, 0x70, 0x95, 0x81, 0x10, // it fails, and execution resumes at 0x2004
         0xf7,
     ];
     let (found, _) = steps(PLAIN, &bytes);
-    let expected = [
-        "Start",
-        "EL1",
-        "2000",
-        "a transaction starts",
-        "2004",
-        "2008",
-        "TransactionFailed",
-        "the transaction failed",
-        "2004",
-        "2008",
-    ];
-    assert_eq!(found, expected);
+    let expected = ["Start", "EL1", "2000", "note a transaction starts", "2004", "2008 -> 2010"];
+    let failed = ["TransactionFailed", "note the transaction failed", "2004", "2008 -> 2010"];
+    assert_eq!(found, [&expected[..], &failed].concat());
 }
 
-/// A call whose handler is not traced goes on behind itself: that is not where its handler is.
+/// A call whose handler is not traced resumes after itself: that is not the address of its handler.
 #[test]
-fn a_handler_that_was_not_traced_is_nowhere() {
+fn untraced_handler_has_no_address() {
     let bytes = [
         0xf7, 0xf7, // TSTART, and the branch to the call
         0x06, 0x05, 0x95, 0x85, 0x10, // the call, which returns to 0x2014
-        0x95, 0x85, 0x10, 0xf7, // and there execution goes on
+        0x95, 0x85, 0x10, 0xf7, // where execution resumes
     ];
     let (found, _) = steps(PLAIN, &bytes);
-    let expected = ["Start", "EL1", "2000", "2004", "2008", "2010", "Synchronous from 2014 to ?", "2014", "2018"];
+    let expected =
+        ["Start", "EL1", "2000", "2004", "2008 -> 2010", "2010", "Synchronous from 2014 to ?", "2014", "2018 -> 2018"];
     assert_eq!(found, expected);
 }
 
 #[test]
-fn cycle_counts_beside_timestamps_are_counted_as_lost_and_markers_are_notes() {
+fn cycle_counts_beside_timestamps_are_lost_and_markers_are_notes() {
     let registers = PLAIN.replace("TRCCONFIGR=0x1", "TRCCONFIGR=0x811");
     let bytes = [0xf7, 0x88, 0x03, 0x05, 0x07, 0xf7, 0x02, 0x06];
     let (found, losses) = steps(&registers, &bytes);
-    let marker = "timestamp marker: the next timestamp is of here";
-    assert_eq!(found, ["Start", "EL1", "2000", marker, "2004", "2008"]);
+    let marker = "note timestamp marker: the next timestamp is of here";
+    assert_eq!(found, ["Start", "EL1", "2000", marker, "2004", "2008 -> 2010"]);
     assert_eq!(losses.of(Loss::CycleCounts).count, 1);
     let (_, losses) = steps(PLAIN, &[0xf7]);
     assert!(losses.is_empty());
 }
 
 #[test]
-fn an_id_that_several_sources_have_names_none() {
+fn shared_id_selects_no_source() {
     let folder = capture(&["ETE_0", "ETE_1", "ETE_2"], PLAIN, &[&START[..], &[0xf7]].concat());
     let open = |source: &str| {
         open_steps(folder.path(), &OpenSteps { source: Some(source.into()), ..OpenSteps::default() }).map(|_| ())

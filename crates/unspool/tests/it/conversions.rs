@@ -1,6 +1,4 @@
-//! The table of conversions in the documents is the one that the code has.
-
-#![allow(clippy::unwrap_used)]
+//! `docs/conversions.md` lists the conversions that the code has.
 
 use unspool::convert::{ConversionPlan, Format, Origin, plan, table};
 use unspool::model::Loss;
@@ -8,38 +6,40 @@ use unspool::model::Loss;
 const HEAD: &str = "\
 # Conversions
 
-What becomes of a trace on the way from one format into another. Within a format records stay as they are, byte for byte.
-Between formats a trace goes step by step: what both can say is carried over; what is lost is counted and told, with the
-first place, and `--deny-loss` makes it an error; what the target could only say untruly is refused, with the place and
-what to do. Nothing is invented: an unknown byte of data stays unknown.
+What a conversion from one format to another carries over. Within a format, records are copied byte for byte. Between
+formats, a trace is converted step by step: facts that both formats can express are carried over; lost facts are counted
+and reported with their first position, and `--deny-loss` makes them an error; a trace that the target could only
+misrepresent is refused, with the position and a remedy. Nothing is invented: an unknown byte of data stays unknown.
 
-Something can be lost at either end, and the report tells which:
+Facts can be lost at either end, and the report distinguishes them:
 
-- *No step says it* (`\"by\":\"source\"` in JSON). The source has it, and the steps between the formats have no word for it:
-  of a Tarmac log modes of AArch32, of which a step has the level only, physical addresses, attributes of memory, flags,
-  labels and numbers of lines; of a capture with timestamps its cycle counts. That is lost whatever the target is, also if
-  it could say it. `diff` tells it too: it was not compared.
-- *The target cannot say it* (`\"by\":\"target\"`). A step said it, and the format that is written has no word for it.
+- *Steps have no field for it* (`\"by\":\"source\"` in JSON). The source has the fact, and the steps between the formats
+  do not carry it: of a Tarmac log, AArch32 modes (a step has only the level), physical addresses, memory attributes,
+  flags, labels and line numbers; of a capture with timestamps, its cycle counts. It is lost for every target, even for
+  one that could express it. `diff` reports it too, as not compared.
+- *The target has no field for it* (`\"by\":\"target\"`). A step carries the fact, and the format that is written cannot
+  express it.
 
-Lines of a log that cannot be read (`unreadable`) are lost as well, and nobody knows what they say: what can be read is
-converted, their number and the first of them are told, and the exit code is 1, as it is for `diff`, `check` and `stats`.
+Lines of a log that cannot be read (`unreadable`) are lost as well, with unknown contents: the other lines are
+converted, the number of unreadable lines and the first of them are reported, and the exit code is 1, as for `diff`,
+`check` and `stats`.
 
-STF and Tarmac written by unspool carry what they have no record or line for in comments of ours, which other tools pass
-over and unspool reads back. A capture that has both timestamps and cycle counts is told in timestamps; its cycle counts
-are not in the steps.
+STF and Tarmac written by unspool carry facts without a record or line of their own in comments, which other tools
+ignore and unspool reads back. The steps of a capture with both timestamps and cycle counts have timestamps, and no
+cycle counts.
 
-The names in the fourth column are those of the loss report. This text is written by a test:
-`UPDATE=1 cargo test -p unspool --test conversions`.
+The names in the fourth column are those of the loss report. A test writes this text:
+`UPDATE=1 cargo test -p unspool --test it conversions`.
 
 ";
 
 #[test]
-fn the_document_is_up_to_date() {
+fn document_is_up_to_date() {
     let how = "cargo test -p unspool --test it conversions";
     unspool_testing::assert_document("docs/conversions.md", &(HEAD.to_string() + &table() + "\n" + &losses()), how);
 }
 
-/// What the names mean.
+/// Table of losses, by name.
 fn losses() -> String {
     let rows: Vec<String> =
         Loss::ALL.iter().map(|loss| format!("| `{}` | {} |\n", loss.name(), loss.words())).collect();
@@ -47,7 +47,7 @@ fn losses() -> String {
 }
 
 #[test]
-fn every_pair_has_a_way() {
+fn every_other_pair_has_a_plan() {
     let mut refused = Vec::new();
     for (from, to) in Origin::ALL.into_iter().flat_map(|from| Format::ALL.map(|to| (from, to))) {
         if let ConversionPlan::Refused { why, .. } = plan(from, to) {

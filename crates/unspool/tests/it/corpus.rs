@@ -1,40 +1,23 @@
-//! Real captures, and what the reference decoder's packet lister makes of them.
+//! Packets and elements of the corpus, compared with the packet lister of the reference decoder.
 //!
 //! Needs `UNSPOOL_CORPUS`, the folder that holds `coresight/`, and `trc_pkt_lister` (Debian: libopencsd-bin).
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test stops at what it does not expect, and says so")]
-
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use unspool::capture::{BufferFormat, Capture};
 use unspool::coresight::etm4::Packet as Etm4Packet;
-use unspool::coresight::{Broken, Element, ElementItem, Malformed, Packet, PacketItem, Protocol, Sink, Transactions};
+use unspool::coresight::{Broken, Element, ElementItem, Malformed, Packet, PacketItem, Sink, Transactions};
 use unspool::{Trace, Watch, overview};
-use unspool_testing::{corpus, reference_listing, tool};
+use unspool_testing::{reference_listing, tool};
+
+use super::fixtures::{assert_same, etm4_traces, snapshots};
+
+/// Name of bytes before the first synchronization.
+const NOT_SYNCHRONIZED: &str = "not synchronized";
 
 /// Counts by kind of packet.
 type Counts = BTreeMap<String, u64>;
-
-/// The snapshots of ETE and ETMv4; `None`: skipped.
-fn snapshots() -> Option<Vec<PathBuf>> {
-    let folder = corpus("coresight")?;
-    let mut all: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    all.retain(|path| path.join("snapshot.ini").is_file());
-    all.retain(|path| Capture::open(path).unwrap().sources.iter().any(|source| is_ours(source.protocol)));
-    all.sort();
-    assert!(all.len() > 20, "{} has only {} snapshots of ETE and ETMv4", folder.display(), all.len());
-    Some(all)
-}
-
-fn is_ours(protocol: Option<Protocol>) -> bool {
-    matches!(protocol, Some(Protocol::Ete | Protocol::Etm4))
-}
-
-fn traces(capture: &Capture) -> Vec<Trace<'_>> {
-    Trace::all(capture).into_iter().filter(|trace| is_ours(trace.source().protocol)).collect()
-}
 
 fn name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap()
@@ -42,19 +25,19 @@ fn name(path: &Path) -> &str {
 
 fn our_counts(trace: &Trace<'_>) -> Counts {
     let mut counts = Counts::new();
-    let mut behind_exception = false;
+    let mut after_exception = false;
     trace
         .packets(&mut (
             |item: PacketItem| {
                 let kind = match &item {
                     // The reference counts an unknown address as part of the exception.
-                    Ok(packet) if packet.value == Packet::Etm4(Etm4Packet::Ignore) && behind_exception => return,
+                    Ok(packet) if packet.value == Packet::Etm4(Etm4Packet::Ignore) && after_exception => return,
                     Ok(packet) => packet.value.kind().name(),
                     Err(error) if error.kind == Malformed::Discontinuity => return,
-                    Err(error) if error.kind == Malformed::NotSynchronised => "not synchronised",
+                    Err(error) if error.kind == Malformed::NotSynchronized => NOT_SYNCHRONIZED,
                     Err(_) => "malformed",
                 };
-                behind_exception =
+                after_exception =
                     item.is_ok_and(|packet| matches!(packet.value, Packet::Etm4(Etm4Packet::Exception { .. })));
                 *counts.entry(kind.to_string()).or_default() += 1;
             },
@@ -64,7 +47,7 @@ fn our_counts(trace: &Trace<'_>) -> Counts {
     counts
 }
 
-/// What the reference says about the packets of one source, a line each.
+/// Packets of one source as the reference lists them, one line per packet.
 fn reference_lines(path: &Path, trace: &Trace<'_>) -> Vec<String> {
     let mut options = vec!["-src_name", trace.buffer().name.as_str()];
     if trace.buffer().format == BufferFormat::DstreamFormatted {
@@ -72,14 +55,15 @@ fn reference_lines(path: &Path, trace: &Trace<'_>) -> Vec<String> {
     }
     let text = reference_listing(path, &options).unwrap();
     let id = if trace.buffer().format.is_formatted() { trace.source().id.unwrap() } else { 0 };
-    let mine = format!("ID:{id:x};\t");
-    text.lines().filter_map(|line| Some(line.split_once(&mine)?.1.to_string())).collect()
+    let prefix = format!("ID:{id:x};\t");
+    text.lines().filter_map(|line| Some(line.split_once(&prefix)?.1.to_string())).collect()
 }
 
 fn reference_counts(lines: &[String]) -> Counts {
     let mut counts = Counts::new();
-    for kind in lines.iter().filter_map(|line| reference_kind(line)) {
-        *counts.entry(kind).or_default() += 1;
+    // `I_ATOM_F3 : ...`
+    for kind in lines.iter().filter_map(|line| line.split_once(' ')?.0.strip_prefix("I_")) {
+        *counts.entry(our_name(kind)).or_default() += 1;
     }
     counts
 }
@@ -94,7 +78,7 @@ fn reference_values(lines: &[String]) -> Vec<String> {
     lines.iter().filter_map(value).collect()
 }
 
-/// The complete addresses and the atoms of packets.
+/// Complete addresses and atoms of packets.
 #[derive(Default)]
 struct Values {
     address: Option<u64>,
@@ -118,18 +102,6 @@ impl Sink<PacketItem> for Values {
 }
 
 impl Watch for Values {}
-
-fn our_values(trace: &Trace<'_>) -> Vec<String> {
-    let mut values = Values::default();
-    trace.packets_and_elements(&mut values).unwrap();
-    values.values
-}
-
-/// `I_ATOM_F3 : ...`
-fn reference_kind(line: &str) -> Option<String> {
-    let (kind, _) = line.split_once(' ')?;
-    Some(our_name(kind.strip_prefix("I_")?))
-}
 
 fn our_name(kind: &str) -> String {
     let kind = kind.replace("SCR_ADDR", "SRC_ADDR");
@@ -160,19 +132,19 @@ fn plain_name(kind: &str) -> String {
         "CTXT" => "context",
         "TS_MARKER" => "timestamp_marker",
         "CANCEL_F1_MISPRED" => "cancel_format_1",
-        "NOT_SYNC" => "not synchronised",
+        "NOT_SYNC" => NOT_SYNCHRONIZED,
         "BAD_SEQUENCE" | "BAD_TRACEMODE" | "RESERVED" | "RESERVED_CFG" => "malformed",
         other => return other.to_lowercase().replace("ccnt_f", "cycle_count_f").replace("_f", "_format_"),
     }
     .to_string()
 }
 
-/// Where the counts cannot agree, and why.
+/// Snapshots whose counts cannot agree, and why.
 const DIFFERENCES: &[(&str, &str)] = &[
     ("ete-ite-instr", "Debian's reference is older than the instrumentation packet"),
     (
         "a55-test-tpiu",
-        "bits are wrong in four packets; the reference reads on in the middle of them and finds packets that were never sent",
+        "four packets have wrong bits; the reference resumes in the middle of them and finds packets that were never sent",
     ),
 ];
 
@@ -189,15 +161,15 @@ fn packets_agree_with_the_reference() {
             continue;
         }
         let capture = Capture::open(path).unwrap();
-        for trace in traces(&capture) {
+        for trace in etm4_traces(&capture) {
             let lines = reference_lines(path, &trace);
             let (ours, reference) = (our_counts(&trace), reference_counts(&lines));
             assert_eq!(ours, reference, "{} {} session {}", name(path), trace.source().name, trace.session());
-            // After an impossible packet we believe no address until the next trace info; the reference does.
+            // After an impossible packet we trust no address until the next trace info; the reference does.
             if name(path) != "infrastructure" {
-                let (ours, reference) = (our_values(&trace), reference_values(&lines));
-                let first = ours.iter().zip(&reference).position(|(ours, reference)| ours != reference);
-                assert_eq!((first, ours.len()), (None, reference.len()), "{} {}", name(path), trace.source().name);
+                let mut ours = Values::default();
+                trace.packets_and_elements(&mut ours).unwrap();
+                assert_same(name(path), &ours.values, &reference_values(&lines));
             }
             compared += ours.values().sum::<u64>();
         }
@@ -209,7 +181,7 @@ fn packets_agree_with_the_reference() {
     assert!(compared > 800_000);
 }
 
-/// Bytes that are no packets: how many stretches, by snapshot. All others have none.
+/// Number of ranges of bytes that are not packets, by snapshot. All others have none.
 const MALFORMED: &[(&str, u64)] = &[("a55-test-tpiu", 4), ("infrastructure", 54)];
 
 #[test]
@@ -217,9 +189,9 @@ fn only_known_damage_is_reported() {
     let Some(snapshots) = snapshots() else { return };
     for path in &snapshots {
         let capture = Capture::open(path).unwrap();
-        let looked = overview(&capture, &mut |_, _| {});
+        let overview = overview(&capture, &mut |_, _| {});
         let found: u64 =
-            looked.traces.iter().filter_map(|(_, trace)| trace.as_ref().ok()).map(|trace| trace.malformed).sum();
+            overview.traces.iter().filter_map(|(_, trace)| trace.as_ref().ok()).map(|trace| trace.malformed).sum();
         let expected = MALFORMED.iter().find(|(known, _)| *known == name(path)).map_or(0, |(_, count)| *count);
         assert_eq!(found, expected, "{}", name(path));
     }
@@ -234,7 +206,7 @@ fn elements_commit_without_contradiction() {
     let Some(snapshots) = snapshots() else { return };
     for path in &snapshots {
         let capture = Capture::open(path).unwrap();
-        for trace in traces(&capture) {
+        for trace in etm4_traces(&capture) {
             let mut wrong = vec![];
             let mut uncertain = 0;
             let sink = |item: ElementItem| match item {

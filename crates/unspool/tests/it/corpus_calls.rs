@@ -1,51 +1,41 @@
-//! Call trees, profiles and folded stacks of real Tarmac logs, against those of another tool. Runs where
-//! `UNSPOOL_CORPUS` names the folder that has them.
+//! Call trees, profiles and folded stacks of the Tarmac logs of the corpus, compared with those of another tool.
 //!
-//! The other tool tells only calls whose beginning and end are in the log, so it is these that are compared. It names
-//! nothing but what starts at a symbol.
+//! The other tool lists only calls whose beginning and end are in the log, so only these are compared. It names only
+//! functions that start at a symbol.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
-use std::fs::{self, File};
+use std::fs;
 use std::io::Cursor;
-use std::ops::ControlFlow;
 use std::path::Path;
 
+use unspool::Program;
 use unspool::analyze::calls::{Call, Site};
 use unspool::analyze::folded::Folded;
 use unspool::analyze::profile::Profile;
 use unspool::analyze::tree::Tree;
 use unspool::capture::Code;
-use unspool::tarmac::read::{ReadOptions, Reader};
-use unspool::{Program, TarmacCalls};
+use unspool::file::{End, FileOptions, TarmacFile};
 use unspool_testing::corpus;
 
-/// What a log with one core comes to.
-struct Told {
+/// Call tree and profile of a log with one core.
+struct Calls {
     tree: Tree<Cursor<Vec<u8>>>,
     profile: Profile,
 }
 
-fn told(path: &Path) -> Told {
-    let mut reader = Reader::new(File::open(path).unwrap(), ReadOptions::default()).unwrap();
-    let mut told = Told { tree: Tree::new(Cursor::default()), profile: Profile::of_complete_calls() };
+fn read_calls(path: &Path) -> Calls {
+    let mut calls = Calls { tree: Tree::new(Cursor::default()), profile: Profile::of_complete_calls() };
     let mut take = |core: usize, call: &Call| {
         assert_eq!(core, 0);
-        told.tree.add(call);
-        told.profile.add(call);
+        calls.tree.add(call);
+        calls.profile.add(call);
     };
-    let mut calls = TarmacCalls::new(reader.dialect());
-    let more = reader.each(|position, line| {
-        calls.line(position, line, &mut take);
-        ControlFlow::Continue(())
-    });
-    assert!(!more.unwrap());
-    calls.finish(&mut take);
-    told
+    let (_, end) = TarmacFile::open(path, &FileOptions::default()).unwrap().calls(&mut |_, _| {}, &mut take).unwrap();
+    assert_eq!(end, End::Whole);
+    calls
 }
 
-impl Told {
-    /// The tree as the other tool prints it: the call, then what was called.
+impl Calls {
+    /// Tree as the other tool prints it: the call, then the function that was called.
     fn tree(&mut self, name: impl Fn(u64) -> String) -> String {
         let mut text = String::new();
         let take = |depth: usize, call: &Call| {
@@ -107,62 +97,40 @@ fn program(path: &Path) -> Program {
     Program::new(vec![Code::from_file(path, None).unwrap().0])
 }
 
-/// The name of what starts at an address. The `_start` of all logs but one is a label without type and size, which the
-/// other tool passes over.
+/// Name of the function that starts at an address. The `_start` of all logs but one is a label without type and size,
+/// which the other tool ignores.
 fn named(program: &Program, log: &str, address: u64) -> String {
     let is_known = |name: &str| name != "_start" || log == "quicksort";
     let symbol = program.symbol(address).filter(|(name, offset)| *offset == 0 && is_known(name));
     symbol.map_or_else(String::new, |(name, _)| name.to_string())
 }
 
-/// (log, image, tree without names, tree, profile, folded stacks)
-const LOGS: [[&str; 6]; 4] = [
-    [
+/// Log, image, and the expected trees without and with names, profile and folded stacks.
+const LOGS: [(&str, &str, [&str; 4]); 4] = [
+    (
         "quicksort",
         "quicksort",
-        "calltree-quicksort-addr.ref",
-        "calltree-quicksort-symbols.ref",
-        "profile-quicksort-symbols.ref",
-        "flamegraph-quicksort-symbols.ref",
-    ],
-    [
-        "calculator-aarch32-es-ld-st-style",
-        "calculator-aarch32",
-        "@.calltree.txt",
-        "@.calltree-sym.txt",
-        "@.profile.txt",
-        "@.flame.txt",
-    ],
-    [
-        "calculator-aarch64-es-ld-st-style",
-        "calculator-aarch64",
-        "@.calltree.txt",
-        "@.calltree-sym.txt",
-        "@.profile.txt",
-        "@.flame.txt",
-    ],
-    [
-        "calculator-aarch64-fastmodel",
-        "calculator-aarch64",
-        "@.calltree.txt",
-        "@.calltree-sym.txt",
-        "@.profile.txt",
-        "@.flame.txt",
-    ],
+        ["calltree-@-addr.ref", "calltree-@-symbols.ref", "profile-@-symbols.ref", "flamegraph-@-symbols.ref"],
+    ),
+    ("calculator-aarch32-es-ld-st-style", "calculator-aarch32", CALCULATOR),
+    ("calculator-aarch64-es-ld-st-style", "calculator-aarch64", CALCULATOR),
+    ("calculator-aarch64-fastmodel", "calculator-aarch64", CALCULATOR),
 ];
+
+const CALCULATOR: [&str; 4] = ["@.calltree.txt", "@.calltree-sym.txt", "@.profile.txt", "@.flame.txt"];
 
 #[test]
 fn trees_profiles_and_folded_stacks() {
     let Some(corpus) = corpus("tarmac") else { return };
-    for [log, image, addresses, names, profile, folded] in LOGS {
+    for (log, image, [addresses, names, profile, folded]) in LOGS {
         let expected = |name: &str| corpus.join("expected").join(name.replace('@', log));
-        let mut told = told(&corpus.join(format!("{log}.tarmac")));
+        let mut calls = read_calls(&corpus.join(format!("{log}.tarmac")));
         let program = program(&corpus.join(format!("{image}.elf")));
         let name = |address| named(&program, log, address);
-        assert_eq!(told.tree(|_| String::new()), fs::read_to_string(expected(addresses)).unwrap(), "{log}");
-        assert_eq!(told.tree(name), fs::read_to_string(expected(names)).unwrap(), "{log}");
-        assert_eq!(told.profile(name), fs::read_to_string(expected(profile)).unwrap(), "{log}");
-        assert_eq!(told.folded(name), lines(&expected(folded)), "{log}");
+        assert_eq!(calls.tree(|_| String::new()), fs::read_to_string(expected(addresses)).unwrap(), "{log}");
+        assert_eq!(calls.tree(name), fs::read_to_string(expected(names)).unwrap(), "{log}");
+        assert_eq!(calls.profile(name), fs::read_to_string(expected(profile)).unwrap(), "{log}");
+        assert_eq!(calls.folded(name), lines(&expected(folded)), "{log}");
     }
 }
 
@@ -173,30 +141,30 @@ fn odd_calls() {
         let path = corpus.join("calltests").join(log);
         let program = program(&path.with_extension("elf"));
         let expected = fs::read_to_string(path.with_extension("ref")).unwrap();
-        // What it thinks of each transfer of control comes first.
+        // Its classification of each transfer of control comes first.
         let start = expected.find("\no ").unwrap() + 1;
-        let tree = told(&path.with_extension("tarmac")).tree(|address| named(&program, log, address));
+        let tree = read_calls(&path.with_extension("tarmac")).tree(|address| named(&program, log, address));
         assert_eq!(tree, expected[start..], "{log}");
     }
 }
 
-/// Depth and function of every call, those that did not return too.
+/// Depth and function of every call, and whether it returned.
 fn shape(path: &Path) -> Vec<(usize, u64, bool)> {
     let mut shape = Vec::new();
     let take = |depth: usize, call: &Call| {
         shape.push((depth, call.function, call.is_complete()));
         Ok(())
     };
-    told(path).tree.each(|_| true, take).unwrap();
+    read_calls(path).tree.each(|_| true, take).unwrap();
     shape
 }
 
 #[test]
-fn two_dialects_tell_the_same() {
+fn two_dialects_have_the_same_calls() {
     let Some(corpus) = corpus("tarmac") else { return };
     let [one, other] = ["calculator-aarch64-es-ld-st-style.tarmac", "calculator-aarch64-fastmodel.tarmac"];
     let [one, other] = [one, other].map(|name| shape(&corpus.join(name)));
     assert_eq!(one, other);
-    // main does not return: the program ends in something that it calls.
+    // main does not return: the program ends in a function that it calls.
     assert_eq!(one[1], (1, 0x21_09bc, false));
 }

@@ -1,10 +1,8 @@
-//! Real captures beside logs of the same runs.
+//! Captures of the corpus, compared with logs of the same runs.
 //!
-//! What the reference decoder found in a capture is written as a Tarmac log, with opcodes straight from the files of the
-//! snapshot: nothing of it went through our decoder. `diff` has to find both equal. Needs `UNSPOOL_CORPUS`, the folder that
-//! holds `coresight/`; says loudly when it is not there.
-
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test stops at what it does not expect, and says so")]
+//! The output of the reference decoder is written as a Tarmac log, with opcodes straight from the files of the
+//! snapshot, so that our decoder is not involved. `diff` has to find both equal. Needs `UNSPOOL_CORPUS`, the folder that holds
+//! `coresight/`.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -18,7 +16,7 @@ use unspool::model::{Facet, Pull};
 use unspool::{OpenSteps, open_steps};
 use unspool_testing::corpus;
 
-/// Snapshots of A64 only, whose images are complete; the session and the trace id of each.
+/// Snapshots of A64 code with complete images, with the session and the trace id.
 const SNAPSHOTS: [(&str, &str, &str); 6] = [
     ("001-ack_test", "s0", "2"),
     ("ete_mem", "s0", "2"),
@@ -29,7 +27,7 @@ const SNAPSHOTS: [(&str, &str, &str); 6] = [
 ];
 
 #[test]
-fn captures_are_like_logs_of_the_same_runs() {
+fn captures_equal_logs_of_the_same_runs() {
     let Some(corpus) = corpus("coresight") else { return };
     let folder = tempfile::tempdir().unwrap();
     for (name, session, id) in SNAPSHOTS {
@@ -39,14 +37,14 @@ fn captures_are_like_logs_of_the_same_runs() {
         fs::write(&log, &text).unwrap();
         let summary = compare(&snapshot, &log, id);
         let [instructions, _] = summary.instructions;
-        // Between gaps there may be too few instructions to tell where they belong.
+        // Between gaps there may be too few instructions to align them.
         assert!(summary.common + instructions / 100 >= instructions, "{name}: {summary:?}");
         let exceptions = summary.tally(Facet::Exceptions).compared;
         println!(
             "corpus: {name}: {} of {instructions} instructions, {exceptions} exceptions are equal",
             summary.common
         );
-        // A log that starts later, in the middle of anything.
+        // A log that starts later.
         for part in [5, 3, 2] {
             let skipped = text.lines().count() / part;
             let late = text.lines().skip(skipped).map(|line| format!("{line}\n")).collect::<String>();
@@ -62,7 +60,7 @@ fn captures_are_like_logs_of_the_same_runs() {
     }
 }
 
-/// What is different in a capture and a log: nothing.
+/// Asserts that a capture and a log do not differ.
 fn compare(snapshot: &Path, log: &Path, id: &str) -> Summary {
     let options = OpenSteps { source: Some(format!("0x{id}")), ..OpenSteps::default() };
     let pull = |path| Pull::new(open_steps(path, &options).unwrap()).unwrap();
@@ -77,7 +75,7 @@ fn compare(snapshot: &Path, log: &Path, id: &str) -> Summary {
     summary
 }
 
-/// The ranges of the reference as a log in the style of Fast Models.
+/// Ranges of the reference as a log in the style of Fast Models.
 fn log_of(snapshot: &Path, session: &str, id: &str) -> String {
     let memory = memory(snapshot);
     let mut listing = String::new();
@@ -92,7 +90,7 @@ fn log_of(snapshot: &Path, session: &str, id: &str) -> String {
                 let [start, end] = [1, 2].map(|at| u64::from_str_radix(words[at], 16).unwrap());
                 if std::mem::take(&mut is_interrupted) {
                     writeln!(log, "{time} clk E {start:016x} {}", event(start)).unwrap();
-                    // No exception is taken to EL0, whether the trace unit tells the context or not.
+                    // No exception is taken to EL0, whether the context is traced or not.
                     mode = if mode == "EL0t_n" { "EL1h_n" } else { mode };
                 }
                 for address in (start..end).step_by(4) {
@@ -110,7 +108,7 @@ fn log_of(snapshot: &Path, session: &str, id: &str) -> String {
     log
 }
 
-/// The event of the vector at an address.
+/// Event of the vector at an address.
 fn event(address: u64) -> String {
     let index = (address >> 7 & 0xf) as usize;
     let group = ["CURRENT_SP0", "CURRENT_SPx", "LOWER_64", "LOWER_32"][index >> 2];
@@ -118,20 +116,14 @@ fn event(address: u64) -> String {
     format!("{:08x} CoreEvent_{group}_{kind}", 0x80 + index)
 }
 
+/// Mode of a context such as `EL1N`.
 fn mode_of(context: &str) -> &'static str {
-    let rows = [
-        ("EL0N", "EL0t_n"),
-        ("EL1N", "EL1h_n"),
-        ("EL2N", "EL2h_n"),
-        ("EL0S", "EL0t_s"),
-        ("EL1S", "EL1h_s"),
-        ("EL2S", "EL2h_s"),
-        ("EL3S", "EL3h_s"),
-    ];
-    rows.iter().find(|(word, _)| context.contains(word)).map(|(_, mode)| *mode).unwrap()
+    let modes = ["EL0t_n", "EL1h_n", "EL2h_n", "EL0t_s", "EL1h_s", "EL2h_s", "EL3h_s"];
+    let is_mode = |mode: &&str| context.contains(&format!("{}{}", &mode[..3], mode[5..].to_uppercase()));
+    modes.into_iter().find(is_mode).unwrap()
 }
 
-/// What the `[dump]` sections of a snapshot say is in memory.
+/// Memory contents, by the `[dump]` sections of a snapshot.
 fn memory(snapshot: &Path) -> Vec<(u64, Vec<u8>)> {
     let entries = fs::read_dir(snapshot).unwrap().map(|entry| entry.unwrap().path());
     let texts = entries.filter(|path| path.extension().is_some_and(|name| name == "ini"));

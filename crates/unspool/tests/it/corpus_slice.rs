@@ -1,8 +1,6 @@
-//! Cuts of the traces of others: by address and time, in pieces and each by itself.
+//! Slices of the traces of the corpus: by address and time, joined and split.
 //!
 //! Needs the corpus: `UNSPOOL_CORPUS` names its folder.
-
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs::{self, File};
 use std::ops::{ControlFlow, Range};
@@ -17,15 +15,15 @@ use unspool_tarmac::Record;
 use unspool_tarmac::slice::SliceOptions;
 use unspool_testing::{corpus, note};
 
-/// Logs, and a time in the middle of each.
+/// Logs, with a range of time in the middle of each.
 const LOGS: [(&str, Range<u64>); 3] = [
     ("calculator-aarch32-es-ld-st-style", 10_000..100_000),
     ("calculator-aarch64-es-ld-st-style", 10_000..100_000),
     ("calculator-aarch64-fastmodel", 100..200),
 ];
 
-/// Instructions of a cut at most.
-const MOST: usize = 20_000;
+/// Maximum number of instructions of a slice.
+const MAX_INSTRUCTIONS: usize = 20_000;
 
 const TRACES: [&str; 4] = [
     "dromajo/bmi_towers.bare.stf",
@@ -34,7 +32,7 @@ const TRACES: [&str; 4] = [
     "synthetic/all_records_rv64_v256_ev64.stf",
 ];
 
-/// The middle of the addresses that are executed.
+/// Middle half of the executed addresses.
 fn middle(mut addresses: Vec<u64>) -> Range<u64> {
     addresses.sort_unstable();
     addresses.dedup();
@@ -57,7 +55,7 @@ fn instructions(log: &[u8]) -> Vec<u64> {
     all
 }
 
-fn cut_log(log: &[u8], mut selection: Selection, split: bool) -> Vec<Vec<u8>> {
+fn slice_log(log: &[u8], mut selection: Selection, split: bool) -> Vec<Vec<u8>> {
     let mut reader = tarmac::read::Reader::new(log, tarmac::read::ReadOptions::default()).unwrap();
     let mut pieces = Vec::new();
     let options = SliceOptions { split, ..SliceOptions::default() };
@@ -66,7 +64,7 @@ fn cut_log(log: &[u8], mut selection: Selection, split: bool) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn cuts_of_logs_have_their_lines() {
+fn slices_of_logs_have_their_lines() {
     let Some(folder) = corpus("tarmac") else { return };
     for (name, time) in LOGS {
         let log = fs::read(folder.join(format!("{name}.tarmac"))).unwrap();
@@ -74,19 +72,19 @@ fn cuts_of_logs_have_their_lines() {
         let range = middle(all.clone());
         let wanted: Vec<u64> = all.iter().copied().filter(|pc| range.contains(pc)).collect();
         let selection = Selection::within(range);
-        let joined = cut_log(&log, selection.clone(), false).concat();
+        let joined = slice_log(&log, selection.clone(), false).concat();
         assert_eq!(instructions(&joined), wanted, "{name}");
         let mut lines = log.split_inclusive(|byte| *byte == b'\n');
         for line in joined.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"# unspool gap")) {
             assert!(lines.any(|other| other == line), "{name}: {}", line.escape_ascii());
         }
-        let pieces = cut_log(&log, selection, true);
+        let pieces = slice_log(&log, selection, true);
         let of_pieces: Vec<u64> = pieces.iter().flat_map(|piece| instructions(piece)).collect();
         assert_eq!(of_pieces, wanted, "{name}");
-        let whole = cut_log(&log, Selection::default(), false).concat();
+        let whole = slice_log(&log, Selection::default(), false).concat();
         assert!(whole == log, "{name}");
         let time = Selection { time: Some(time), ..Selection::default() };
-        let of_time = instructions(&cut_log(&log, time, false).concat());
+        let of_time = instructions(&slice_log(&log, time, false).concat());
         assert!(!of_time.is_empty() && of_time.len() < all.len(), "{name}");
         note(format_args!("corpus: {name} cut into {} pieces", pieces.len()));
     }
@@ -123,21 +121,21 @@ fn errors(bytes: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn cuts_of_stf_are_right() {
+fn slices_of_stf_are_correct() {
     let Some(folder) = corpus("stf") else { return };
     for name in TRACES {
         let path = folder.join(name);
         let all = addresses(&mut open(&path));
         let range = middle(all.clone());
-        let wanted: Vec<u64> = all.iter().copied().filter(|pc| range.contains(pc)).take(MOST).collect();
+        let wanted: Vec<u64> = all.iter().copied().filter(|pc| range.contains(pc)).take(MAX_INSTRUCTIONS).collect();
         for split in [false, true] {
-            let mut selection = Selection { limit: MOST as u64, ..Selection::within(range.clone()) };
+            let mut selection = Selection { limit: MAX_INSTRUCTIONS as u64, ..Selection::within(range.clone()) };
             let mut pieces: Vec<Vec<u8>> = Vec::new();
             let options = stf::slice::SliceOptions { split, ..stf::slice::SliceOptions::default() };
             let sliced = stf::slice::slice_by(&mut open(&path), &mut selection, options, &mut pieces).unwrap();
-            let told: Vec<u64> =
+            let found: Vec<u64> =
                 pieces.iter().flat_map(|piece| addresses(&mut stf::read::Reader::plain(&piece[..]))).collect();
-            assert_eq!(told, wanted, "{name}");
+            assert_eq!(found, wanted, "{name}");
             for piece in pieces.iter().take(100) {
                 assert_eq!(errors(piece), Vec::<String>::new(), "{name}");
             }

@@ -1,18 +1,16 @@
-//! The capture in `examples/hello-ete`: made here, packet by packet, from a program whose execution we know.
+//! The capture in `examples/hello-ete`, made here packet by packet from a program whose execution is known.
 //!
-//! Set `UNSPOOL_BLESS=1` to write the files anew; otherwise they are compared with what is made.
-
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test stops at what it does not expect")]
+//! `UNSPOOL_BLESS=1` writes the files; otherwise they are compared.
 
 use std::fs;
-use std::path::PathBuf;
 
+use unspool::Trace;
 use unspool::capture::Capture;
 use unspool::coresight::etm4::packet::{Address, ExceptionAddress, FewAtoms, Packet, TraceInfo};
 use unspool::coresight::etm4::{Config, Registers};
 use unspool::coresight::frame::Formatter;
-use unspool::coresight::{Atoms, Context, ElementItem, Profile, Protocol, Security, Sink, SubIsa, Transactions};
-use unspool::{Trace, Watch};
+use unspool::coresight::{Atoms, Context, ElementItem, Profile, Protocol, Security, SubIsa, Transactions};
+use unspool_testing::example;
 
 /// Sums squares, makes a system call, then waits.
 const PROGRAM: [u32; 12] = [
@@ -31,7 +29,7 @@ const PROGRAM: [u32; 12] = [
 ];
 const PROGRAM_BASE: u64 = 0x40_0000;
 
-/// Where the system call goes.
+/// Handler of the system call.
 const VECTOR: [u32; 4] = [
     0xd538_5203, // mrs x3, esr_el1
     0x36f8_0043, // tbz w3, #31, the eret
@@ -40,28 +38,25 @@ const VECTOR: [u32; 4] = [
 ];
 const VECTOR_BASE: u64 = 0xffff_8000_0008_0400;
 
-const REGISTERS_0: [(&str, u32); 7] = [
-    ("TRCCONFIGR", 0x1841),
-    ("TRCTRACEIDR", 0x10),
-    ("TRCDEVARCH", 0x4770_5a13),
-    ("TRCIDR0", 0x2800_0ea1),
-    ("TRCIDR1", 0x4100_fff0),
-    ("TRCIDR2", 0xc000_1088),
-    ("TRCIDR8", 0),
-];
+type Register = (&'static str, u32);
 
-/// The second trace unit shows its speculation: up to four P0 elements, committed by packets.
-const REGISTERS_1: [(&str, u32); 7] = [
-    ("TRCCONFIGR", 0x1841),
-    ("TRCTRACEIDR", 0x12),
-    ("TRCDEVARCH", 0x4770_5a13),
-    ("TRCIDR0", 0x0800_0ea1),
-    ("TRCIDR1", 0x4100_fff0),
-    ("TRCIDR2", 0xc000_1088),
-    ("TRCIDR8", 4),
-];
+const fn registers(trace_id: u32, idr0: u32, idr8: u32) -> [Register; 7] {
+    [
+        ("TRCCONFIGR", 0x1841),
+        ("TRCTRACEIDR", trace_id),
+        ("TRCDEVARCH", 0x4770_5a13),
+        ("TRCIDR0", idr0),
+        ("TRCIDR1", 0x4100_fff0),
+        ("TRCIDR2", 0xc000_1088),
+        ("TRCIDR8", idr8),
+    ]
+}
 
-fn config(registers: &[(&str, u32)]) -> Config {
+const REGISTERS_0: [Register; 7] = registers(0x10, 0x2800_0ea1, 0);
+/// The second trace unit traces speculation: up to four P0 elements, committed by packets.
+const REGISTERS_1: [Register; 7] = registers(0x12, 0x0800_0ea1, 4);
+
+fn config(registers: &[Register]) -> Config {
     let mut all = Registers::default();
     registers.iter().for_each(|(name, value)| assert!(all.set(name, *value)));
     Config::new(Protocol::Ete, Profile::Application, &all).0
@@ -124,17 +119,17 @@ fn trace_0() -> Vec<Packet> {
     packets
 }
 
-/// The same program on a PE that guesses: the loop branch is mispredicted and what follows it is cancelled.
+/// The same program on a PE that speculates: the loop branch is mispredicted, and the elements after it are canceled.
 fn trace_1() -> Vec<Packet> {
     let mut packets = start(Some(0)).to_vec();
     packets.extend([
         atoms("EEE"),
         Packet::Commit { count: 3 },
-        atoms("EEN"), // the last is guessed wrong
+        atoms("EEN"), // the last is mispredicted
         Packet::Mispredict(FewAtoms::None),
         Packet::Commit { count: 3 },
         atoms("EEE"),
-        atoms("E"), // another round that never was
+        atoms("E"), // another round, not executed
         Packet::CancelFormat1 { count: 1, mispredict: true },
         Packet::Commit { count: 3 },
         exception(2),
@@ -150,7 +145,7 @@ fn encoded(packets: &[Packet], config: &Config) -> Vec<u8> {
     bytes
 }
 
-/// Both sources, a few bytes in turn, as a funnel would.
+/// Both sources, a few bytes in turn, as a funnel interleaves them.
 fn buffer() -> Vec<u8> {
     let streams =
         [(0x10, encoded(&trace_0(), &config(&REGISTERS_0))), (0x12, encoded(&trace_1(), &config(&REGISTERS_1)))];
@@ -169,7 +164,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-fn source_ini(name: &str, registers: &[(&str, u32)]) -> String {
+fn source_ini(name: &str, registers: &[Register]) -> String {
     let lines: String = registers.iter().map(|(name, value)| format!("{name}={value:#010x}\n")).collect();
     format!("[device]\nname={name}\nclass=trace_source\ntype=ETE\n\n[regs]\n{lines}")
 }
@@ -228,91 +223,59 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-fn directory() -> PathBuf {
-    unspool_testing::example("hello-ete")
-}
-
 #[test]
-fn the_shipped_example_is_what_the_encoder_makes() {
+fn shipped_example_is_up_to_date() {
     let bless = std::env::var_os("UNSPOOL_BLESS").is_some();
     for (name, bytes) in files() {
-        let path = directory().join(name);
+        let path = example("hello-ete").join(name);
         if bless {
-            fs::create_dir_all(directory()).unwrap();
+            fs::create_dir_all(example("hello-ete")).unwrap();
             fs::write(&path, &bytes).unwrap();
         }
         assert_eq!(fs::read(&path).unwrap(), bytes, "{name}");
     }
 }
 
-/// Keeps the text of every item.
-struct Texts(Vec<String>);
-
-impl Sink<ElementItem> for Texts {
-    fn item(&mut self, item: ElementItem) {
-        self.0.push(item.map_or_else(|error| error.to_string(), |element| element.value.to_string()));
-    }
-}
-
-impl Watch for Texts {}
-
 fn committed(id: u8) -> Vec<String> {
-    let capture = Capture::open(directory()).unwrap();
+    let capture = Capture::open(example("hello-ete")).unwrap();
     let trace = *Trace::all(&capture).iter().find(|trace| trace.source().id == Some(id)).unwrap();
-    let mut texts = Texts(vec![]);
-    assert_eq!(trace.committed(Transactions::Resolve, &mut texts).unwrap(), 0, "nothing is left speculative");
-    texts.0
+    let mut texts = vec![];
+    let element = |item: ElementItem| {
+        texts.push(item.map_or_else(|error| error.to_string(), |element| element.value.to_string()));
+    };
+    let outstanding = trace.committed(Transactions::Resolve, &mut (element, ())).unwrap();
+    assert_eq!(outstanding, 0, "nothing is left speculative");
+    texts
+}
+
+/// Asserts the committed elements of a source, given as lists separated by semicolons.
+fn assert_committed(id: u8, expected: &[&str]) {
+    let expected: Vec<&str> = expected.iter().flat_map(|elements| elements.split("; ")).collect();
+    assert_eq!(committed(id), expected);
 }
 
 #[test]
-fn the_example_tells_what_the_program_did() {
+fn elements_of_the_example() {
+    let start = "context EL0 nonsecure AArch64 contextid 0x1234; target address 0x0000000000400000 IS0";
     let expected = [
-        "trace info",
-        "trace on",
-        "context EL0 nonsecure AArch64 contextid 0x1234",
-        "target address 0x0000000000400000 IS0",
-        "timestamp 0x123400",
-        "atoms EEE",
-        "atoms EEE",
-        "atoms EEN",
-        "exception 2 (call), return 0x000000000040001c",
-        "context EL1 nonsecure AArch64 contextid 0x1234",
-        "target address 0xffff800000080400 IS0",
-        "atoms EE",
-        "context EL0 nonsecure AArch64 contextid 0x1234",
-        "target address 0x000000000040001c IS0",
-        "timestamp 0x123478",
-        "atoms N",
-        "atoms EE",
-        "atoms E",
-        "exception 14 (IRQ), return 0x0000000000400024",
-        "discard",
-        "overflow",
-        "trace info",
-        "trace on",
-        "context EL0 nonsecure AArch64 contextid 0x1234",
-        "target address 0x0000000000400000 IS0",
-        "timestamp 0x129000",
-        "atoms EEE",
-        "atoms EEE",
-        "event 0",
+        "trace info; trace on",
+        start,
+        "timestamp 0x123400; atoms EEE; atoms EEE; atoms EEN; exception 2 (call), return 0x000000000040001c",
+        "context EL1 nonsecure AArch64 contextid 0x1234; target address 0xffff800000080400 IS0; atoms EE",
+        "context EL0 nonsecure AArch64 contextid 0x1234; target address 0x000000000040001c IS0",
+        "timestamp 0x123478; atoms N; atoms EE; atoms E; exception 14 (IRQ), return 0x0000000000400024",
+        "discard; overflow; trace info; trace on",
+        start,
+        "timestamp 0x129000; atoms EEE; atoms EEE; event 0",
     ];
-    assert_eq!(committed(0x10), expected);
+    assert_committed(0x10, &expected);
 }
 
 #[test]
-fn the_guess_that_was_wrong_is_gone() {
+fn canceled_elements_are_gone() {
     let expected = [
-        "trace info",
-        "trace on",
-        "context EL0 nonsecure AArch64 contextid 0x1234",
-        "target address 0x0000000000400000 IS0",
-        "atoms EEE",
-        "atoms EEN",
-        "mispredict",
-        "atoms EEE",
-        "mispredict",
-        "exception 2 (call), return 0x000000000040001c",
+        "trace info; trace on; context EL0 nonsecure AArch64 contextid 0x1234; target address 0x0000000000400000 IS0",
+        "atoms EEE; atoms EEN; mispredict; atoms EEE; mispredict; exception 2 (call), return 0x000000000040001c",
     ];
-    assert_eq!(committed(0x12), expected);
+    assert_committed(0x12, &expected);
 }

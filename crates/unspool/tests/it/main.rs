@@ -1,5 +1,13 @@
 //! All integration tests of the library, in one binary so that they link once.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test stops at what it does not expect, and reports its totals"
+)]
+
 mod arrows;
 mod breaks;
 mod capture_steps;
@@ -11,9 +19,10 @@ mod corpus_flips;
 mod corpus_flow;
 mod corpus_slice;
 mod encode;
+mod fixtures;
 mod format_steps;
 mod hello;
-mod parts;
+mod shards;
 mod steps;
 mod tarmac_calls;
 mod transfer;

@@ -1,52 +1,49 @@
-//! Whatever is opened gives steps: the shipped examples, and real captures, traces and logs where `UNSPOOL_CORPUS` names
-//! the folder that has them.
-
-#![allow(clippy::unwrap_used, clippy::panic)]
+//! Steps of everything that can be opened: the shipped examples, and the captures, traces and logs of the corpus.
 
 use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use unspool::coresight::Transactions;
 
 use unspool::capture::Capture;
+use unspool::coresight::Transactions;
 use unspool::flow::{FlowItem, FlowSink, Run};
-use unspool::model::{Event, Facet, Gap, Instruction, Pull, Step};
+use unspool::model::{Coverage, Event, Facet, Instruction, Pull, Step};
 use unspool::stf;
 use unspool::stf::lift::Follower;
 use unspool::tarmac;
-use unspool::{Error, FileKind, OpenSteps, Program, Trace, Watch, open_steps};
+use unspool::{Error, FileKind, OpenSteps, OpenedSteps, Program, Trace, Watch, open_steps};
 use unspool_testing::{corpus, example};
 
-/// All steps of a path.
+use super::fixtures::{assert_stops, brief, collect};
+
+fn open(path: &Path, source: Option<&str>) -> Result<OpenedSteps, Error> {
+    open_steps(path, &OpenSteps { source: source.map(Into::into), ..OpenSteps::default() })
+}
+
+/// All steps of a path, none of which exceeds the coverage.
 fn steps(path: &Path, source: Option<&str>) -> Vec<Step> {
-    let mut found = open_steps(path, &OpenSteps { source: source.map(Into::into), ..OpenSteps::default() }).unwrap();
-    let mut steps = Vec::new();
-    let coverage = found.coverage();
-    let ended = found.each(&mut |step| {
-        tells_no_more_than(step, coverage, path);
-        steps.push(step.clone());
-        ControlFlow::Continue(())
-    });
-    assert!(ended.is_ok(), "{}: {ended:?}", path.display());
+    let source = open(path, source).unwrap();
+    let coverage = source.coverage();
+    let steps = collect(source);
+    steps.iter().for_each(|step| assert_covered(step, coverage, path));
     steps
 }
 
-/// A source does not tell what it said it could not.
-fn tells_no_more_than(step: &Step, coverage: unspool::model::Coverage, path: &Path) {
-    let what = match step.event {
+fn assert_covered(step: &Step, coverage: Coverage, path: &Path) {
+    let of_event = match step.event {
         Event::Exception(_) | Event::ExceptionReturn { .. } => Some(Facet::Exceptions),
         Event::Instruction(Instruction { is_executed: Some(_), .. }) => Some(Facet::Conditions),
         _ => None,
     };
-    let told = [
+    let facets = [
         (step.time.is_some(), Facet::Times),
-        // Contents that no instruction caused are no effects.
+        // Register contents that no instruction caused are not effects.
         (step.registers().len() > 0 && step.event != Event::State, Facet::Registers),
         (step.accesses().len() > 0, Facet::Accesses),
         (step.accesses().any(|access| !access.bytes.is_empty()), Facet::Data),
     ];
-    let told = told.into_iter().filter(|(is_told, _)| *is_told).map(|(_, facet)| facet).chain(what);
-    for facet in told {
+    let present = facets.into_iter().filter(|(is_present, _)| *is_present).map(|(_, facet)| facet);
+    for facet in present.chain(of_event) {
         assert!(coverage.has(facet), "{}: {facet:?} at {}", path.display(), step.position);
     }
 }
@@ -55,150 +52,69 @@ fn instructions(steps: &[Step]) -> Vec<Instruction> {
     steps.iter().filter_map(|step| step.event.instruction().copied()).collect()
 }
 
-/// A step as a line.
-fn text(step: &Step) -> String {
-    let target = |target: Option<u64>| target.map_or("?".to_string(), |target| format!("{target:x}"));
-    let event = match step.event {
-        Event::Instruction(Instruction { address, branch, .. }) => match branch {
-            Some(branch) if branch.taken => format!("{address:x} -> {}", target(branch.target)),
-            Some(_) => format!("{address:x} not taken"),
-            None => format!("{address:x}"),
-        },
-        Event::Context(context) => format!("EL{} process {:x}", context.level.unwrap(), context.process.unwrap()),
-        Event::Exception(exception) => {
-            format!("{:?} from {} to {}", exception.kind, target(exception.return_address), target(exception.target))
-        }
-        Event::ExceptionReturn { target: to } => format!("return to {}", target(to)),
-        Event::Gap(gap) => format!("{gap:?}"),
-        Event::State => "state".into(),
-        Event::Note => format!("note {}", step.note()),
-    };
-    step.time.map_or(event.clone(), |time| format!("{time:x}: {event}"))
-}
-
 #[test]
-fn the_example_capture() {
-    let found: Vec<String> = steps(&example("hello-ete"), Some("0x10")).iter().map(text).collect();
-    let expected = [
-        "Start",
-        "EL0 process 1234",
-        "123400: 400000",
-        "123400: 400004",
-        "123400: 400008 -> 400028",
-        "123400: 400028",
-        "123400: 40002c -> 40000c",
-        "123400: 40000c",
-        "123400: 400010",
-        "123400: 400014 -> 400008",
-        "123400: 400008 -> 400028",
-        "123400: 400028",
-        "123400: 40002c -> 40000c",
-        "123400: 40000c",
-        "123400: 400010",
-        "123400: 400014 -> 400008",
-        "123400: 400008 -> 400028",
-        "123400: 400028",
-        "123400: 40002c -> 40000c",
-        "123400: 40000c",
-        "123400: 400010",
-        "123400: 400014 not taken",
-        "123400: 400018",
-        "123400: Synchronous from 40001c to ffff800000080400",
-        "123400: EL1 process 1234",
-        "123400: ffff800000080400",
-        "123400: ffff800000080404 -> ffff80000008040c",
-        "123400: ffff80000008040c -> 40001c",
-        "123400: return to 40001c",
-        "123400: EL0 process 1234",
-        "123478: 40001c not taken",
-        "123478: 400020",
-        "123478: 400024 -> 400020",
-        "123478: 400020",
-        "123478: Irq from 400024 to ?",
-        "123478: Discard",
-        "123478: Overflow",
-        "123478: Start",
-        "123478: EL0 process 1234",
-        "129000: 400000",
-        "129000: 400004",
-        "129000: 400008 -> 400028",
-        "129000: 400028",
-        "129000: 40002c -> 40000c",
-        "129000: 40000c",
-        "129000: 400010",
-        "129000: 400014 -> 400008",
-        "129000: 400008 -> 400028",
-        "129000: 400028",
-        "129000: 40002c -> 40000c",
-        "129000: 40000c",
-        "129000: 400010",
-        "129000: 400014 -> 400008",
-        "129000: note event 0",
+fn example_capture_has_the_expected_steps() {
+    let rows = [
+        (None, "Start, EL0 process 1234"),
+        (
+            Some(0x12_3400),
+            "400000, 400004, 400008 -> 400028, 400028, 40002c -> 40000c, 40000c, 400010, 400014 -> 400008",
+        ),
+        (Some(0x12_3400), "400008 -> 400028, 400028, 40002c -> 40000c, 40000c, 400010, 400014 -> 400008"),
+        (Some(0x12_3400), "400008 -> 400028, 400028, 40002c -> 40000c, 40000c, 400010, 400014 not taken"),
+        (Some(0x12_3400), "400018, Synchronous from 40001c to ffff800000080400, EL1 process 1234"),
+        (Some(0x12_3400), "ffff800000080400, ffff800000080404 -> ffff80000008040c, ffff80000008040c -> 40001c"),
+        (Some(0x12_3400), "return to 40001c, EL0 process 1234"),
+        (Some(0x12_3478), "40001c not taken, 400020, 400024 -> 400020, 400020, Irq from 400024 to ?"),
+        (Some(0x12_3478), "Discard, Overflow, Start, EL0 process 1234"),
+        (
+            Some(0x12_9000),
+            "400000, 400004, 400008 -> 400028, 400028, 40002c -> 40000c, 40000c, 400010, 400014 -> 400008",
+        ),
+        (Some(0x12_9000), "400008 -> 400028, 400028, 40002c -> 40000c, 40000c, 400010, 400014 -> 400008, note event 0"),
     ];
+    let expected: Vec<_> =
+        rows.iter().flat_map(|(time, events)| events.split(", ").map(|event| (*time, event.to_string()))).collect();
+    let steps = steps(&example("hello-ete"), Some("0x10"));
+    let found: Vec<_> = steps.iter().map(|step| (step.time, brief(step))).collect();
     assert_eq!(found, expected);
 }
 
 #[test]
 fn coverage_of_the_examples() {
-    let options = OpenSteps { source: Some("0x10".into()), ..OpenSteps::default() };
-    let capture = open_steps(&example("hello-ete"), &options).unwrap().coverage();
-    let told = "instructions, opcodes, branches, exceptions, levels, security, processes, times";
-    assert_eq!(capture.to_string(), told);
-    let astf = open_steps(&example("example.astf"), &options).unwrap().coverage();
+    let capture = open(&example("hello-ete"), Some("0x10")).unwrap().coverage();
+    let expected = "instructions, opcodes, branches, exceptions, levels, security, processes, times";
+    assert_eq!(capture.to_string(), expected);
+    let astf = open(&example("example.astf"), None).unwrap().coverage();
     assert!(astf.has(Facet::Accesses) && !astf.has(Facet::Data));
     assert_eq!(capture.and(astf), capture);
 }
 
 #[test]
-fn a_source_has_to_be_named() {
-    let open = |source: Option<&str>| {
-        let options = OpenSteps { source: source.map(Into::into), ..OpenSteps::default() };
-        open_steps(&example("hello-ete"), &options).map(|_| ())
-    };
-    assert!(matches!(open(None), Err(Error::WhichSource { .. })));
-    assert!(matches!(open(Some("nobody")), Err(Error::NoSource { .. })));
-    assert!(open(Some("18")).is_ok());
-    assert!(open(Some("ETE_0")).is_ok());
-    let absent = open_steps(Path::new("/nonexistent/file"), &OpenSteps::default());
-    assert!(matches!(absent.map(|_| ()), Err(Error::File { .. })));
+fn source_has_to_be_named() {
+    let open_example = |source| open(&example("hello-ete"), source).map(drop);
+    assert!(matches!(open_example(None), Err(Error::WhichSource { .. })));
+    assert!(matches!(open_example(Some("absent")), Err(Error::NoSource { .. })));
+    assert!(open_example(Some("18")).is_ok());
+    assert!(open_example(Some("ETE_0")).is_ok());
+    assert!(matches!(open(Path::new("/nonexistent/file"), None).map(drop), Err(Error::File(_))));
 }
 
 #[test]
-fn steps_when_asked() {
+fn pulled_steps_are_the_same() {
     let path = example("hello-ete");
-    let options = OpenSteps { source: Some("0x10".into()), ..OpenSteps::default() };
-    let expected = steps(&path, Some("0x10"));
-    let mut pull = Pull::new(Boxed(open_steps(&path, &options).unwrap())).unwrap();
+    let open = || open(&path, Some("0x10")).unwrap();
+    let expected = collect(open());
+    let mut pull = Pull::new(open()).unwrap();
     let mut found = Vec::new();
     while let Some(step) = pull.next_step().unwrap() {
         found.push(step.clone());
     }
     assert_eq!(found, expected);
-    for stop in 1..expected.len() {
-        let mut count = 0;
-        let mut source = open_steps(&path, &options).unwrap();
-        let ended = source.each(&mut |_| {
-            count += 1;
-            if count < stop { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        });
-        assert!(ended.is_ok());
-        assert_eq!(count, stop);
-    }
+    assert_stops(open, expected.len());
 }
 
-struct Boxed(Box<dyn unspool::model::StepSource + Send>);
-
-impl unspool::model::StepSource for Boxed {
-    fn coverage(&self) -> unspool::model::Coverage {
-        self.0.coverage()
-    }
-
-    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), unspool::model::SourceError> {
-        self.0.each(take)
-    }
-}
-
-/// Counts what was executed.
+/// Number of executed instructions.
 #[derive(Default)]
 struct Count(u64);
 
@@ -234,25 +150,24 @@ fn corpus_captures_have_as_many_instructions_as_their_flow() {
             }
             let found = steps(&path, Some(&name));
             assert_eq!(instructions(&found).len() as u64, count.0, "{}: {name}", path.display());
-            assert!(
-                found
-                    .windows(2)
-                    .all(|pair| !matches!(pair[0].event, Event::Gap(gap) if pair[1].event == Event::Gap(gap)))
-            );
+            let is_repeated_gap =
+                |pair: &[Step]| matches!(pair[0].event, Event::Gap(gap) if pair[1].event == Event::Gap(gap));
+            assert!(!found.windows(2).any(is_repeated_gap));
             (sources, all) = (sources + 1, all + count.0);
         }
     }
     assert!(sources > 10 && all > 100_000, "{sources} sources, {all} instructions");
 }
 
-/// How many instructions a log has, by its lines.
+/// Number of instructions of a log, by its lines.
 fn instructions_of_log(path: &Path) -> u64 {
     let mut reader =
         tarmac::read::Reader::new(File::open(path).unwrap(), tarmac::read::ReadOptions::default()).unwrap();
     let mut count = 0;
-    let is_one = |line: &tarmac::Line<'_>| matches!(line.record, tarmac::Record::Instruction(instruction) if instruction.address.is_some());
     let _ = reader.each(|_, line| {
-        count += u64::from(is_one(line));
+        let is_instruction =
+            matches!(line.record, tarmac::Record::Instruction(instruction) if instruction.address.is_some());
+        count += u64::from(is_instruction);
         ControlFlow::Continue(())
     });
     count
@@ -262,9 +177,9 @@ fn instructions_of_log(path: &Path) -> u64 {
 fn corpus_logs_have_as_many_instructions_as_lines() {
     let Some(folder) = corpus("tarmac") else { return };
     let mut logs = 0;
-    for entry in walk(&folder) {
-        if FileKind::at(&entry).is_ok_and(|what| what == FileKind::Tarmac) {
-            assert_eq!(instructions(&steps(&entry, None)).len() as u64, instructions_of_log(&entry), "{entry:?}");
+    for path in walk(&folder) {
+        if FileKind::at(&path).is_ok_and(|kind| kind == FileKind::Tarmac) {
+            assert_eq!(instructions(&steps(&path, None)).len() as u64, instructions_of_log(&path), "{path:?}");
             logs += 1;
         }
     }
@@ -292,21 +207,17 @@ fn corpus_two_logs_of_one_run_have_the_same_instructions() {
     // One of them stops earlier.
     let both = first.len().min(second.len());
     assert!(first.len().max(second.len()) - both < 2, "{} {}", first.len(), second.len());
-    // What became of the last branch is not known where a log ends.
+    // The outcome of the last branch is not known where a log ends.
     for at in 0..both - 1 {
         assert_eq!(first[at], second[at], "instruction {at}");
     }
     assert!(first.iter().filter(|instruction| instruction.branch.is_some_and(|branch| branch.taken)).count() > 100);
     assert!(first.iter().any(|instruction| instruction.branch.is_some_and(|branch| !branch.taken)));
-    // The bytes that each instruction writes are the same too, however the producer cuts them.
+    // The bytes that each instruction writes are the same too, however the producer splits them.
     let written = |steps: &[Step]| -> Vec<Vec<(u64, u8)>> {
         let of = |step: &Step| {
-            let mut bytes: Vec<(u64, u8)> = step
-                .accesses()
-                .flat_map(|access| {
-                    (access.address..).zip(access.bytes).map(|(at, byte)| (at, byte.0)).collect::<Vec<_>>()
-                })
-                .collect();
+            let bytes = step.accesses().flat_map(|access| (access.address..).zip(access.bytes.to_vec()));
+            let mut bytes: Vec<(u64, u8)> = bytes.map(|(at, byte)| (at, byte.0)).collect();
             bytes.sort();
             bytes
         };
@@ -326,20 +237,19 @@ fn corpus_stf_has_as_many_instructions_as_its_reader() {
         }
         let options = stf::read::ReadOptions { threads: 1 };
         let Ok(mut reader) = stf::read::Reader::seekable(File::open(&path).unwrap(), options) else { continue };
-        let mut follower = Follower::default();
         let mut addresses = Vec::new();
-        let read = reader.each_instruction(&mut follower, |instruction| {
+        let read = reader.each_instruction(&mut Follower::default(), |instruction| {
             addresses.push(instruction.pc);
             if addresses.len() < 100_000 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         if read.is_err() {
             continue;
         }
-        let mut source = open_steps(&path, &OpenSteps::default()).unwrap();
+        let mut source = open(&path, None).unwrap();
         let coverage = source.coverage();
         let mut found = Vec::new();
         let ended = source.each(&mut |step| {
-            tells_no_more_than(step, coverage, &path);
+            assert_covered(step, coverage, &path);
             found.extend(step.event.instruction().map(|instruction| instruction.address));
             if found.len() < addresses.len() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
@@ -348,11 +258,4 @@ fn corpus_stf_has_as_many_instructions_as_its_reader() {
         (traces, all) = (traces + 1, all + found.len());
     }
     assert!(traces > 3 && all > 10_000, "{traces} traces, {all} instructions");
-}
-
-#[test]
-fn corpus_gaps_are_told() {
-    let Some(folder) = corpus("coresight") else { return };
-    let found = steps(&folder.join("juno_r1_1"), Some("ETM_0"));
-    assert!(found.iter().any(|step| step.event == Event::Gap(Gap::Start)));
 }

@@ -1,7 +1,4 @@
-//! Calls out of Tarmac logs that were written by hand: several cores, producers that leave things out or print them in
-//! another order, exceptions with a stack of their own.
-
-#![allow(clippy::unwrap_used, clippy::panic)]
+//! Calls of handwritten Tarmac logs: several cores, missing or reordered registers, exceptions with their own stack.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +7,7 @@ use unspool::tarmac::dialect::Dialect;
 use unspool::tarmac::read::{ReadOptions, Reader};
 use unspool::{TarmacCalls, call_tree};
 
-/// A function that calls another, as Fast Models prints it.
+/// A function that calls another, in the style of Fast Models.
 const NESTED: &str = "\
 0 clk R SP_EL1 0000000000001000
 1 clk IT (1) 00008000 94000004 O EL1h_n : BL {pc}+0x10
@@ -34,7 +31,7 @@ start 8000 1-7
     8020 4-4
 ";
 
-/// The trees of all cores, by the name of the core: how a call began, where, and its times.
+/// Trees of all cores, by name: how each call began, its function, and its times.
 fn trees(log: &str, dialect: Option<Dialect>) -> Vec<(String, String)> {
     let mut reader = Reader::new(log.as_bytes(), ReadOptions::default()).unwrap();
     let mut calls = TarmacCalls::new(dialect.unwrap_or(reader.dialect()));
@@ -69,26 +66,33 @@ fn tree(core: usize, ended: &[(usize, Call)]) -> String {
     text
 }
 
-/// The tree of the only core.
+/// Tree of the only core.
 fn one(log: &str, dialect: Option<Dialect>) -> String {
     let [(_, tree)] = &trees(log, dialect)[..] else { panic!("not one core") };
     tree.clone()
 }
 
 #[test]
-fn calls_within_calls() {
-    assert_eq!(one(NESTED, None), NESTED_TREE);
+fn nested_calls() {
+    let lines = |keep: &dyn Fn(usize, &str) -> bool| -> String {
+        NESTED.split_inclusive('\n').enumerate().filter(|(at, line)| keep(*at, line)).map(|(_, line)| line).collect()
+    };
+    let damaged = NESTED.replace("4 clk IT", "\u{1}\u{2}junk\n4 clk IT");
+    let unfinished = "start 8000 1-5\n  8010 2-5 unfinished\n    8020 4-4\n";
+    let rows = [
+        ("all lines", NESTED.to_string(), None, NESTED_TREE),
+        ("no stack pointer", lines(&|_, line| !line.contains("SP_EL1")), Some(Dialect::Gem5), NESTED_TREE),
+        ("damaged lines", damaged.replace("5 clk R X30", "5 clk R X3\n5 clk R X30"), None, NESTED_TREE),
+        ("unfinished", lines(&|at, _| at < 10), None, unfinished),
+    ];
+    for (name, log, dialect, expected) in rows {
+        assert_eq!(one(&log, dialect), expected, "{name}");
+    }
 }
 
 #[test]
-fn without_a_stack_pointer() {
-    let log: String = NESTED.lines().filter(|line| !line.contains("SP_EL1")).map(|line| format!("{line}\n")).collect();
-    assert_eq!(one(&log, Some(Dialect::Gem5)), NESTED_TREE);
-}
-
-#[test]
-fn two_cores_are_two() {
-    // One core runs a line behind the other, so that all is interleaved.
+fn cores_are_followed_separately() {
+    // One core is a line later than the other, so that all lines are interleaved.
     let line = |line: &str, core: &str| line.replacen("clk", &format!("clk {core}"), 1) + "\n";
     let mut log = String::new();
     let mut last = None;
@@ -123,8 +127,8 @@ fn registers_printed_before_their_instruction() {
 }
 
 #[test]
-fn an_exception_has_a_stack_of_its_own() {
-    // The stack of the handler lies above that of the program, and it calls something.
+fn exception_has_a_stack_of_its_own() {
+    // The stack of the handler is above that of the program, and the handler calls a function.
     let log = "\
 Tarmac Text Rev 3t
           1 ns  ES  (00008000:eb000002) A usr:            BL       0x8010
@@ -144,17 +148,4 @@ Tarmac Text Rev 3t
 ";
     let expected = "start 8000 1-7\n  8010 2-6\n    exception 18 3-5\n      20 4-4\n";
     assert_eq!(one(log, None), expected);
-}
-
-#[test]
-fn what_is_not_finished_is_told() {
-    let log: String = NESTED.lines().take(10).map(|line| format!("{line}\n")).collect();
-    let expected = "start 8000 1-5\n  8010 2-5 unfinished\n    8020 4-4\n";
-    assert_eq!(one(&log, None), expected);
-}
-
-#[test]
-fn damage_does_not_stop_it() {
-    let log = NESTED.replace("4 clk IT", "\u{1}\u{2}junk\n4 clk IT").replace("5 clk R X30", "5 clk R X3\n5 clk R X30");
-    assert_eq!(one(&log, None), NESTED_TREE);
 }

@@ -1,6 +1,4 @@
-//! Steps from a source into a sink: what was in no step, damage, and cores that are not there.
-#![allow(clippy::unwrap_used, clippy::panic)]
-
+//! Transfer of steps from a source to a sink: losses of the source, damage, and absent cores.
 use std::ops::ControlFlow;
 
 use unspool::convert::{TransferError, Transferred, transfer};
@@ -8,7 +6,7 @@ use unspool::model::{
     Coverage, Event, Gap, Instruction, Loss, Losses, SinkError, SourceError, Step, StepSink, StepSource,
 };
 
-/// Three instructions of core 1 and one of core 2; lines that cannot be read are behind the first.
+/// Three instructions of core 1 and one of core 2, each followed by an unreadable line.
 struct Source {
     is_damaged: bool,
     losses: Losses,
@@ -62,19 +60,19 @@ impl StepSink for Sink {
     }
 }
 
-fn go(is_damaged: bool, core: Option<u32>) -> (Result<Transferred, TransferError>, Sink) {
+fn run(is_damaged: bool, core: Option<u32>) -> (Result<Transferred, TransferError>, Sink) {
     let (source, mut sink) = (Source { is_damaged, losses: Losses::default() }, Sink::default());
     let done = transfer(Box::new(source), core, &mut sink, |_, _| ControlFlow::Continue(()));
     (done, sink)
 }
 
 #[test]
-fn what_is_in_no_step_is_carried_on() {
+fn losses_of_the_source_are_returned() {
     for is_damaged in [false, true] {
-        let (done, sink) = go(is_damaged, Some(1));
+        let (done, sink) = run(is_damaged, Some(1));
         let done = done.unwrap();
         assert_eq!((done.instructions, done.other_cores), (3, 1));
-        let unreadable = done.untold.of(Loss::Unreadable);
+        let unreadable = done.not_in_steps.of(Loss::Unreadable);
         assert_eq!((unreadable.count, unreadable.first), (4, 2), "damaged: {is_damaged}");
         assert_eq!(done.damage.as_deref(), is_damaged.then_some("line 7: broken"));
         assert_eq!((sink.positions, sink.is_finished), (vec![1, 4, 6], !is_damaged));
@@ -82,8 +80,8 @@ fn what_is_in_no_step_is_carried_on() {
 }
 
 #[test]
-fn a_core_that_is_not_there() {
-    let (done, sink) = go(false, Some(9));
+fn absent_core_is_reported() {
+    let (done, sink) = run(false, Some(9));
     assert_eq!(done.unwrap_err().to_string(), "there is no core 9; the trace has cores 0 to 2");
     assert!(sink.positions.is_empty() && !sink.is_finished);
 }

@@ -10,34 +10,12 @@ use unspool_model::Facet;
 use super::super::align::{Fit, Joint, Search, joint, longest_fit};
 use super::super::side::{Item, Side};
 use super::super::{Finding, SkipReason};
-use super::Run;
-
-/// Number of equal consecutive instructions that ends the search, if the match is open.
-pub(super) const CERTAIN: usize = 64;
-
-/// Maximum length of a match that is evaluated after a gap.
-pub(super) const REACH: usize = 1 << 10;
-
-/// The same at the start, where a frequently called function matches for long.
-pub(super) const REACH_OF_START: usize = 1 << 14;
-
-/// Factor by which a more distant match must be longer, if it is not open.
-pub(super) const BETTER: usize = 4;
+use super::{BETTER, CERTAIN, FarFit, REACH, REACH_OF_START, Run};
 
 /// First windows and their growth, up to the window of the options.
 const FIRST_WINDOW: usize = 1 << 8;
 const FIRST_WINDOW_OF_START: usize = 1 << 12;
 const GROWTH: usize = 16;
-
-/// Result of a search beyond the window.
-pub(super) enum FarFit {
-    /// A fit in this side.
-    Found(usize, Fit),
-    /// No fit, or no search was possible.
-    Nowhere,
-    /// No fit, and the side was read to its end.
-    Gone,
-}
 
 impl Run<'_> {
     /// Measures how long both sides have the same addresses from these positions on.

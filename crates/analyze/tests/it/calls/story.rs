@@ -1,4 +1,4 @@
-//! Stories for tests: instructions as text, one per line, and their call trees.
+//! Stories for tests: instructions as text, separated by semicolons or lines, and their call trees.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -28,12 +28,11 @@ const OPCODES: [(&str, Isa, u8, u32); 17] = [
     ("?", Isa::A64, 4, 0),
 ];
 
-/// The instructions of a story. A line is `address opcode`, followed by any of `sp=`, `lr=` (values before it, which hold
+/// The instructions of a story, each `address opcode`, followed by any of `sp=`, `lr=` (values before it, which hold
 /// until the next one), `stack=`, `time=`, `skipped`, `exception`. Addresses are hexadecimal.
 pub(crate) fn instructions(story: &str) -> Vec<Instruction> {
     let (mut sp, mut lr, mut stack, mut time) = (None, None, 0, None);
-    let lines = story.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    let lines = (1..).zip(lines).filter(|(_, line)| !line.is_empty());
+    let lines = (1..).zip(story.split([';', '\n']).map(str::trim)).filter(|(_, line)| !line.is_empty());
     let one = |(number, (line, text)): (u64, (u64, &str))| {
         let mut words = text.split_whitespace();
         let pc = hex(words.next().unwrap());
@@ -105,7 +104,6 @@ fn line(call: &Call) -> String {
     format!("{began}{:x} {entry}-{exit} own {}{ended}", call.function, call.own.instructions)
 }
 
-/// The tree of a story.
 pub(crate) fn tree_of(story: &str) -> String {
     let instructions = instructions(story);
     let calls = calls(&instructions);

@@ -53,16 +53,7 @@ fn flow() -> Vec<Row> {
         ("a transaction fails", vec![op(PC, TSTART), nop(PC + 4), nop(PC + 8), nop(PC + 4)]),
         ("two cores", vec![nop(PC), on(nop(0x9000), 1), nop(PC + 4), on(nop(0x9004), 1)]),
         ("a loader after a reset", vec![raise(Reset, 0), nop(PC)]),
-        (
-            "a debugger",
-            vec![
-                el(1),
-                nop(PC),
-                event(Event::Exception(Exception { kind: Debug, ..Exception::default() })),
-                el(3),
-                nop(0),
-            ],
-        ),
+        ("a debugger", vec![el(1), nop(PC), without_target(Debug), el(3), nop(0)]),
         ("a branch in an IT block", vec![t32(PC, T32_IT), not_taken(t32(PC + 2, T32_B)), t32(PC + 4, T32_NOP)]),
         (
             "not taken, reported as taken to the next instruction",
@@ -89,6 +80,10 @@ fn flow() -> Vec<Row> {
         ("a note of another time", vec![at(nop(PC), 7), at(event(Event::Note), 3), at(nop(PC + 4), 7)]),
         ("another buffer", vec![at(nop(PC), 7), event(Event::Gap(Gap::Start)), at(nop(PC + 4), 3)]),
     ]
+}
+
+fn without_target(kind: ExceptionKind) -> Step {
+    event(Event::Exception(Exception { kind, ..Exception::default() }))
 }
 
 fn of_rv32(address: u64, opcode: u32) -> Step {
@@ -126,16 +121,7 @@ fn states() -> Vec<Row> {
             "a return and an interrupt before any instruction",
             vec![el(1), taken(op(PC, ERET), 0x9000), raise(Irq, 0x2480), el(2), nop(0x2480)],
         ),
-        (
-            "an exception of unknown kind",
-            vec![
-                el(1),
-                nop(PC),
-                event(Event::Exception(Exception { kind: Unknown, ..Exception::default() })),
-                el(0),
-                nop(0x10),
-            ],
-        ),
+        ("an exception of unknown kind", vec![el(1), nop(PC), without_target(Unknown), el(0), nop(0x10)]),
         (
             "RISC-V: a trap and mret",
             vec![
@@ -217,7 +203,6 @@ pub(crate) fn without_facet() -> Vec<(Facet, Vec<Step>)> {
     ]
 }
 
-/// All facets but one.
 pub(crate) fn all_but(facet: Facet) -> Coverage {
     let facets: Vec<Facet> = Facet::ALL.into_iter().filter(|other| *other != facet).collect();
     Coverage::of(&facets)

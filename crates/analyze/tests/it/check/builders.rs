@@ -4,76 +4,50 @@ use unspool_model::{
     Branch, Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, Step,
 };
 
+pub(crate) use crate::event;
+
 /// Start address of most programs.
 pub(crate) const PC: u64 = 0x8000;
 
 pub(crate) const NOP: u32 = 0xd503_201f;
-/// ADD x2, x0, x1
-pub(crate) const ADD: u32 = 0x8b01_0002;
-/// LDR x0, [x1]
-pub(crate) const LDR: u32 = 0xf940_0020;
-/// STR x0, [x1]
-pub(crate) const STR: u32 = 0xf900_0020;
-/// STXR w2, x0, [x1]
-pub(crate) const STXR: u32 = 0xc802_7c20;
-/// CAS x0, x1, [x2]
-pub(crate) const CAS: u32 = 0xc8a0_7c41;
-/// B to eight bytes ahead
-pub(crate) const B: u32 = 0x1400_0002;
-/// B.EQ to eight bytes ahead
-pub(crate) const B_EQ: u32 = 0x5400_0040;
+pub(crate) const ADD: u32 = 0x8b01_0002; // ADD x2, x0, x1
+pub(crate) const LDR: u32 = 0xf940_0020; // LDR x0, [x1]
+pub(crate) const STR: u32 = 0xf900_0020; // STR x0, [x1]
+pub(crate) const STXR: u32 = 0xc802_7c20; // STXR w2, x0, [x1]
+pub(crate) const CAS: u32 = 0xc8a0_7c41; // CAS x0, x1, [x2]
+pub(crate) const B: u32 = 0x1400_0002; // B to eight bytes ahead
+pub(crate) const B_EQ: u32 = 0x5400_0040; // B.EQ to eight bytes ahead
 pub(crate) const RET: u32 = 0xd65f_03c0;
 pub(crate) const ERET: u32 = 0xd69f_03e0;
 pub(crate) const SVC: u32 = 0xd400_0001;
 pub(crate) const TSTART: u32 = 0xd523_3060;
 
-/// NOP of A32
 pub(crate) const A32_NOP: u32 = 0xe320_f000;
-/// BEQ to eight bytes ahead, of A32
-pub(crate) const A32_BEQ: u32 = 0x0a00_0000;
-/// BX LR of A32
-pub(crate) const A32_BX: u32 = 0xe12f_ff1e;
-/// LDR r0, [r1] of A32
-pub(crate) const A32_LDR: u32 = 0xe591_0000;
-/// STMDB sp!, {r4, lr} of A32
-pub(crate) const A32_PUSH: u32 = 0xe92d_4010;
-/// MSR CPSR_c, r0 of A32
-pub(crate) const A32_MSR: u32 = 0xe121_f000;
-/// MOVS PC, LR of A32
-pub(crate) const A32_RETURN: u32 = 0xe1b0_f00e;
+pub(crate) const A32_BEQ: u32 = 0x0a00_0000; // BEQ to eight bytes ahead, of A32
+pub(crate) const A32_BX: u32 = 0xe12f_ff1e; // BX LR
+pub(crate) const A32_LDR: u32 = 0xe591_0000; // LDR r0, [r1] of A32
+pub(crate) const A32_PUSH: u32 = 0xe92d_4010; // STMDB sp!, {r4, lr} of A32
+pub(crate) const A32_MSR: u32 = 0xe121_f000; // MSR CPSR_c, r0 of A32
+pub(crate) const A32_RETURN: u32 = 0xe1b0_f00e; // MOVS PC, LR of A32
 
 pub(crate) const T32_NOP: u32 = 0xbf00;
-/// IT EQ
-pub(crate) const T32_IT: u32 = 0xbf08;
-/// B to four bytes ahead
-pub(crate) const T32_B: u32 = 0xe000;
-/// PUSH {r4, lr}
-pub(crate) const T32_PUSH: u32 = 0xb510;
-/// LDR.W r0, [r1]
-pub(crate) const T32_LDR: u32 = 0xf8d1_0000;
+pub(crate) const T32_IT: u32 = 0xbf08; // IT EQ
+pub(crate) const T32_B: u32 = 0xe000; // B to four bytes ahead
+pub(crate) const T32_PUSH: u32 = 0xb510; // PUSH {r4, lr}
+pub(crate) const T32_LDR: u32 = 0xf8d1_0000; // LDR.W r0, [r1]
 
 pub(crate) const RV_NOP: u32 = 0x0000_0013;
-/// lw a0, 0(a1)
-pub(crate) const RV_LW: u32 = 0x0005_a503;
-/// ld a0, 0(a1)
-pub(crate) const RV_LD: u32 = 0x0005_b503;
-/// beq zero, zero, eight bytes ahead
-pub(crate) const RV_BEQ: u32 = 0x0000_0463;
+pub(crate) const RV_LW: u32 = 0x0005_a503; // lw a0, 0(a1)
+pub(crate) const RV_LD: u32 = 0x0005_b503; // ld a0, 0(a1)
+pub(crate) const RV_BEQ: u32 = 0x0000_0463; // beq zero, zero, eight bytes ahead
 pub(crate) const RV_MRET: u32 = 0x3020_0073;
 pub(crate) const RV_ECALL: u32 = 0x0000_0073;
-
-pub(crate) fn event(event: Event) -> Step {
-    let mut step = Step::default();
-    step.event = event;
-    step
-}
 
 pub(crate) fn of(isa: Isa, address: u64, opcode: u32, length: u8) -> Step {
     let opcode = Some(opcode);
     event(Event::Instruction(Instruction { address, opcode, length, isa, ..Instruction::default() }))
 }
 
-/// An instruction of A64.
 pub(crate) fn op(address: u64, opcode: u32) -> Step {
     of(Isa::A64, address, opcode, 4)
 }

@@ -122,11 +122,15 @@ fn a_changed_byte_never_panics() {
     }
 }
 
-#[test]
-fn a_damaged_member_is_named() {
+fn zip_with_image() -> (TempDir, PathBuf) {
     let mut files = snapshot("");
     files.push(("image".to_string(), b"the image".to_vec()));
-    let (_dir, path) = zip_of(&files);
+    zip_of(&files)
+}
+
+#[test]
+fn a_damaged_member_is_named() {
+    let (_dir, path) = zip_with_image();
     changed(&path, |bytes| {
         let at = position(bytes, b"the image");
         bytes[at] = b'T';
@@ -142,9 +146,7 @@ fn a_damaged_member_is_named() {
 fn encrypted_and_unsupported_members_are_noted() {
     // Offsets of the flags and of the method in a central directory header.
     for (offset, value, expected) in [(8, 1, "encrypted"), (10, 12, "is not supported")] {
-        let mut files = snapshot("");
-        files.push(("image".to_string(), b"the image".to_vec()));
-        let (_dir, path) = zip_of(&files);
+        let (_dir, path) = zip_with_image();
         changed(&path, |bytes| {
             let name = bytes.len() - 22 - b"image".len();
             assert_eq!(&bytes[name..name + 5], b"image");

@@ -1,6 +1,7 @@
-//! What was executed, as JSON lines.
+//! Executed instructions and ranges as JSON lines.
 //!
-//! Lines of instructions and ranges, of which there are millions, are put together by hand; all others are not.
+//! Takes instructions, ranges and other items; produces lines. Those of instructions and ranges are hot, and so are
+//! written without [`Object`](unspool::model::json::Object).
 
 use std::fmt::Write as _;
 
@@ -8,54 +9,45 @@ use unspool::Trace;
 use unspool::coresight::Located;
 use unspool::flow::{Instruction, Item, Range, item_fields};
 use unspool::isa::ControlFlow;
+use unspool::model::digits::push_short_hex;
 
-use super::super::packets::JsonFields;
-use super::code::{Known, flow_name, push_hex};
-use crate::listing::Listing;
+use super::code::{CodeCache, flow_name};
+use crate::listing::{JsonFields, Listing};
 
-/// Writes lines.
 pub(super) struct Json<'p> {
-    known: Known<'p>,
-    /// How every line of the source starts.
-    start: String,
+    cache: CodeCache<'p>,
+    /// Start of every line of the source.
+    pub(super) start: String,
     line: String,
 }
 
 impl<'p> Json<'p> {
-    /// Lines of one source.
-    pub(super) fn new(trace: &Trace<'_>, known: Known<'p>) -> Self {
+    pub(super) fn new(trace: &Trace<'_>, cache: CodeCache<'p>) -> Self {
         let id = trace.source().id.map_or("null".into(), |id| id.to_string());
         let start = format!("{{\"source\":{id},\"session\":{},\"kind\":\"", trace.session());
-        Self { known, start, line: String::new() }
+        Self { cache, start, line: String::new() }
     }
 
-    /// The line of an instruction.
     pub(super) fn instruction(&mut self, instruction: &Instruction) -> &[u8] {
-        let words = self.known.words(instruction);
+        let parts = self.cache.instruction(instruction);
         let line = &mut self.line;
         line.clear();
         line.push_str(&self.start);
         line.push_str("instruction\",");
-        line.push_str(&words.text);
+        line.push_str(&parts.text);
         if let Some(branch) = instruction.branch {
             line.push_str(if branch.taken { ",\"taken\":true" } else { ",\"taken\":false" });
             if let Some(target) = branch.target {
                 line.push_str(",\"target\":\"");
-                push_hex(line, target, 1);
+                push_short_hex(line, target);
                 line.push('"');
             }
         }
-        line.push_str(&words.label);
+        line.push_str(&parts.label);
         line.push_str("}\n");
         line.as_bytes()
     }
 
-    /// How every line of the source starts.
-    pub(super) fn start(&self) -> &str {
-        &self.start
-    }
-
-    /// The line of a range.
     pub(super) fn range(&mut self, range: &Range<'_>) -> &[u8] {
         self.line.clear();
         push_range(&mut self.line, &self.start, range);
@@ -63,14 +55,13 @@ impl<'p> Json<'p> {
     }
 }
 
-/// Adds the line of a range.
 pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>) {
     let last = range.last();
     line.push_str(start);
     line.push_str("range\",\"start\":\"");
-    push_hex(line, range.start(), 1);
+    push_short_hex(line, range.start());
     line.push_str("\",\"end\":\"");
-    push_hex(line, range.end(), 1);
+    push_short_hex(line, range.end());
     let _ = write!(line, "\",\"instructions\":{}", range.instructions());
     line.push_str(",\"isa\":\"");
     line.push_str(range.isa().name());
@@ -88,7 +79,6 @@ pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>) {
     line.push_str("}\n");
 }
 
-/// Writes the line of anything else.
 pub(super) fn item(listing: &mut Listing<'_, '_>, item: &Located<Item>) {
     listing.object(item.value.name(), |object| item_fields(item, &mut JsonFields(object)));
 }

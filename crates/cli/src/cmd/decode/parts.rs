@@ -1,7 +1,7 @@
-//! Ranges as JSON lines, put together on several cores.
+//! Ranges as JSON lines, formatted on several threads.
 //!
-//! Comes in: a part of what was executed. Goes out: the lines of its ranges, and the other items with their places
-//! between them: those are told in order by the printer, which keeps the summary.
+//! Takes a part of the flow; produces the lines of its ranges, and the other items with their positions between the
+//! lines. The printer writes both in order.
 
 use unspool::Watch;
 use unspool::coresight::frame::FrameError;
@@ -9,12 +9,12 @@ use unspool::flow::{FlowItem, FlowSink, Run};
 
 use super::json::push_range;
 
-/// One part.
+#[derive(Default)]
 pub(super) struct Part {
-    /// How every line starts.
+    /// Start of every line.
     start: String,
     pub(super) lines: String,
-    /// What else there is, and before which byte of the lines it belongs.
+    /// Other items, and before which byte of the lines they belong.
     pub(super) items: Vec<(usize, FlowItem)>,
     pub(super) ranges: u64,
     pub(super) instructions: u64,
@@ -23,17 +23,8 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// An empty part of a source whose lines start like this.
     pub(super) fn new(start: &str) -> Self {
-        Self {
-            start: start.to_string(),
-            lines: String::new(),
-            items: vec![],
-            ranges: 0,
-            instructions: 0,
-            lost: vec![],
-            bytes: None,
-        }
+        Self { start: start.to_string(), ..Self::default() }
     }
 }
 

@@ -1,7 +1,6 @@
-//! What a decode came to: how much was executed, what is missing, what does not fit.
+//! Summary of a decode: totals, missing code, contradictions.
 //!
-//! Comes in: what every source tells. Goes out: a few lines for the person at the terminal. Memory is bounded: of missing
-//! code only so many pages are told apart.
+//! Takes the items of every source; produces a few lines for the user. Memory is bounded by [`MAX_PAGES`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +10,16 @@ use unspool::flow::{Cause, FlowItem, Item, Space};
 use unspool::number::{grouped, many};
 
 use crate::diagnostic::diagnostic;
+use crate::listing::counted;
 
-/// Code is missing by the page.
+/// Missing code is counted per page.
 const PAGE_BITS: u32 = 12;
 
-/// Pages that are told apart.
-const MOST_PAGES: usize = 1 << 16;
+/// Pages that are counted separately.
+const MAX_PAGES: usize = 1 << 16;
 
-/// Missing regions that are listed.
-const SHOWN: usize = 10;
+/// Regions of missing code that are listed.
+const MAX_REGIONS: usize = 10;
 
 /// Counts over all sources.
 #[derive(Debug, Default)]
@@ -27,45 +27,44 @@ pub(super) struct Summary {
     pub(super) instructions: u64,
     pub(super) ranges: u64,
     exceptions: u64,
-    /// Q elements, and the instructions that they count.
+    /// Number of Q elements, and of the instructions that they count.
     q: (u64, u64),
     sources: BTreeSet<String>,
     time: Option<(u64, u64)>,
     cycles: Option<u64>,
     bytes: u64,
     skipped: u64,
-    /// Bytes of each buffer that belong to no frame. Every source of the buffer tells them.
+    /// Bytes of each buffer that belong to no frame, as reported by any of its sources.
     lost: BTreeMap<usize, u64>,
     missing: Missing,
-    /// P0 elements that say nothing for other reasons.
+    /// P0 elements that were dropped for other reasons.
     without_address: u64,
     disagreeing: u64,
     findings: BTreeMap<&'static str, u64>,
     speculative: u64,
-    cut: bool,
-    /// Of the source that is being read.
+    is_cut: bool,
+    /// State of the source that is being read.
     buffer: usize,
     buffer_lost: u64,
     source_bytes: u64,
 }
 
 impl Summary {
-    /// A source comes.
     pub(super) fn start(&mut self, trace: &Trace<'_>) {
-        // A recording that was stopped and started again may describe the same source under two names.
+        // A recording that was stopped and restarted may describe the same source under two names.
         let source = trace.source();
         self.sources.insert(source.id.map_or_else(|| source.name.clone(), |id| id.to_string()));
         self.buffer = trace.buffer_index();
         (self.buffer_lost, self.source_bytes) = (0, 0);
     }
 
-    /// The source ends, with so many P0 elements still speculative. Not `whole`: it was not read to its end.
-    pub(super) fn end(&mut self, speculative: u64, whole: bool) {
+    /// Ends a source, with the number of P0 elements that are still speculative.
+    pub(super) fn end(&mut self, speculative: u64, is_whole: bool) {
         self.bytes += self.source_bytes;
         let lost = self.lost.entry(self.buffer).or_default();
         *lost = self.buffer_lost.max(*lost);
-        self.cut |= !whole;
-        self.speculative += if whole { speculative } else { 0 };
+        self.is_cut |= !is_whole;
+        self.speculative += if is_whole { speculative } else { 0 };
     }
 
     pub(super) fn item(&mut self, item: &FlowItem) {
@@ -100,12 +99,11 @@ impl Summary {
         self.source_bytes = bytes;
     }
 
-    /// How often trace and code disagreed.
+    /// Number of contradictions between trace and code.
     pub(super) fn findings(&self) -> u64 {
         self.findings.values().sum()
     }
 
-    /// Tells all of it.
     pub(super) fn print(&self) {
         self.lines().iter().for_each(diagnostic);
     }
@@ -115,14 +113,13 @@ impl Summary {
         lines.extend(self.clock());
         lines.push(self.read());
         lines.extend(self.missing.lines());
-        let lost = [(self.without_address, "the trace has not told where"), (self.disagreeing, "behind a finding")];
+        let lost =
+            [(self.without_address, "without a known address"), (self.disagreeing, "after a trace/code mismatch")];
         let lost = lost.iter().filter(|(elements, _)| *elements > 0);
-        lines.extend(lost.map(|(elements, why)| format!("{} lost: {why}", many(*elements, "P0 element"))));
+        lines.extend(lost.map(|(elements, why)| format!("{} dropped {why}", many(*elements, "P0 element"))));
         if !self.findings.is_empty() {
-            let kinds: Vec<String> =
-                self.findings.iter().map(|(name, count)| format!("{} {name}", grouped(*count))).collect();
-            let found = many(self.findings(), "finding");
-            lines.push(format!("{found} where trace and code cannot both be right: {}", kinds.join(", ")));
+            let kinds = counted(self.findings.iter().map(|(name, count)| (name, *count)));
+            lines.push(format!("{} where the trace contradicts the code: {kinds}", many(self.findings(), "finding")));
         }
         if self.speculative > 0 {
             lines.push(format!("{} still speculative at the end", many(self.speculative, "P0 element")));
@@ -131,15 +128,13 @@ impl Summary {
     }
 
     fn executed(&self) -> String {
-        let [instructions, ranges] =
-            [(self.instructions, "instruction"), (self.ranges, "range")].map(|(n, it)| many(n, it));
-        let [exceptions, sources] =
-            [(self.exceptions, "exception"), (self.sources.len() as u64, "source")].map(|(n, it)| many(n, it));
+        let [instructions, ranges] = [many(self.instructions, "instruction"), many(self.ranges, "range")];
+        let [exceptions, sources] = [many(self.exceptions, "exception"), many(self.sources.len() as u64, "source")];
         let q = match self.q {
             (0, _) => String::new(),
             (count, inside) => format!(", {} with {}", many(count, "Q element"), many(inside, "instruction")),
         };
-        let cut = if self.cut { "; stopped by --limit" } else { "" };
+        let cut = if self.is_cut { "; stopped by --limit" } else { "" };
         format!("{instructions} in {ranges}{q}, {exceptions}, of {sources}{cut}")
     }
 
@@ -148,30 +143,28 @@ impl Summary {
             format!("timestamps {first:#x} to {last:#x} ({} ticks)", grouped(last.wrapping_sub(first)))
         });
         let cycles = self.cycles.map(|cycles| format!("{} counted", many(cycles, "cycle")));
-        let said: Vec<String> = time.into_iter().chain(cycles).collect();
-        (!said.is_empty()).then(|| said.join(", "))
+        let parts: Vec<String> = time.into_iter().chain(cycles).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 
     fn read(&self) -> String {
-        // What is read is read in pieces, of which a limit needs only a part.
-        let done = if self.cut { "read" } else { "decoded" };
+        // Bytes are read in chunks, of which a limit may need only a part.
+        let done = if self.is_cut { "read" } else { "decoded" };
         let bytes = many(self.bytes.saturating_sub(self.skipped), "byte");
         let lost = self.lost.values().sum();
         format!("{bytes} {done}, {} skipped, {} lost", grouped(self.skipped), grouped(lost))
     }
 }
 
-/// Code that nobody had.
 #[derive(Debug, Default)]
 struct Missing {
-    /// What it cost in P0 elements, by page. There are sixteen spaces at most.
+    /// P0 elements lost to each page. There are at most sixteen spaces.
     spaces: Vec<(Space, BTreeMap<u64, u64>)>,
     pages: usize,
-    /// The cost of pages beyond those that are told apart.
+    /// P0 elements lost to pages beyond [`MAX_PAGES`].
     beyond: u64,
 }
 
-/// Pages in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Region {
     space: Space,
@@ -191,7 +184,7 @@ impl Missing {
         let page = address >> PAGE_BITS;
         match pages.get_mut(&page) {
             Some(cost) => *cost += elements,
-            None if self.pages < MOST_PAGES => {
+            None if self.pages < MAX_PAGES => {
                 pages.insert(page, elements);
                 self.pages += 1;
             }
@@ -199,7 +192,7 @@ impl Missing {
         }
     }
 
-    /// The most expensive first.
+    /// Regions, the one with the most lost elements first.
     fn regions(&self) -> Vec<Region> {
         let mut regions: Vec<Region> = vec![];
         for (space, pages) in &self.spaces {
@@ -220,10 +213,10 @@ impl Missing {
 
     fn lines(&self) -> Vec<String> {
         let regions = self.regions();
-        let mut lines: Vec<String> = regions.iter().take(SHOWN).map(Region::line).collect();
-        if regions.len() > SHOWN {
-            let rest = regions[SHOWN..].iter().map(|region| region.elements).sum::<u64>() + self.beyond;
-            let more = many((regions.len() - SHOWN) as u64, "more region");
+        let mut lines: Vec<String> = regions.iter().take(MAX_REGIONS).map(Region::line).collect();
+        if regions.len() > MAX_REGIONS {
+            let rest = regions[MAX_REGIONS..].iter().map(|region| region.elements).sum::<u64>() + self.beyond;
+            let more = many((regions.len() - MAX_REGIONS) as u64, "more region");
             lines.push(format!("no code in {more}: {} lost", many(rest, "P0 element")));
         }
         lines
@@ -244,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_pages_in_a_row_are_one_region() {
+    fn adjacent_missing_pages_are_one_region() {
         let [user, kernel] = [0, 1].map(|el| Space { security: Security::NonSecure, el });
         let mut missing = Missing::default();
         let rows = [

@@ -1,29 +1,29 @@
-//! What was executed, as a debugger's trace window shows it.
+//! Executed instructions and ranges as text, like the trace window of a debugger.
 //!
-//! A line an instruction or range: the time and the cycles so far, where they are traced and have changed; the Exception
-//! level and Security state; address, opcode and text; what became of a branch. A line with a name where the function
-//! changes. Marks start with `--`, and those that tell of something wrong with `!!`.
+//! One line per instruction or range: time and cycles where traced and changed; Exception level and Security state;
+//! address, opcode and disassembly; outcome of a branch. A line with a name where the function changes. Other items
+//! start with `--`, problems with `!!`.
 
 use std::fmt::Write as _;
 
 use unspool::coresight::{Element, ElementError, Features, Located};
 use unspool::flow::{Around, Cause, FlowItem, Instruction, Item, Outcome, Range, Space};
 use unspool::isa::{ControlFlow, Isa};
+use unspool::model::digits::{push_address, push_short_hex};
 use unspool::number::many;
 
-use super::code::{Known, flow_name, push_hex};
+use super::code::{CodeCache, flow_name};
 
-/// How wide address, opcode and text of an A64 instruction are before its outcome follows.
+/// Width of address, opcode and text of an A64 instruction, before its outcome.
 const WIDTH: usize = 64;
 
-/// Writes lines.
 pub(super) struct Text<'p> {
-    known: Known<'p>,
+    cache: CodeCache<'p>,
     columns: Columns,
-    /// What stands before the address, until something changes.
+    /// Columns before the address.
     head: String,
     head_is_stale: bool,
-    /// What the columns have said last.
+    /// Values that the columns showed last.
     time: Option<u64>,
     cycles: Option<u64>,
     /// The function of the last instruction.
@@ -31,7 +31,6 @@ pub(super) struct Text<'p> {
     line: String,
 }
 
-/// Which columns there are.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     time: bool,
@@ -39,10 +38,9 @@ struct Columns {
 }
 
 impl<'p> Text<'p> {
-    /// Lines of a source that was configured like this.
-    pub(super) fn new(features: &Features, known: Known<'p>) -> Self {
+    pub(super) fn new(features: &Features, cache: CodeCache<'p>) -> Self {
         Self {
-            known,
+            cache,
             columns: Columns { time: features.timestamps, cycles: features.cycle_counting },
             head: String::new(),
             head_is_stale: true,
@@ -53,18 +51,18 @@ impl<'p> Text<'p> {
         }
     }
 
-    /// The line of an instruction, behind a line with the name of its function if that is another one.
+    /// Line of an instruction, after a line with the name of its function if that changed.
     pub(super) fn instruction(&mut self, instruction: &Instruction, around: &Around) -> &[u8] {
         self.start_line(around);
-        let words = self.known.words(instruction);
-        if self.function != words.function {
-            self.function = words.function;
-            self.line.push_str(&words.label);
+        let parts = self.cache.instruction(instruction);
+        if self.function != parts.function {
+            self.function = parts.function;
+            self.line.push_str(&parts.label);
         }
         self.line.push_str(&self.head);
-        self.line.push_str(&words.text);
+        self.line.push_str(&parts.text);
         if let Some(branch) = instruction.branch {
-            let (flow, gap) = (words.flow, WIDTH.saturating_sub(words.text.len()));
+            let (flow, gap) = (parts.flow, WIDTH.saturating_sub(parts.text.len()));
             self.outcome(flow, branch, gap);
         }
         self.line.push('\n');
@@ -73,30 +71,29 @@ impl<'p> Text<'p> {
 
     fn outcome(&mut self, flow: ControlFlow, branch: Outcome, gap: usize) {
         let line = &mut self.line;
-        let said = match (flow.is_branch(), branch.taken) {
+        let outcome = match (flow.is_branch(), branch.taken) {
             (true, true) => "  ; taken",
             (true, false) => "  ; not taken",
             (false, true) => return,
             (false, false) => "  ; not executed",
         };
         line.extend(std::iter::repeat_n(' ', gap));
-        line.push_str(said);
+        line.push_str(outcome);
         if let Some(target) = branch.target {
             line.push_str(" -> ");
-            push_hex(line, target, 1);
-            line.push_str(self.known.name(target));
+            push_short_hex(line, target);
+            line.push_str(self.cache.name(target));
         }
     }
 
-    /// The line of a range.
     pub(super) fn range(&mut self, range: &Range<'_>, around: &Around) -> &[u8] {
         self.start_line(around);
         let (line, last) = (&mut self.line, range.last());
         line.push_str(&self.head);
-        let width = if range.isa() == Isa::A64 { 16 } else { 8 };
-        push_hex(line, range.start(), width);
+        let is_wide = range.isa() == Isa::A64;
+        push_padded(line, range.start(), is_wide);
         line.push_str(" to ");
-        push_hex(line, range.end(), width);
+        push_padded(line, range.end(), is_wide);
         let _ = write!(line, "  {:>5} {}  {}", range.instructions(), range.isa().name(), flow_name(last.flow));
         let is_eret = last.flow == ControlFlow::ExceptionReturn;
         for (is, word) in
@@ -110,12 +107,12 @@ impl<'p> Text<'p> {
         if last.flow.is_p0() {
             line.push_str(if range.taken() { ", taken" } else { ", not taken" });
         }
-        line.push_str(self.known.name(range.start()));
+        line.push_str(self.cache.name(range.start()));
         line.push('\n');
         self.line.as_bytes()
     }
 
-    /// Starts a line, with what stands before the address up to date.
+    /// Starts a line, and updates the columns before the address.
     fn start_line(&mut self, around: &Around) {
         self.line.clear();
         if self.head_is_stale {
@@ -131,12 +128,12 @@ impl<'p> Text<'p> {
             let space = around.context.map_or("?".into(), |context| Space::of(&context).to_string());
             let _ = write!(self.head, "{space:<4}  ");
             (self.time, self.cycles) = (around.timestamp, around.cycles);
-            // The same time is not said twice.
+            // The same time is not shown twice.
             self.head_is_stale = time.is_some() || cycles.is_some();
         }
     }
 
-    /// The line of anything else; nothing, if a column says it.
+    /// Line of any other item; empty if a column shows it.
     pub(super) fn item(&mut self, item: &FlowItem) -> &[u8] {
         self.head_is_stale = true;
         self.line.clear();
@@ -165,7 +162,15 @@ impl<'p> Text<'p> {
             self.function = None;
         }
         let mark = if matches!(item.value, Item::Finding(_) | Item::Overflow) { "!!" } else { "--" };
-        let _ = writeln!(self.line, "{mark} {}", words(item));
+        let _ = writeln!(self.line, "{mark} {}", item_text(item));
+    }
+}
+
+fn push_padded(line: &mut String, address: u64, is_wide: bool) {
+    if is_wide {
+        push_address(line, address);
+    } else {
+        let _ = write!(line, "0x{address:08x}");
     }
 }
 
@@ -173,17 +178,17 @@ fn push_column(head: &mut String, text: Option<String>, width: usize) {
     let _ = write!(head, "{:>width$}  ", text.unwrap_or_default());
 }
 
-/// Is it worth repeating where execution is?
+/// Is the name of the function repeated after it?
 fn is_break(item: &Item) -> bool {
     !matches!(item, Item::Context(_) | Item::Timestamp { .. } | Item::CycleCount(_) | Item::Event { .. } | Item::Marker)
 }
 
-fn words(item: &Located<Item>) -> String {
+fn item_text(item: &Located<Item>) -> String {
     match item.value {
         Item::Context(context) => format!("context {context}"),
         Item::Q { start, next, instructions } => {
             let count = instructions.map_or("some instructions".into(), |count| many(u64::from(count), "instruction"));
-            format!("{count} whose branches were not traced, from {} to {}", known(start), known(next))
+            format!("{count} whose branches were not traced, from {} to {}", address_text(start), address_text(next))
         }
         Item::Exception { number, return_address } => {
             Element::Exception { number, address: return_address }.to_string()
@@ -203,18 +208,18 @@ fn words(item: &Located<Item>) -> String {
         Item::Instrumentation { el, value } => Element::Instrumentation { el, value }.to_string(),
         Item::Transaction(state) => format!("transaction {}", state.name()),
         Item::End => "end".into(),
-        _ => "something that this version has no words for".into(),
+        _ => "unknown item".into(),
     }
 }
 
-fn known(address: Option<u64>) -> String {
-    address.map_or("somewhere".into(), |address| format!("{address:#x}"))
+fn address_text(address: Option<u64>) -> String {
+    address.map_or("an unknown address".into(), |address| format!("{address:#x}"))
 }
 
 fn cause_text(cause: &Cause) -> String {
     match cause {
         Cause::NoCode { address, space } => format!("no code at {address:#x} in {space}"),
-        Cause::NoAddress => "the trace has not told where".into(),
-        Cause::Disagreement => "trace and code did not fit together".into(),
+        Cause::NoAddress => "no address known yet".into(),
+        Cause::Disagreement => "the trace contradicts the code".into(),
     }
 }

@@ -1,27 +1,16 @@
-//! The page of an ASTF file: fields of its header, and totals of its records.
+//! Summary of an ASTF file: fields of its header, and totals of its records.
 
 use std::io::{self, Write};
 
 use unspool::astf::record::Storage;
 use unspool::astf::stats::{Counts, TRAPS, TYPES, Threads};
-use unspool::file::{AstfFile, End};
+use unspool::file::End;
 use unspool::info::{AstfInfo, features, level_name, storage_name};
 use unspool::number::{grouped, many};
 
-use crate::args::OutputArgs;
-use crate::output::Output;
-use crate::progress::Progress;
-use crate::verdict::Verdict;
+use crate::listing::counted;
 
-/// Prints the page. `quick`: only what the header says.
-pub(super) fn run(mut file: AstfFile, quick: bool, args: &OutputArgs, mut output: Output) -> anyhow::Result<Verdict> {
-    let info = AstfInfo::read(&mut file, quick, &mut Progress::new(false).callback())?;
-    output.write(|out| if args.json { writeln!(out, "{}", info.json()) } else { text(&info, out) });
-    output.finish()?;
-    Ok(Verdict::of(matches!(info.end, End::Damaged(_))))
-}
-
-fn text(info: &AstfInfo, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn text(info: &AstfInfo, out: &mut dyn Write) -> io::Result<()> {
     let header = &info.header;
     let (major, minor) = (header.version_major, header.version_minor);
     let [level, storage] = [level_name(header), storage_name(header)];
@@ -37,8 +26,8 @@ fn text(info: &AstfInfo, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     if let Some(counts) = &info.counts {
-        executed(counts, out)?;
-        around(counts, out)?;
+        instructions(counts, out)?;
+        state(counts, out)?;
     }
     for warning in &info.warnings {
         writeln!(out, "  warning      {warning}")?;
@@ -59,14 +48,10 @@ fn ratio_text(info: &AstfInfo, counts: &Counts) -> String {
     }
 }
 
-/// What was executed.
-fn executed(counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
-    let named = counts.types.iter().zip(TYPES).filter(|(count, _)| **count > 0);
-    let list: Vec<String> = named.map(|(count, name)| format!("{} {name}", grouped(*count))).collect();
-    writeln!(out, "  records      {}", list.join(", "))?;
-    let levels = counts.at_level.iter().enumerate().filter(|(_, count)| **count > 0);
-    let levels: Vec<String> = levels.map(|(el, count)| format!("{} at EL{el}", grouped(*count))).collect();
-    let split = if levels.is_empty() { String::new() } else { format!(": {}", levels.join(", ")) };
+fn instructions(counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "  records      {}", nonzero(TYPES, &counts.types))?;
+    let levels = nonzero(["at EL0", "at EL1", "at EL2", "at EL3"], &counts.at_level);
+    let split = if levels.is_empty() { String::new() } else { format!(": {levels}") };
     writeln!(out, "  instructions {}{split}", grouped(counts.instructions()))?;
     let branches = counts.taken + counts.not_taken;
     let [branches, taken, not_taken] = [branches, counts.taken, counts.not_taken].map(grouped);
@@ -81,20 +66,21 @@ fn executed(counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What happened around it.
-fn around(counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
+fn nonzero<'n>(names: impl IntoIterator<Item = &'n str>, counts: &[u64]) -> String {
+    counted(names.into_iter().zip(counts.iter().copied()).filter(|(_, count)| *count > 0))
+}
+
+fn state(counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
     if counts.trapping > 0 {
         writeln!(out, "  trapped      {}", many(counts.trapping, "instruction"))?;
     }
-    let named = counts.traps.iter().zip(TRAPS).filter(|(count, _)| **count > 0);
-    let list: Vec<String> = named.map(|(count, name)| format!("{} {name}", grouped(*count))).collect();
-    if !list.is_empty() {
-        writeln!(out, "  traps        {}", list.join(", "))?;
+    let traps = nonzero(TRAPS, &counts.traps);
+    if !traps.is_empty() {
+        writeln!(out, "  traps        {traps}")?;
     }
     if !counts.contexts.is_empty() {
-        let list: Vec<String> =
-            counts.contexts.iter().map(|(name, count)| format!("{} x {name}", grouped(*count))).collect();
-        writeln!(out, "  contexts     {}", list.join(", "))?;
+        let contexts = counts.contexts.iter().map(|(name, count)| (format_args!("x {name}").to_string(), *count));
+        writeln!(out, "  contexts     {}", counted(contexts))?;
     }
     if !counts.processes.is_empty() {
         writeln!(out, "  processes    {}", processes_text(counts))?;
@@ -112,15 +98,15 @@ fn around(counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Processes, as many as fit a line, with their threads.
+/// The first processes, with their threads.
 fn processes_text(counts: &Counts) -> String {
-    const LISTED: usize = 8;
-    let said = |(pid, threads): (&u64, &Threads)| match threads.count() {
+    const MAX_LISTED: usize = 8;
+    let text = |(pid, threads): (&u64, &Threads)| match threads.count() {
         0 => format!("PID {pid}"),
         count => format!("PID {pid} ({})", many(count, "thread")),
     };
-    let mut list: Vec<String> = counts.processes.iter().take(LISTED).map(said).collect();
-    let more = counts.processes.len().saturating_sub(LISTED) as u64;
+    let mut list: Vec<String> = counts.processes.iter().take(MAX_LISTED).map(text).collect();
+    let more = counts.processes.len().saturating_sub(MAX_LISTED) as u64;
     if more > 0 || counts.processes_overflow {
         let at_least = if counts.processes_overflow { "at least " } else { "" };
         list.push(format!("{at_least}{} more", grouped(more)));

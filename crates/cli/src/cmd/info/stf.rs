@@ -1,8 +1,8 @@
-//! The page of an STF file: fields of its header, and totals of its records.
+//! Summary of an STF file: fields of its header, and totals of its records.
 
 use std::io::{self, Write};
 
-use unspool::file::{End, StfFile, is_damage};
+use unspool::file::End;
 use unspool::info::StfInfo;
 use unspool::number::{grouped, many};
 use unspool::stf::header::{Header, Maker};
@@ -10,25 +10,14 @@ use unspool::stf::names;
 use unspool::stf::read::{ChunkSizes, Storage};
 use unspool::stf::stats::Contents;
 
-use crate::args::OutputArgs;
-use crate::output::Output;
-use crate::progress::Progress;
-use crate::verdict::Verdict;
+use crate::listing::counted;
 
-/// Prints the page. `quick`: only what the header says.
-pub(super) fn run(mut file: StfFile, quick: bool, args: &OutputArgs, mut output: Output) -> anyhow::Result<Verdict> {
-    let info = StfInfo::read(&mut file, quick, &mut Progress::new(false).callback())?;
-    output.write(|out| if args.json { writeln!(out, "{}", info.json()) } else { text(&info, out) });
-    output.finish()?;
-    Ok(Verdict::of(matches!(info.end, End::Damaged(_)) || info.warnings.iter().any(is_damage)))
-}
-
-fn text(info: &StfInfo, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn text(info: &StfInfo, out: &mut dyn Write) -> io::Result<()> {
     let header = &info.header;
     let version = header.version.map_or("of no version".to_string(), |(major, minor)| format!("{major}.{minor}"));
     writeln!(out, "{}: STF {version}, {}", info.name, storage_text(info.storage))?;
     if let Some(ChunkSizes { instructions, count }) = info.chunks {
-        let count = count.map_or("not known how many".to_string(), grouped);
+        let count = count.map_or("unknown number".to_string(), grouped);
         writeln!(out, "  chunks       {count}, of {} each", many(instructions, "instruction"))?;
     }
     machine(header, out)?;
@@ -65,7 +54,6 @@ fn text(info: &StfInfo, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What executed it.
 fn machine(header: &Header, out: &mut dyn Write) -> io::Result<()> {
     if let Some(protocol) = header.protocol {
         let name = names::protocol(protocol).map_or_else(|| format!("protocol {protocol}"), str::to_string);
@@ -96,15 +84,14 @@ fn size(info: &StfInfo, out: &mut dyn Write) -> io::Result<()> {
 
 fn contents_text(contents: &Contents, out: &mut dyn Write) -> io::Result<()> {
     let counts = &contents.counts;
-    writeln!(out, "  records      {} behind the header", grouped(counts.records))?;
+    writeln!(out, "  records      {} after the header", grouped(counts.records))?;
     if contents.transactions > 0 {
         return writeln!(out, "  transactions {}", grouped(contents.transactions));
     }
-    let named = counts.modes.iter().zip(0..).filter(|(count, _)| **count > 0);
-    let modes: Vec<String> = named
-        .map(|(count, mode)| format!("{} in {} mode", grouped(*count), names::mode(mode).unwrap_or("no")))
-        .collect();
-    let modes = if modes.is_empty() { String::new() } else { format!(": {}", modes.join(", ")) };
+    let modes = counts.modes.iter().zip(0..).filter(|(count, _)| **count > 0);
+    let modes = modes.map(|(count, mode)| (format!("in {} mode", names::mode(mode).unwrap_or("no")), *count));
+    let modes = counted(modes);
+    let modes = if modes.is_empty() { modes } else { format!(": {modes}") };
     writeln!(out, "  instructions {}{modes}", grouped(counts.opcodes))?;
     if counts.faults > 0 {
         writeln!(out, "  faulted      {}", many(counts.faults, "instruction"))?;
@@ -125,9 +112,7 @@ fn contents_text(contents: &Contents, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     if counts.events > 0 {
-        let rows = contents.events.rows();
-        let list: Vec<String> = rows.iter().map(|(name, count)| format!("{} {name}", grouped(*count))).collect();
-        writeln!(out, "  events       {}", list.join(", "))?;
+        writeln!(out, "  events       {}", counted(contents.events.rows()))?;
     }
     Ok(())
 }

@@ -1,28 +1,15 @@
-//! The page of a Tarmac log: its dialect, and totals of its lines.
+//! Summary of a Tarmac log: its dialect, and totals of its lines.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use unspool::file::TarmacFile;
 use unspool::info::TarmacInfo;
 use unspool::number::{grouped, many};
 use unspool::tarmac::text::Text;
 
-use crate::args::OutputArgs;
-use crate::file::tarmac_verdict;
-use crate::output::Output;
-use crate::progress::Progress;
-use crate::verdict::Verdict;
+use crate::listing::counted;
 
-/// Prints the page. `quick`: only of the first lines.
-pub(super) fn run(mut file: TarmacFile, quick: bool, args: &OutputArgs, mut output: Output) -> anyhow::Result<Verdict> {
-    let info = TarmacInfo::read(&mut file, quick, &mut Progress::new(false).callback())?;
-    output.write(|out| if args.json { writeln!(out, "{}", info.json()) } else { text(&info, out) });
-    output.finish()?;
-    Ok(tarmac_verdict(&mut file, &info.end))
-}
-
-fn text(info: &TarmacInfo, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn text(info: &TarmacInfo, out: &mut dyn Write) -> io::Result<()> {
     let summary = &info.summary;
     writeln!(out, "{}: Tarmac, {}, {}", info.name, info.dialect, info.container_text())?;
     if let Some((revision, flags)) = &summary.header {
@@ -35,8 +22,7 @@ fn text(info: &TarmacInfo, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  lines        {first}{}", grouped(summary.lines))?;
     let skipped = if summary.skipped > 0 { format!(", {} skipped", grouped(summary.skipped)) } else { String::new() };
     writeln!(out, "  instructions {}{skipped}", grouped(summary.instructions()))?;
-    let counts: Vec<String> = summary.sets.iter().map(|(name, count)| format!("{} {name}", grouped(*count))).collect();
-    line(out, "sets", &counts)?;
+    line(out, "sets", &counted(summary.sets.iter().map(|(name, count)| (name, *count))))?;
     line(out, "modes", &names(&summary.modes))?;
     line(out, "cores", &names(&summary.cores))?;
     if let Some(start) = summary.start {
@@ -49,21 +35,17 @@ fn text(info: &TarmacInfo, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "  exceptions   {}", grouped(summary.exceptions))?;
     }
     let kinds = summary.kinds.iter().filter(|(kind, _)| !matches!(**kind, "instruction" | "unknown" | "blank"));
-    line(out, "others", &kinds.map(|(kind, count)| format!("{} {kind}", grouped(*count))).collect::<Vec<_>>())?;
+    line(out, "others", &counted(kinds.map(|(kind, count)| (kind, *count))))?;
     match summary.kinds.get("unknown") {
-        Some(count) => writeln!(out, "  unknown      {} cannot be understood", many(*count, "line")),
+        Some(count) => writeln!(out, "  unknown      {} cannot be parsed", many(*count, "line")),
         None => Ok(()),
     }
 }
 
-fn names(names: &BTreeMap<Vec<u8>, u64>) -> Vec<String> {
-    names
-        .iter()
-        .filter(|(name, _)| !name.is_empty())
-        .map(|(name, count)| format!("{} {}", grouped(*count), Text(name)))
-        .collect()
+fn names(names: &BTreeMap<Vec<u8>, u64>) -> String {
+    counted(names.iter().filter(|(name, _)| !name.is_empty()).map(|(name, count)| (Text(name), *count)))
 }
 
-fn line(out: &mut dyn Write, name: &str, list: &[String]) -> io::Result<()> {
-    if list.is_empty() { Ok(()) } else { writeln!(out, "  {name:<12} {}", list.join(", ")) }
+fn line(out: &mut dyn Write, name: &str, list: &str) -> io::Result<()> {
+    if list.is_empty() { Ok(()) } else { writeln!(out, "  {name:<12} {list}") }
 }

@@ -1,7 +1,7 @@
 //! Signals that stop a recording.
 //!
-//! The emulator ends, and the trace is complete up to there. It gets Ctrl-C from the terminal as we do; other signals are
-//! forwarded to it. A second signal ends us.
+//! The emulator ends, and the trace is complete up to there. The terminal sends Ctrl-C to the emulator as well; other
+//! signals are forwarded. A second signal ends unspool.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,20 +11,19 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// The exit code of a process that a signal ended, less the number of the signal.
+/// Exit code of a process that was killed by a signal, minus the signal number.
 const BY_SIGNAL: i32 = 128;
 
-/// Waits for signals.
 #[derive(Clone, Default)]
 pub(super) struct Signals {
-    /// The process of the emulator; 0: there is none.
+    /// Process of the emulator; 0: there is none.
     emulator: Arc<AtomicU32>,
-    /// It has to end.
+    /// The emulator must end.
     is_over: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Starts to wait.
+    /// Starts to wait for signals.
     pub(super) fn wait() -> anyhow::Result<Self> {
         let mut received =
             signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for Ctrl-C")?;
@@ -42,16 +41,15 @@ impl Signals {
         Ok(signals)
     }
 
-    /// This is the emulator.
-    pub(super) fn hand_on_to(&self, process: u32) {
+    pub(super) fn forward_to(&self, process: u32) {
         self.emulator.store(process, Ordering::SeqCst);
         if self.is_over.load(Ordering::SeqCst) {
             self.end();
         }
     }
 
-    /// The emulator has ended.
-    pub(super) fn let_go(&self) {
+    /// Forgets the emulator, which has ended.
+    pub(super) fn stop_forwarding(&self) {
         self.emulator.store(0, Ordering::SeqCst);
     }
 
@@ -59,7 +57,7 @@ impl Signals {
         self.is_over.store(true, Ordering::SeqCst);
         let process = self.emulator.load(Ordering::SeqCst);
         if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
-            // It may have ended.
+            // The emulator may have ended.
             let _ = kill_process(process, Signal::TERM);
         }
     }

@@ -1,34 +1,31 @@
-//! `record --system`: run a system under QEMU, and write traces of its CPUs.
+//! `record --system`: runs a system under QEMU, and writes traces of its CPUs.
 //!
 //! steps of all CPUs ─▶ **a trace per CPU**, or several where a trace cannot continue ─▶ files
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
-use unspool::astf::lower::LeftOut;
+use anyhow::{Context as _, bail};
 use unspool::astf::lower::LowerOptions;
 use unspool::astf::record::Level;
 use unspool::convert::Format;
-use unspool::model::{Context, Coverage, Event, Losses, SinkError, Step, StepSource};
+use unspool::model::{Context, Coverage, Event, SinkError, Step, StepSource};
 use unspool::number::grouped;
 use unspool::record::{EmulatorCapabilities, SystemOptions, SystemRecording};
 
+use super::args::{Args, has_values};
+use super::output_file::{OutputFile, Written, numbered};
 use super::signals::Signals;
-use super::sinks::{Sink, numbered, sink_error, storage};
-use super::{Args, has_values, refuse_registers, tell_left_out};
 use crate::diagnostic::diagnostic;
 use crate::verdict::Verdict;
 
-/// The most files of one CPU.
 const MAX_FILES: u64 = 1000;
 
-/// Records a system.
 pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     let assumed = args.assume.unwrap_or_default();
     let path = args.output.clone().unwrap_or_else(|| "system.astf".into());
     let format = Format::from_path(&path).unwrap_or(Format::Astf);
-    refuse_registers(args, format)?;
+    args.check_registers(format)?;
     let options = SystemOptions {
         arguments: args.program.clone(),
         from: args.from.clone(),
@@ -42,11 +39,11 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
         plugin: args.plugin.clone(),
     };
     let mut recording = SystemRecording::start(&options)?;
-    signals.hand_on_to(recording.process());
+    signals.forward_to(recording.process());
     let mut traces = Traces {
         path,
         format,
-        level: args.astf_level.map_or(Level::BasicPlus, Into::into),
+        level: args.astf_level.unwrap_or(Level::BasicPlus),
         coverage: recording.coverage(),
         capabilities: recording.capabilities(),
         assumed,
@@ -54,7 +51,7 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
         cpus: Vec::new(),
     };
     let mut failed = None;
-    recording.each(&mut |step| match traces.take(step) {
+    recording.each(&mut |step| match traces.push(step) {
         Ok(flow) => flow,
         Err(error) => {
             failed = Some(error);
@@ -64,7 +61,7 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     if let Some(error) = failed {
         return Err(error);
     }
-    signals.let_go();
+    signals.stop_forwarding();
     let (gaps, was_stuck) = (recording.gaps(), recording.was_stuck());
     if let Some(status) = recording.end().context("waiting for the emulator")? {
         diagnostic(format_args!("the emulator ended ({status})"));
@@ -72,17 +69,16 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     if was_stuck {
         diagnostic(format_args!(
             "the emulator was stopped: a CPU took exceptions endlessly and executed nothing, as it does when vectors cannot \
-             be fetched; check that VBAR_ELx is set, and that there is code"
+             be fetched; check that VBAR_ELx points to code"
         ));
     }
     if gaps > 0 {
-        diagnostic(format_args!("gaps, where the log contradicts what was executed: {}", grouped(gaps)));
+        diagnostic(format_args!("gaps where the log contradicts the execution: {}", grouped(gaps)));
     }
     let is_whole = traces.finish()?;
-    Ok(if is_whole && gaps == 0 && !was_stuck { Verdict::Clean } else { Verdict::Problems })
+    Ok(Verdict::of(!is_whole || gaps > 0 || was_stuck))
 }
 
-/// The traces of all CPUs.
 struct Traces {
     path: PathBuf,
     format: Format,
@@ -97,40 +93,20 @@ struct Traces {
 /// The trace of a CPU, in one or more files.
 #[derive(Default)]
 struct Cpu {
-    file: Option<OpenFile>,
-    /// Files that were started.
+    file: Option<OutputFile>,
+    /// Position of the first step of the file.
+    first: u64,
+    /// Number of files that were started.
     count: u64,
-    /// No more are written.
+    /// No more files are written.
     is_over: bool,
-    /// The last context.
     context: Context,
     written: Vec<Written>,
 }
 
-/// A file that is being written.
-struct OpenFile {
-    path: PathBuf,
-    sink: Sink,
-    instructions: u64,
-    /// The place of the first step.
-    first: u64,
-}
-
-/// A complete file.
-struct Written {
-    path: PathBuf,
-    instructions: u64,
-    losses: Losses,
-    /// Instructions that are not in the trace, by kind.
-    left_out: Vec<LeftOut>,
-    /// Why the trace could not continue.
-    reason: Option<String>,
-}
-
 impl Traces {
-    /// Takes a step of any CPU.
-    fn take(&mut self, step: &Step) -> anyhow::Result<ControlFlow<()>> {
-        // A log has cores; other formats have one in a file.
+    fn push(&mut self, step: &Step) -> anyhow::Result<ControlFlow<()>> {
+        // A log has cores; other formats have one per file.
         let at = if self.format == Format::Tarmac { 0 } else { step.core as usize };
         if self.cpus.len() <= at {
             self.cpus.resize_with(at + 1, Cpu::default);
@@ -143,16 +119,13 @@ impl Traces {
             return Ok(ControlFlow::Continue(()));
         }
         let Some(file) = &mut cpu.file else { return self.start(at, step) };
-        match file.sink.push(step) {
-            Ok(()) => {
-                file.instructions += u64::from(step.event.instruction().is_some());
-                Ok(ControlFlow::Continue(()))
-            }
+        match file.push(step) {
+            Ok(()) => Ok(ControlFlow::Continue(())),
             Err(error) => self.refused(at, step, error),
         }
     }
 
-    /// Starts a file with an instruction; the first one with any step.
+    /// Starts a file with an instruction; the first file with any step.
     #[cold]
     fn start(&mut self, at: usize, step: &Step) -> anyhow::Result<ControlFlow<()>> {
         let Some(cpu) = self.cpus.get_mut(at) else { return Ok(ControlFlow::Continue(())) };
@@ -160,66 +133,61 @@ impl Traces {
             return Ok(ControlFlow::Continue(()));
         }
         let path = file_name(&numbered(&self.path, at), cpu.count + 1);
-        let mut sink = match self.format {
-            Format::Astf => {
-                let storage = storage(&path);
-                let options = LowerOptions {
-                    level: Some(self.level),
-                    storage,
-                    assumed: self.assumed,
-                    leave_out: self.level == Level::Basic,
-                    operands: self.capabilities.operands,
-                };
-                Sink::astf(&path, self.coverage, &options, false)?
-            }
-            format => Sink::open(&path, format, self.coverage)?,
+        let lower = LowerOptions {
+            level: Some(self.level),
+            assumed: self.assumed,
+            leave_out: self.level == Level::Basic,
+            operands: self.capabilities.operands,
+            ..LowerOptions::default()
         };
+        let mut file = OutputFile::create(path, self.format, self.coverage, &lower, false)?;
         if cpu.count > 0 {
             let mut context = Step::default();
             (context.core, context.position, context.event) = (step.core, step.position, Event::Context(cpu.context));
-            sink.push(&context).map_err(|error| sink_error(&path, error))?;
+            file.push(&context).map_err(|error| file.error(error))?;
         }
         cpu.count += 1;
-        cpu.file = Some(OpenFile { path, sink, instructions: 0, first: step.position });
-        self.take(step)
+        (cpu.file, cpu.first) = (Some(file), step.position);
+        self.push(step)
     }
 
     /// A trace cannot continue: the file is complete up to here.
     #[cold]
     fn refused(&mut self, at: usize, step: &Step, error: SinkError) -> anyhow::Result<ControlFlow<()>> {
         let Some(cpu) = self.cpus.get_mut(at) else { return Ok(ControlFlow::Continue(())) };
-        let Some(file) = cpu.file.take() else { return Ok(ControlFlow::Continue(())) };
+        let Some(mut file) = cpu.file.take() else { return Ok(ControlFlow::Continue(())) };
         let position = match &error {
             SinkError::Refused { position, .. } => position.unwrap_or(step.position),
-            SinkError::Io(_) => return Err(sink_error(&file.path, error)),
+            SinkError::Io(_) => return Err(file.error(error)),
         };
-        let reason = sink_error(&file.path, error);
+        let reason = file.error(error);
         let is_new = file.instructions == 0;
-        if position > file.first {
-            cpu.written.push(file.end(position, &reason)?);
+        if position > cpu.first {
+            file.instructions = position - cpu.first;
+            cpu.written.push(file.finish(Some(reason.to_string()))?);
         } else if !self.is_split {
             return Err(reason);
         } else {
-            // It is empty: the next one gets its name.
+            // The file is empty: the next one gets its name.
             cpu.count -= u64::from(cpu.count > 1);
         }
         cpu.is_over = !self.is_split || cpu.count == MAX_FILES;
         if self.cpus.iter().filter(|cpu| cpu.count > 0).all(|cpu| cpu.is_over) {
             return Ok(ControlFlow::Break(()));
         }
-        if is_new { Ok(ControlFlow::Continue(())) } else { self.take(step) }
+        if is_new { Ok(ControlFlow::Continue(())) } else { self.push(step) }
     }
 
-    /// Completes all files, and reports them. True: nothing was refused.
+    /// Completes all files, and reports them. True: no step was refused.
     fn finish(self) -> anyhow::Result<bool> {
         let mut is_whole = true;
         let mut count = 0;
         for mut cpu in self.cpus {
             if let Some(file) = cpu.file.take() {
-                cpu.written.push(file.finish()?);
+                cpu.written.push(file.finish(None)?);
             }
             for written in &cpu.written {
-                written.diagnostic();
+                written.report();
                 count += 1;
                 is_whole &= written.reason.is_none();
             }
@@ -227,16 +195,16 @@ impl Traces {
                 diagnostic(format_args!("stopped after {MAX_FILES} files of one CPU"));
             }
         }
-        tell_missing(self.format, self.level, self.capabilities, is_whole);
+        report_missing(self.format, self.level, self.capabilities, is_whole);
         if count == 0 {
-            return Err(anyhow!("nothing was recorded: execution did not reach the start of recording"));
+            bail!("nothing was recorded: execution did not reach the start of recording");
         }
         Ok(is_whole)
     }
 }
 
-/// Reports what another emulator would have recorded, if that matters here.
-fn tell_missing(format: Format, level: Level, capabilities: EmulatorCapabilities, is_whole: bool) {
+/// Reports what a newer emulator would have recorded, if that matters here.
+fn report_missing(format: Format, level: Level, capabilities: EmulatorCapabilities, is_whole: bool) {
     match format {
         Format::Tarmac | Format::Stf if !capabilities.data => {
             diagnostic(format_args!("this emulator does not report the data of accesses; QEMU 9.2 and later does"));
@@ -249,47 +217,7 @@ fn tell_missing(format: Format, level: Level, capabilities: EmulatorCapabilities
     }
 }
 
-impl OpenFile {
-    fn finish(mut self) -> anyhow::Result<Written> {
-        self.sink.finish().map_err(|error| sink_error(&self.path, error))?;
-        let instructions = self.instructions;
-        self.close(instructions, None)
-    }
-
-    /// Completes the file up to the instruction at `position`.
-    fn end(mut self, position: u64, reason: &anyhow::Error) -> anyhow::Result<Written> {
-        match self.sink.finish() {
-            // The reason is known already.
-            Ok(()) | Err(SinkError::Refused { .. }) => {}
-            Err(error) => return Err(sink_error(&self.path, error)),
-        }
-        let instructions = position - self.first;
-        self.close(instructions, Some(reason.to_string()))
-    }
-
-    fn close(self, instructions: u64, reason: Option<String>) -> anyhow::Result<Written> {
-        let Self { path, sink, .. } = self;
-        let (losses, left_out) = (sink.losses().clone(), sink.left_out());
-        sink.close().with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Written { path, instructions, losses, left_out, reason })
-    }
-}
-
-impl Written {
-    fn diagnostic(&self) {
-        tell_left_out(&self.path, &self.left_out);
-        let name = self.path.display();
-        diagnostic(format_args!("{name}: {} instructions", grouped(self.instructions)));
-        if !self.losses.is_empty() {
-            diagnostic(format_args!("{name}: dropped: the format has no field for it: {}", self.losses));
-        }
-        if let Some(reason) = &self.reason {
-            diagnostic(format_args!("{reason}; the file ends there"));
-        }
-    }
-}
-
-/// The first file has the given name, others a number before the extensions.
+/// Path of a file of a CPU: all but the first have a number before the extensions.
 fn file_name(path: &Path, number: u64) -> PathBuf {
     if number == 1 {
         return path.to_path_buf();
@@ -305,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_have_names() {
+    fn names_are_numbered() {
         let rows = [("out.astf", 1, "out.astf"), ("a/out.1.astf.xz", 3, "a/out-3.1.astf.xz"), ("out", 2, "out-2")];
         for (name, number, expected) in rows {
             assert_eq!(file_name(Path::new(name), number), Path::new(expected), "{name}");

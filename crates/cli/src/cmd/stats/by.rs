@@ -1,27 +1,26 @@
-//! The tables of `stats`.
+//! Tables of `stats`.
 
 use clap::ValueEnum;
 
-/// What is counted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum By {
-    /// What instructions do; one may be in several classes
+    /// Class; an instruction may be in several classes
     Class,
-    /// What instructions are called; of STF and Tarmac, as they were encoded or written
+    /// Mnemonic; of STF and Tarmac, as encoded or written
     Mnemonic,
-    /// The instruction set
+    /// Instruction set
     Isa,
-    /// The Exception level, or the privilege mode
+    /// Exception level or privilege mode
     Level,
-    /// The Security state
+    /// Security state
     Security,
-    /// The process
+    /// Process
     Process,
-    /// The core
+    /// Core
     Core,
-    /// What became of branches
+    /// Branch outcome
     Branch,
-    /// The kind of exceptions
+    /// Kind of exception
     Exception,
 }
 

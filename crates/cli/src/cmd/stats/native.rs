@@ -1,4 +1,4 @@
-//! Counts of a format itself, as text and as JSON lines.
+//! Native counts of STF and Tarmac, as text and as JSON lines.
 
 use std::io::{self, Write};
 
@@ -10,31 +10,24 @@ use unspool::tarmac;
 
 use super::by::By;
 use super::text::{row, table};
+use crate::listing::counted;
 
-/// Counts of a format itself.
 pub(super) trait Native {
-    /// The tables that it has.
     fn tables(&self) -> &'static [By];
 
-    /// Does the trace have steps?
     fn has_steps(&self) -> bool {
         true
     }
 
-    /// The first lines.
     fn head(&self, out: &mut dyn Write) -> io::Result<()>;
 
-    /// The tables.
     fn text(&self, by: Option<By>, out: &mut dyn Write) -> io::Result<()>;
 
-    /// The first line in JSON.
     fn json_head(&self, out: &mut dyn Write) -> io::Result<()>;
 
-    /// The others.
     fn json(&self, by: Option<By>, out: &mut dyn Write) -> io::Result<()>;
 }
 
-/// Counts of an STF file.
 pub(super) struct StfPage {
     pub(super) name: String,
     pub(super) counts: Counts,
@@ -55,7 +48,7 @@ impl Native for StfPage {
         let Self { counts, .. } = self;
         let [instructions, records] = [many(counts.instructions, "instruction"), many(counts.records, "record")];
         let faults = if counts.faults > 0 { format!(", {} faulted", grouped(counts.faults)) } else { String::new() };
-        writeln!(out, "{}: {instructions}{faults}, {records} behind the header", self.name)?;
+        writeln!(out, "{}: {instructions}{faults}, {records} after the header", self.name)?;
         let [user, others] = [counts.user, counts.non_user].map(grouped);
         writeln!(out, "  user mode    {user}, others {others}")?;
         let [reads, writes] = [many(counts.reads, "read"), many(counts.writes, "write")];
@@ -107,7 +100,6 @@ impl Native for StfPage {
     }
 }
 
-/// Counts of a Tarmac log.
 pub(super) struct TarmacPage {
     pub(super) name: String,
     pub(super) counts: tarmac::stats::Counts,
@@ -120,15 +112,14 @@ impl Native for TarmacPage {
 
     fn head(&self, out: &mut dyn Write) -> io::Result<()> {
         let [instructions, lines] = [many(self.counts.instructions, "instruction"), many(self.counts.lines, "line")];
-        let skipped =
-            if self.counts.skipped > 0 { format!(", {} skipped", grouped(self.counts.skipped)) } else { String::new() };
+        let skipped = self.counts.skipped;
+        let skipped = if skipped > 0 { format!(", {} skipped", grouped(skipped)) } else { String::new() };
         writeln!(out, "{}: {instructions}{skipped}, {lines}", self.name)?;
-        let sets: Vec<String> =
-            self.counts.sets.iter().map(|(set, count)| format!("{} {set}", grouped(*count))).collect();
-        writeln!(out, "  sets         {}", sets.join(", "))?;
-        let modes: Vec<String> =
-            self.counts.modes.rows().iter().map(|(mode, count)| format!("{} in {mode}", grouped(*count))).collect();
-        writeln!(out, "  modes        {}", modes.join(", "))?;
+        let sets = self.counts.sets.iter().map(|(set, count)| (set, *count));
+        writeln!(out, "  sets         {}", counted(sets))?;
+        let modes = self.counts.modes.rows();
+        let modes = modes.iter().map(|(mode, count)| (format!("in {mode}"), *count));
+        writeln!(out, "  modes        {}", counted(modes))?;
         let [reads, writes] = [many(self.counts.reads, "read"), many(self.counts.writes, "write")];
         writeln!(out, "  memory       {reads}, {writes}")?;
         for (name, count) in [
@@ -147,30 +138,19 @@ impl Native for TarmacPage {
         if !shows(by, By::Mnemonic) {
             return Ok(());
         }
-        table(out, "mnemonic", &[], self.counts.instructions)?;
-        self.counts
-            .mnemonics
-            .rows()
-            .iter()
-            .try_for_each(|(name, count)| row(out, name, *count, self.counts.instructions))
+        let total = self.counts.instructions;
+        table(out, "mnemonic", &[], total)?;
+        self.counts.mnemonics.rows().iter().try_for_each(|(name, count)| row(out, name, *count, total))
     }
 
     fn json_head(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut line = String::new();
         let mut object = Object::new(&mut line);
-        object
-            .string("kind", "counts")
-            .plain("lines", self.counts.lines)
-            .plain("instructions", self.counts.instructions);
-        object
-            .plain("skipped", self.counts.skipped)
-            .plain("reads", self.counts.reads)
-            .plain("writes", self.counts.writes);
-        object
-            .plain("registers", self.counts.registers)
-            .plain("exceptions", self.counts.exceptions)
-            .plain("branches", self.counts.branches);
-        object.finish(out)
+        let counts = &self.counts;
+        object.string("kind", "counts").plain("lines", counts.lines).plain("instructions", counts.instructions);
+        object.plain("skipped", counts.skipped).plain("reads", counts.reads).plain("writes", counts.writes);
+        object.plain("registers", counts.registers).plain("exceptions", counts.exceptions);
+        object.plain("branches", counts.branches).finish(out)
     }
 
     fn json(&self, by: Option<By>, out: &mut dyn Write) -> io::Result<()> {

@@ -8,17 +8,17 @@ use unspool::analyze::stats::{Report, Tally};
 use unspool::number::{grouped, many};
 
 use super::by::By;
+use crate::listing::counted;
 
-/// Rows of a table that was not asked for.
-const FEW: usize = 10;
+/// Rows of a table that was not selected.
+const MAX_ROWS: usize = 10;
 
-/// Counts of steps, but for the tables that the format has itself.
 pub(super) struct Page<'p> {
     pub(super) name: &'p str,
     pub(super) counted: &'p Counted,
-    /// The only table that is printed; `None`: all.
+    /// The selected table; `None`: all.
     pub(super) by: Option<By>,
-    /// Tables that the format has itself.
+    /// Tables that the format counts natively.
     pub(super) native: &'p [By],
 }
 
@@ -35,7 +35,7 @@ impl Page<'_> {
         for (name, mut rows) in self.counted.report.groups() {
             let Some(by) = By::of(name) else { continue };
             rows.retain(|(_, tally)| tally.instructions > 0);
-            // A single row repeats the first lines.
+            // A single row would repeat the first lines.
             if self.by == Some(by) || self.shows(by) && rows.len() > 1 {
                 self.group(name, &rows, out)?;
             }
@@ -69,7 +69,7 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// Totals, one per line. A format that counts by itself has printed the first ones.
+    /// Totals, one per line. A native count has printed the first ones.
     fn head(&self, out: &mut dyn Write) -> io::Result<()> {
         let (Report { contexts, times, code, data, .. }, all) = (&self.counted.report, self.counted.report.all());
         if self.native.is_empty() {
@@ -90,12 +90,12 @@ impl Page<'_> {
             let [read, written] = [all.read_bytes, all.written_bytes].map(|bytes| many(bytes, "byte"));
             writeln!(out, "  data         {reads} of {read}, {writes} of {written}")?;
         }
-        let least = |is: bool| if is { "at least " } else { "" };
+        let at_least = |is: bool| if is { "at least " } else { "" };
         let [pages, data_pages] = [code.pages, data.pages].map(|pages| many(pages, "page"));
-        writeln!(out, "  code touched {}{} in {pages}", least(code.is_lower_bound), many(code.bytes, "byte"))?;
+        writeln!(out, "  code touched {}{} in {pages}", at_least(code.is_lower_bound), many(code.bytes, "byte"))?;
         if data.pages > 0 {
             let lines = many(data.lines, "line");
-            writeln!(out, "  data touched {}{lines} of 64 bytes in {data_pages}", least(data.is_lower_bound))?;
+            writeln!(out, "  data touched {}{lines} of 64 bytes in {data_pages}", at_least(data.is_lower_bound))?;
         }
         Ok(())
     }
@@ -103,12 +103,12 @@ impl Page<'_> {
     fn events(&self, out: &mut dyn Write) -> io::Result<()> {
         let (report, all) = (&self.counted.report, self.counted.report.all());
         if all.exceptions + all.exception_returns > 0 {
-            let (kinds, returns) = (listed(&report.exceptions), many(all.exception_returns, "return"));
+            let (kinds, returns) = (counted(report.exceptions.iter().copied()), many(all.exception_returns, "return"));
             let kinds = if kinds.is_empty() { kinds } else { format!(" ({kinds})") };
             writeln!(out, "  raised       {}{kinds}, {returns}", many(all.exceptions, "exception"))?;
         }
         if all.gaps > 0 {
-            writeln!(out, "  gaps         {} ({})", grouped(all.gaps), listed(&report.gaps))?;
+            writeln!(out, "  gaps         {} ({})", grouped(all.gaps), counted(report.gaps.iter().copied()))?;
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Page<'_> {
     fn group(&self, name: &str, rows: &[(String, Tally)], out: &mut dyn Write) -> io::Result<()> {
         let [reads, writes, taken] = ["reads", "writes", "taken"];
         writeln!(out, "\n{name:<16} {:>15} {:>8} {taken:>13} {reads:>13} {writes:>13}", "instructions", "share")?;
-        let shown = if self.by.is_some() { rows.len() } else { FEW };
+        let shown = if self.by.is_some() { rows.len() } else { MAX_ROWS };
         for (name, tally) in rows.iter().take(shown) {
             let share = share(tally.instructions, self.counted.report.all().instructions) * 100.0;
             let count = grouped(tally.instructions);
@@ -145,18 +145,11 @@ impl Page<'_> {
     }
 }
 
-fn listed(counts: &[(&str, u64)]) -> String {
-    let words: Vec<String> = counts.iter().map(|(name, count)| format!("{} {name}", grouped(*count))).collect();
-    words.join(", ")
-}
-
-/// Prints a table of instructions.
 pub(super) fn table(out: &mut dyn Write, name: &str, rows: &[(&str, u64)], total: u64) -> io::Result<()> {
     writeln!(out, "\n{name:<16} {:>15} {:>8}", "instructions", "share")?;
     rows.iter().try_for_each(|(name, count)| row(out, name, *count, total))
 }
 
-/// Prints a row of a table.
 pub(super) fn row(out: &mut dyn Write, name: &str, count: u64, total: u64) -> io::Result<()> {
     writeln!(out, "{name:<16} {:>15} {:>7.2}%", grouped(count), share(count, total) * 100.0)
 }

@@ -1,4 +1,4 @@
-//! Set-ups of the trace unit, each with an option of its own, and what of a run they show.
+//! Setups of the trace unit, one per option, and the part of a run that each traces.
 
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
@@ -6,36 +6,28 @@ use unspool::coresight::trace_buffer::{BufferSettings, FillMode};
 
 use super::Positions;
 
-/// How the trace unit is set up, and what of a run it then shows.
+/// Setup of the trace unit, and the part of a run that it traces.
 pub(crate) struct Setup {
-    /// Its name.
     pub(crate) name: &'static str,
-    /// The registers, and what no register says.
     pub(crate) settings: Settings,
-    /// In frames.
     pub(crate) formatted: bool,
-    /// A buffer that is too small.
+    /// Buffer that is too small for the run.
     pub(crate) buffer: Option<BufferSettings>,
-    /// What is shown.
-    pub(crate) shows: Shows,
+    pub(crate) shown: Shown,
 }
 
-/// What is shown of a run.
+/// Traced part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shows {
-    /// All of it.
+pub(crate) enum Shown {
     All,
-    /// Nothing.
     Nothing,
-    /// What is at these addresses, both included.
+    /// Instructions at these addresses, both included.
     Within(u64, u64),
-    /// What is elsewhere.
+    /// Instructions at other addresses.
     Without(u64, u64),
-    /// From here to there, both included, again and again.
+    /// Each time from the first address to the second, both included.
     Between(u64, u64),
-    /// How it begins.
     Start,
-    /// How it ends.
     End,
 }
 
@@ -45,13 +37,13 @@ impl Setup {
         self.settings.config().timestamps
     }
 
-    /// Does each block have one, if time passed?
+    /// Does each block have a timestamp?
     pub(super) fn has_all_times(&self) -> bool {
         self.has_times() && self.settings.get("TRCTSCTLR") == Some(1)
     }
 }
 
-/// All set-ups, for a trace with these places.
+/// All setups, for a trace with these positions.
 pub(crate) fn setups(positions: &Positions) -> Vec<Setup> {
     const CONFIG: &str = "TRCCONFIGR";
     let ete = |registers: &[(&str, u64)]| with(Protocol::Ete, registers);
@@ -64,7 +56,7 @@ pub(crate) fn setups(positions: &Positions) -> Vec<Setup> {
         settings.guess_seed = Some(7);
         settings
     };
-    // Where an overflow ends is known by the timestamp that is told there.
+    // The timestamp after an overflow shows where it ends.
     let overflows = |mut settings: Settings| {
         settings.overflow_seed = Some(3);
         settings
@@ -73,50 +65,50 @@ pub(crate) fn setups(positions: &Positions) -> Vec<Setup> {
     by_source.source_addresses = true;
     let small = |fill| Some(BufferSettings { size: 8192, fill, ..BufferSettings::default() });
     let (low, high, start, stop) = (positions.low, positions.high, positions.start, positions.stop);
-    let filtered = |register: (&str, u64), shows| (ete(&[&[register][..], &range, &points].concat()), shows);
+    let filtered = |register: (&str, u64), shown| (ete(&[&[register][..], &range, &points].concat()), shown);
     let rows = [
-        ("ETE", (ete(&[]), Shows::All), false, None),
-        ("return stack", (ete(&[(CONFIG, 1 | 1 << 12)]), Shows::All), false, None),
-        ("timestamps", (ete(&[(CONFIG, 1 | 1 << 11), ("TRCTSCTLR", 1)]), Shows::All), false, None),
-        ("few timestamps", (ete(&[(CONFIG, 1 | 1 << 11), ("TRCSYNCPR", 8)]), Shows::All), false, None),
-        ("cycle counts", (ete(&[(CONFIG, 1 | 1 << 4), ("TRCCCCTLR", 64)]), Shows::All), false, None),
-        ("context ids", (ete(&[(CONFIG, 1 | 0b11 << 6)]), Shows::All), false, None),
-        ("branch broadcast", (ete(&[(CONFIG, 1 | 1 << 3)]), Shows::All), false, None),
+        ("ETE", (ete(&[]), Shown::All), false, None),
+        ("return stack", (ete(&[(CONFIG, 1 | 1 << 12)]), Shown::All), false, None),
+        ("timestamps", (ete(&[(CONFIG, 1 | 1 << 11), ("TRCTSCTLR", 1)]), Shown::All), false, None),
+        ("few timestamps", (ete(&[(CONFIG, 1 | 1 << 11), ("TRCSYNCPR", 8)]), Shown::All), false, None),
+        ("cycle counts", (ete(&[(CONFIG, 1 | 1 << 4), ("TRCCCCTLR", 64)]), Shown::All), false, None),
+        ("context ids", (ete(&[(CONFIG, 1 | 0b11 << 6)]), Shown::All), false, None),
+        ("branch broadcast", (ete(&[(CONFIG, 1 | 1 << 3)]), Shown::All), false, None),
         (
             "broadcast of a range",
-            (ete(&[&[(CONFIG, 1 | 1 << 3), ("TRCBBCTLR", 0x101)][..], &range].concat()), Shows::All),
+            (ete(&[&[(CONFIG, 1 | 1 << 3), ("TRCBBCTLR", 0x101)][..], &range].concat()), Shown::All),
             false,
             None,
         ),
-        ("guesses", (guesses(ete(&[]), false), Shows::All), false, None),
-        ("guesses, return stack", (guesses(ete(&[(CONFIG, 1 | 1 << 12)]), true), Shows::All), false, None),
-        ("source addresses", (by_source, Shows::All), false, None),
-        ("all of it", (guesses(ete(&[(CONFIG, 0x18d9)]), true), Shows::All), true, None),
-        ("ETMv4", (etm4(&[]), Shows::All), false, None),
-        ("ETMv4, all of it", (guesses(etm4(&[(CONFIG, 0x18d9), ("TRCSYNCPR", 9)]), true), Shows::All), true, None),
-        ("frames", (ete(&[]), Shows::All), true, None),
-        ("overflow", (overflows(ete(&[(CONFIG, 1 | 1 << 11)])), Shows::All), false, None),
-        ("overflow, return stack", (overflows(ete(&[(CONFIG, 0x1811), ("TRCTSCTLR", 1)])), Shows::All), true, None),
-        ("overflow, guesses", (overflows(guesses(etm4(&[(CONFIG, 0x801)]), false)), Shows::All), false, None),
-        ("synchronisations", (ete(&[("TRCSYNCPR", 8)]), Shows::All), false, None),
-        ("include", filtered(("TRCVIIECTLR", 1), Shows::Within(low, high)), false, None),
-        ("exclude", filtered(("TRCVIIECTLR", 0x1_0000), Shows::Without(low, high)), false, None),
+        ("guesses", (guesses(ete(&[]), false), Shown::All), false, None),
+        ("guesses, return stack", (guesses(ete(&[(CONFIG, 1 | 1 << 12)]), true), Shown::All), false, None),
+        ("source addresses", (by_source, Shown::All), false, None),
+        ("all of it", (guesses(ete(&[(CONFIG, 0x18d9)]), true), Shown::All), true, None),
+        ("ETMv4", (etm4(&[]), Shown::All), false, None),
+        ("ETMv4, all of it", (guesses(etm4(&[(CONFIG, 0x18d9), ("TRCSYNCPR", 9)]), true), Shown::All), true, None),
+        ("frames", (ete(&[]), Shown::All), true, None),
+        ("overflow", (overflows(ete(&[(CONFIG, 1 | 1 << 11)])), Shown::All), false, None),
+        ("overflow, return stack", (overflows(ete(&[(CONFIG, 0x1811), ("TRCTSCTLR", 1)])), Shown::All), true, None),
+        ("overflow, guesses", (overflows(guesses(etm4(&[(CONFIG, 0x801)]), false)), Shown::All), false, None),
+        ("synchronizations", (ete(&[("TRCSYNCPR", 8)]), Shown::All), false, None),
+        ("include", filtered(("TRCVIIECTLR", 1), Shown::Within(low, high)), false, None),
+        ("exclude", filtered(("TRCVIIECTLR", 0x1_0000), Shown::Without(low, high)), false, None),
         (
             "start and stop",
             {
                 let points = [&[("TRCVISSCTLR", 0x8_0004), ("TRCVICTLR", 1)][..], &points].concat();
-                (ete(&points), Shows::Between(start, stop))
+                (ete(&points), Shown::Between(start, stop))
             },
             false,
             None,
         ),
-        ("users only", (ete(&[("TRCVICTLR", 0x20_0201)]), Shows::All), false, None),
-        ("kernels only", (ete(&[("TRCVICTLR", 0x10_0201)]), Shows::Nothing), false, None),
-        ("a circular buffer", (ete(&[("TRCSYNCPR", 8)]), Shows::End), false, small(FillMode::Circular)),
-        ("one in frames", (ete(&[("TRCSYNCPR", 8)]), Shows::End), true, small(FillMode::Circular)),
-        ("a buffer that fills", (ete(&[("TRCSYNCPR", 8)]), Shows::Start), false, small(FillMode::Fill)),
+        ("users only", (ete(&[("TRCVICTLR", 0x20_0201)]), Shown::All), false, None),
+        ("kernels only", (ete(&[("TRCVICTLR", 0x10_0201)]), Shown::Nothing), false, None),
+        ("a circular buffer", (ete(&[("TRCSYNCPR", 8)]), Shown::End), false, small(FillMode::Circular)),
+        ("one in frames", (ete(&[("TRCSYNCPR", 8)]), Shown::End), true, small(FillMode::Circular)),
+        ("a buffer that fills", (ete(&[("TRCSYNCPR", 8)]), Shown::Start), false, small(FillMode::Fill)),
     ];
-    let setup = |(name, (settings, shows), formatted, buffer)| Setup { name, settings, formatted, buffer, shows };
+    let setup = |(name, (settings, shown), formatted, buffer)| Setup { name, settings, formatted, buffer, shown };
     rows.into_iter().map(setup).collect()
 }
 

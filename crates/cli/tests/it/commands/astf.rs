@@ -1,36 +1,24 @@
-//! ASTF files: records printed, checked, stored in other ways, and summed up; and what is broken about a file.
+//! ASTF files: listed, checked, converted and summarized; truncated and damaged ones.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use unspool::astf::record::{
     Context, Header, Instruction, Level, Record, Storage, StringContinuation, StringStart, Timestamp,
 };
 use unspool::astf::write::{WriteOptions, Writer};
 use unspool::astf::{Bytes, example};
 
-use super::{Run, text, text_of, unspool, unspool_with, wait};
+use crate::run::{Folder, Run, UNSPOOL, assert_fields, assert_readers_may_leave, on, text, unspool_with, wait};
 
 const STORAGES: [(Storage, &str); 3] = [(Storage::Raw, "raw"), (Storage::Lzma, "lzma"), (Storage::Zlib, "zlib")];
 
-/// A folder for files, and how they get there.
-struct Folder(TempDir);
-
 impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// Writes records behind a header.
-    fn file(&self, name: &str, header: &Header, records: &[Bytes]) -> PathBuf {
+    /// Writes records after a header.
+    fn astf_file(&self, name: &str, header: &Header, records: &[Bytes]) -> PathBuf {
         let path = self.path(name);
         let mut writer = Writer::new(File::create(&path).unwrap(), header, WriteOptions::default()).unwrap();
         writer.write(records).unwrap();
@@ -38,27 +26,13 @@ impl Folder {
         path
     }
 
-    /// The example of tof several kinds.
+    /// The example, which has records of several kinds.
     fn example(&self, storage: Storage) -> PathBuf {
-        self.file(&format!("example-{storage:?}"), &example::header().stored(storage), &example::records()[1..])
-    }
-
-    fn bytes(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.path(name);
-        fs::write(&path, bytes).unwrap();
-        path
-    }
-
-    /// The names that are there.
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.0.path()).unwrap();
-        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort_unstable();
-        names
+        self.astf_file(&format!("example-{storage:?}"), &example::header().stored(storage), &example::records()[1..])
     }
 }
 
-/// A long trace: one loop, run again and again.
+/// Valid trace of a loop.
 fn long(records: usize) -> Vec<Bytes> {
     let nop = |pc| Instruction { pc, iword: 0xd503_201f, ..Default::default() };
     // b to the instruction before it
@@ -73,12 +47,8 @@ fn raw() -> Header {
     Header::new(Level::BasicPlus, false, Storage::Raw)
 }
 
-fn on(verb: &str, path: &Path, options: &[&str]) -> Run {
-    unspool(&[&[verb, text(path)], options].concat())
-}
-
 #[test]
-fn dump_has_the_lines_of_the_figure() {
+fn dump_as_text() {
     let folder = Folder::new();
     let expected = include_str!("../../../../astf/tests/it/data/example.txt");
     for (storage, name) in STORAGES {
@@ -151,12 +121,11 @@ fn dump_as_json() {
         assert_eq!(lines[number - 1], expected);
     }
     assert_eq!(lines[8]["ea_range"], 0x10);
-    assert_eq!(lines[20]["sme_index"], 5);
-    assert_eq!(lines[20]["text"], "ldr za[w12, #0x4], [x0, #0x4, mul vl]");
+    assert_fields(&lines[20], &json!({"sme_index": 5, "text": "ldr za[w12, #0x4], [x0, #0x4, mul vl]"}));
 }
 
 #[test]
-fn dump_of_what_is_odd() {
+fn dump_of_reserved_and_unknown_values() {
     let folder = Folder::new();
     let mut string = [0; 28];
     string[..4].copy_from_slice(b"\xff\x00\"x");
@@ -169,7 +138,7 @@ fn dump_of_what_is_odd() {
         StringContinuation { string: more }.to_bytes(),
         Timestamp { unit: 1, reserved32: 9, ..Default::default() }.to_bytes(),
     ];
-    let path = folder.file("odd", &raw(), &records);
+    let path = folder.astf_file("odd", &raw(), &records);
     let run = on("dump", &path, &[]).clean();
     let words = ["2 unknown   : type 0x99 9999", "\"\\xff\\0\\\"\" reserved string=0x78 reserved reserved8=0x7"];
     words.iter().for_each(|word| assert!(run.out.contains(word), "no {word} in {}", run.out));
@@ -188,15 +157,15 @@ fn dump_of_what_is_odd() {
 }
 
 #[test]
-fn what_was_converted_has_the_same_records() {
+fn conversion_keeps_records() {
     let folder = Folder::new();
     let all = [example::records()[1..].to_vec(), long(100_000), vec![]];
     for (index, records) in all.iter().enumerate() {
         let header = Header { reserved64: 0x1234, ..example::header() };
-        let plain = folder.file(&format!("{index}.plain"), &header.stored(Storage::Raw), records);
+        let plain = folder.astf_file(&format!("{index}.plain"), &header.stored(Storage::Raw), records);
         let expected = fs::read(&plain).unwrap();
         for (from, from_name) in STORAGES {
-            let input = folder.file(&format!("{index}.{from_name}"), &header.stored(from), records);
+            let input = folder.astf_file(&format!("{index}.{from_name}"), &header.stored(from), records);
             for (to, to_name) in STORAGES {
                 let [there, back] = ["there", "back"].map(|name| folder.path(name));
                 on("convert", &input, &[text(&there), "--to", to_name]).clean();
@@ -208,11 +177,11 @@ fn what_was_converted_has_the_same_records() {
             }
         }
     }
-    assert!(!folder.names().iter().any(|name| name.contains(".part")), "{:?}", folder.names());
+    folder.assert_no_partial_file();
 }
 
 #[test]
-fn the_name_tells_how_records_are_stored() {
+fn the_name_selects_the_storage() {
     let folder = Folder::new();
     let input = folder.example(Storage::Raw);
     for (name, storage) in [
@@ -235,13 +204,12 @@ fn the_name_tells_how_records_are_stored() {
 #[test]
 fn through_pipes() {
     let folder = Folder::new();
-    let input = folder.file("long", &raw(), &long(50_000));
-    let program = env!("CARGO_BIN_EXE_unspool");
+    let input = folder.astf_file("long", &raw(), &long(50_000));
     for (_, to) in STORAGES {
-        let mut first = Command::new(program);
+        let mut first = Command::new(UNSPOOL);
         first.args(["convert", "-", "-", "--to", to]).stdin(File::open(&input).unwrap()).stdout(Stdio::piped());
         let mut first = first.spawn().unwrap();
-        let mut second = Command::new(program);
+        let mut second = Command::new(UNSPOOL);
         second.args(["convert", "-", "-", "--to", "raw"]).stdin(first.stdout.take().unwrap()).stdout(Stdio::piped());
         let mut second = second.spawn().unwrap();
         let mut bytes = Vec::new();
@@ -252,23 +220,12 @@ fn through_pipes() {
 }
 
 #[test]
-fn a_reader_may_leave() {
+fn readers_may_leave() {
     let folder = Folder::new();
-    let path = folder.file("long", &raw().stored(Storage::Lzma), &long(500_000));
+    let path = folder.astf_file("long", &raw().stored(Storage::Lzma), &long(500_000));
     let rows: &[&[&str]] =
         &[&["dump"], &["dump", "--json"], &["dump", "--hex"], &["check"], &["info"], &["convert", "-", "--to", "raw"]];
-    for row in rows {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
-        command.arg(row[0]).arg(&path).args(&row[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut start = BufReader::new(child.stdout.take().unwrap());
-        if row[0] == "dump" {
-            start.read_line(&mut String::new()).unwrap();
-        }
-        drop(start);
-        let (code, _) = wait(&mut child);
-        assert_eq!((code, text_of(child.stderr.take().unwrap()).as_str()), (0, ""), "{row:?}");
-    }
+    assert_readers_may_leave(&path, rows);
 }
 
 #[test]
@@ -285,15 +242,15 @@ fn check_finds_nothing_in_the_example() {
 }
 
 #[test]
-fn check_finds_what_is_broken() {
+fn check_reports_violations() {
     let folder = Folder::new();
     let mut records = long(9);
-    // Three jumps out of nowhere.
+    // Three jumps without a branch.
     for (index, pc) in [(3, 0x8000_u64), (5, 0x9000), (7, 0xa000)] {
         let nop = Instruction { pc, iword: 0xd503_201f, ..Default::default() };
         records[index] = nop.to_bytes();
     }
-    let path = folder.file("broken", &raw(), &records);
+    let path = folder.astf_file("broken", &raw(), &records);
     let run = on("check", &path, &[]).expect(1, &[]);
     let position = format!("{}: record 5 at offset 0x80: astf-pc-continuity: ", path.display());
     assert!(run.out.starts_with(&position), "{}", run.out);
@@ -301,18 +258,15 @@ fn check_finds_what_is_broken() {
     assert!(found(&run) >= 3, "{}", run.out);
     assert!(run.out.contains("10 records, "), "{}", run.out);
     assert!(run.out.contains(" error   astf-"), "{}", run.out);
-    // The steps have the same, and it is not told twice.
+    // The same findings in steps are not repeated.
     assert!(!run.out.contains("step-pc-continuity"), "{}", run.out);
-    assert!(run.out.lines().last().unwrap().contains(" more of steps are like one that was told"), "{}", run.out);
+    assert!(run.out.lines().last().unwrap().contains(" more findings in steps repeat one above"), "{}", run.out);
     assert_eq!(found(&on("check", &path, &["--limit", "1"]).expect(1, &[])), 1);
 
     let lines = on("check", &path, &["--json"]).expect(1, &[]).json();
     let (summary, findings) = lines.split_last().unwrap();
     let first = &findings[0];
-    assert_eq!(first["record"], 5);
-    assert_eq!(first["offset"], 0x80);
-    assert_eq!(first["rule"], "astf-pc-continuity");
-    assert_eq!(first["severity"], "error");
+    assert_fields(first, &json!({"record": 5, "offset": 0x80, "rule": "astf-pc-continuity", "severity": "error"}));
     assert_eq!(summary["kind"], "summary");
     let of_rule = findings.iter().filter(|finding| finding["rule"] == "astf-pc-continuity").count();
     assert_eq!(summary["rules"]["astf-pc-continuity"], of_rule);
@@ -325,15 +279,15 @@ fn warnings_are_problems_only_if_denied() {
     let last = records.len() - 1;
     let Record::Instruction(instruction) = Record::from_bytes(&records[last]) else { panic!("no instruction") };
     records[last] = Instruction { reserved6: 1, ..instruction }.to_bytes();
-    let path = folder.file("odd", &example::header(), &records[1..]);
-    let run = on("check", &path, &[]).clean();
-    assert!(run.out.contains("record 21 at offset 0x280: astf-reserved-zero: "), "{}", run.out);
-    assert!(run.out.contains("21 records, 16 steps, 0 errors, 1 warning\n"), "{}", run.out);
+    let path = folder.astf_file("odd", &example::header(), &records[1..]);
+    on("check", &path, &[])
+        .clean()
+        .shows(&["record 21 at offset 0x280: astf-reserved-zero: ", "21 records, 16 steps, 0 errors, 1 warning\n"]);
     on("check", &path, &["--deny-warnings"]).expect(1, &[]);
 }
 
 #[test]
-fn info_is_a_page() {
+fn info_as_text() {
     let folder = Folder::new();
     let path = folder.example(Storage::Lzma);
     let page = on("info", &path, &[]).clean().out;
@@ -392,17 +346,16 @@ fn info_as_json() {
 }
 
 #[test]
-fn a_file_that_was_cut() {
+fn truncated_files_are_reported() {
     let folder = Folder::new();
-    let whole = fs::read(folder.file("whole", &raw(), &long(100))).unwrap();
-    let cut = folder.bytes("cut", &whole[..32 * 50 + 7]);
+    let whole = fs::read(folder.astf_file("whole", &raw(), &long(100))).unwrap();
+    let cut = folder.file("cut", &whole[..32 * 50 + 7]);
     let position = "cut: record 51 at offset 0x640: ";
     let run = on("dump", &cut, &[]).expect(1, &[position, "7 of its 32 bytes"]);
     assert_eq!(run.out.lines().count(), 50);
     assert_eq!(on("dump", &cut, &["--json"]).expect(1, &[position]).json().len(), 50);
     on("dump", &cut, &["--limit", "50"]).clean();
-    let run = on("check", &cut, &[]).expect(1, &[position]);
-    assert!(run.out.contains("50 records"), "{}", run.out);
+    on("check", &cut, &[]).expect(1, &[position]).shows(&["50 records"]);
     let page = on("info", &cut, &[]).expect(1, &[]).out;
     assert!(page.contains(position) && page.contains("50 records"), "{page}");
     let out = folder.path("out.astf");
@@ -410,52 +363,52 @@ fn a_file_that_was_cut() {
     assert_eq!(folder.names(), ["cut", "whole"], "no half file is left");
 
     for (storage, name) in &STORAGES[1..] {
-        let whole = fs::read(folder.file(name, &raw().stored(*storage), &long(300_000))).unwrap();
-        let cut = folder.bytes("cut", &whole[..whole.len() - whole.len() / 4]);
+        let whole = fs::read(folder.astf_file(name, &raw().stored(*storage), &long(300_000))).unwrap();
+        let cut = folder.file("cut", &whole[..whole.len() - whole.len() / 4]);
         let run = on("dump", &cut, &[]).expect(1, &["cut: record "]);
         assert!(run.out.lines().count() > 1000, "{name}: {}", run.out.lines().count());
     }
-    // A header that is cut is no header.
+    // Truncated headers.
     for length in [1, 4, 31] {
-        let cut = folder.bytes("cut", &whole[..length]);
+        let cut = folder.file("cut", &whole[..length]);
         let run = on("dump", &cut, &[]).expect(1, &["cut: record 1 at offset 0x0: ", "of its 32 bytes"]);
         assert_eq!(run.out, "");
     }
 }
 
 #[test]
-fn a_header_that_lies() {
+fn wrong_headers_are_reported() {
     let folder = Folder::new();
     let mut bytes = fs::read(folder.example(Storage::Raw)).unwrap();
     bytes[..32].copy_from_slice(&example::header().to_bytes());
-    let path = folder.bytes("lies", &bytes);
+    let path = folder.file("lies", &bytes);
     for verb in ["dump", "check", "info"] {
         on(verb, &path, &[]).expect(1, &["lies: record 2 at offset 0x20: the header declares", "LZMA"]);
     }
     on("convert", &path, &[text(&folder.path("out.astf"))]).expect(1, &["the header declares"]);
     let newer = Header { version_minor: 99, ..raw() };
-    let path = folder.file("newer", &newer, &long(3));
+    let path = folder.astf_file("newer", &newer, &long(3));
     on("dump", &path, &[]).expect(0, &["newer: version 0.99 is newer"]);
     assert!(on("info", &path, &[]).clean().out.contains("warning      version 0.99"));
-    let path = folder.file("future", &Header { version_major: 1, ..raw() }, &long(3));
+    let path = folder.astf_file("future", &Header { version_major: 1, ..raw() }, &long(3));
     on("dump", &path, &[]).expect(2, &["future: version 1"]);
 }
 
 #[test]
-fn what_is_no_astf_file() {
+fn other_files_are_rejected() {
     let folder = Folder::new();
     let rows: &[(&str, &[u8], &str)] = &[
         (
             "text",
             b"These are the notes of a meeting, not trace.",
-            "no ASTF or STF file and no Tarmac log (--dialect makes it one): it starts with \"Thes\"",
+            "not an ASTF or STF file or a Tarmac log (use --dialect to read it as a log): it starts with \"Thes\"",
         ),
         ("zip", b"PK\x03\x04 and so on", "like a zip archive"),
         ("gzip", b"\x1f\x8b\x08\x00 and so on", "like a gzip file"),
         ("empty", b"", "the file is empty"),
     ];
     for (name, bytes, word) in rows {
-        let path = folder.bytes(name, bytes);
+        let path = folder.file(name, bytes);
         for verb in ["dump", "check"] {
             assert_eq!(on(verb, &path, &[]).expect(2, &[name, word]).out, "");
             unspool_with(&[verb, "-"], bytes).expect(2, &["standard input", word]);
@@ -464,7 +417,7 @@ fn what_is_no_astf_file() {
         on("convert", &path, &[text(&folder.path("out.astf"))]).expect(2, &[name, &word]);
         assert!(!folder.path("out.astf").exists());
     }
-    let directory = folder.0.path();
+    let directory = folder.root();
     on("dump", directory, &[]).expect(2, &["a directory is no trace file"]);
     on("check", directory, &[]).expect(2, &["snapshot.ini"]);
     for verb in ["dump", "check"] {
@@ -472,15 +425,15 @@ fn what_is_no_astf_file() {
     }
     on("convert", &folder.path("absent"), &["x.astf"]).expect(2, &["absent", "No such file"]);
     unspool_with(&["info", "-"], b"no trace").expect(2, &["standard input", "--protocol"]);
-    // And the other way round.
+    // Verbs for captures reject ASTF.
     let path = folder.example(Storage::Raw);
     for verb in ["frames", "packets", "elements", "decode"] {
-        on(verb, &path, &[]).expect(2, &["an ASTF file is no capture", "unspool dump"]);
+        on(verb, &path, &[]).expect(2, &["this is an ASTF file, not a capture", "unspool dump"]);
     }
 }
 
 #[test]
-fn a_trace_is_not_written_over() {
+fn the_input_is_not_overwritten() {
     let folder = Folder::new();
     let path = folder.example(Storage::Raw);
     let before = fs::read(&path).unwrap();
@@ -493,7 +446,7 @@ fn a_trace_is_not_written_over() {
 }
 
 #[test]
-fn places_that_cannot_be_written() {
+fn unwritable_files_are_reported() {
     let folder = Folder::new();
     let path = folder.example(Storage::Raw);
     let absent = folder.path("no/such/folder/out.astf");
@@ -501,8 +454,8 @@ fn places_that_cannot_be_written() {
         on(verb, &path, &["-o", text(&absent)]).expect(2, &["cannot write", "out.astf", "os error"]);
     }
     on("convert", &path, &[text(&absent)]).expect(2, &["cannot write", "out.astf", "os error"]);
-    on("convert", &path, &[text(folder.0.path()), "--to", "raw"]).expect(2, &["cannot write", "os error"]);
-    // A disk that is always full, and one that never is.
+    on("convert", &path, &[text(folder.root()), "--to", "raw"]).expect(2, &["cannot write", "os error"]);
+    // A disk that is full, and one that never is.
     if Path::new("/dev/full").exists() {
         on("convert", &path, &["/dev/full", "--to", "raw"]).expect(2, &["cannot write /dev/full", "os error"]);
         on("dump", &path, &["-o", "/dev/full"]).expect(2, &["cannot write /dev/full", "os error"]);

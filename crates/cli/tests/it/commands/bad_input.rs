@@ -1,17 +1,16 @@
-//! Input that is missing, cut short, hostile or enormous: a clear word or an empty result, and the right exit code.
+//! Captures that are missing, truncated, hostile or huge: a clear message or an empty result, and the right exit code.
 
 use std::fs::{self, File};
 use std::path::Path;
 
-use tempfile::TempDir;
-
-use super::{example, example_copy, example_file, example_files, text, unspool, write_zip};
+use super::{example, example_copy, example_file, example_files, write_zip};
+use crate::run::{Folder, text, unspool};
 
 const VERBS: [&[&str]; 4] = [&["info"], &["frames"], &["packets"], &["elements", "--committed"]];
 
-/// Every verb on this path ends with 2, prints nothing, and says each of these words and the name.
+/// Asserts that every verb rejects this path with each of these messages and its name.
 #[track_caller]
-fn refused(path: &Path, options: &[&str], words: &[&str]) {
+fn assert_rejected(path: &Path, options: &[&str], words: &[&str]) {
     let name = path.file_name().unwrap().to_str().unwrap();
     for verb in VERBS {
         let run = unspool(&[verb, &[text(path)], options].concat()).expect(2, words).expect(2, &[name]);
@@ -20,9 +19,9 @@ fn refused(path: &Path, options: &[&str], words: &[&str]) {
 }
 
 #[test]
-fn what_is_no_capture_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = |name: &str| dir.path().join(name);
+fn other_paths_are_rejected() {
+    let folder = Folder::new();
+    let path = |name: &str| folder.path(name);
     fs::create_dir(path("empty")).unwrap();
     fs::create_dir_all(path("other/folder")).unwrap();
     fs::write(path("other/notes.txt"), "x").unwrap();
@@ -44,18 +43,17 @@ fn what_is_no_capture_is_refused() {
         ("odd.ini", &["not the main file of a capture"]),
     ];
     for (name, words) in rows {
-        refused(&path(name), &[], words);
+        assert_rejected(&path(name), &[], words);
     }
-    // A cause that the message has already told is not told again.
+    // A cause that the message contains is not repeated.
     let run = unspool(&["packets", text(&path("absent"))]).expect(2, &[]);
     assert_eq!(run.err.matches("No such file").count(), 1, "{}", run.err);
 }
 
-/// Not trace, though some editors like the extension.
 const TEXT: &str = "These are the notes of a meeting, not trace.\n";
 
 #[test]
-fn bare_options_that_make_no_sense() {
+fn invalid_bare_options_are_rejected() {
     let trace = example().join("trace.bin");
     let rows: &[(&[&str], &[&str])] = &[
         (&["--protocol", "morse"], &["'morse'", "ete", "etm4"]),
@@ -63,10 +61,10 @@ fn bare_options_that_make_no_sense() {
         (&["--protocol", "ete", "--reg", "TRCIDR8"], &["'TRCIDR8' is not NAME=VALUE"]),
         (&["--protocol", "ete", "--reg", "TRCIDR8=four"], &["`four` is not a number"]),
         (&["--protocol", "ete", "--reg", "TRCIDR8=0x10000000000000000"], &["is not a number of at most 64 bits"]),
-        (&["--protocol", "ete", "--id", "0x80"], &["0x80 is no trace id"]),
-        (&["--protocol", "ete", "--id", "ten"], &["'ten' is no number"]),
+        (&["--protocol", "ete", "--id", "0x80"], &["0x80 is not a trace id"]),
+        (&["--protocol", "ete", "--id", "ten"], &["'ten' is not a number"]),
         (&["--protocol", "ete", "--raw", "--formatted"], &["cannot be used with"]),
-        (&["--protocol", "ete", "--write-pointer", "end"], &["--write-pointer", "'end' is no number"]),
+        (&["--protocol", "ete", "--write-pointer", "end"], &["--write-pointer", "'end' is not a number"]),
         (&["--raw"], &["--protocol"]),
         (&["--limit", "some"], &["some"]),
     ];
@@ -76,7 +74,7 @@ fn bare_options_that_make_no_sense() {
     }
     let example = example();
     let directory = text(&example);
-    unspool(&["packets", directory, "--protocol", "ete"]).expect(2, &["hello-ete", "leave --protocol out"]);
+    unspool(&["packets", directory, "--protocol", "ete"]).expect(2, &["hello-ete", "omit --protocol"]);
     unspool(&["packets", directory, text(&trace)]).expect(2, &["--protocol"]);
     unspool(&["packets", "-"]).expect(2, &["standard input", "--protocol"]);
     let absent = "no/such/dump.bin";
@@ -85,14 +83,13 @@ fn bare_options_that_make_no_sense() {
 }
 
 #[test]
-fn text_is_no_trace_whatever_it_is_called() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("text.bin");
-    fs::write(&file, TEXT).unwrap();
-    let unsynchronised = "no alignment synchronisation in 45 bytes";
+fn text_is_not_trace() {
+    let folder = Folder::new();
+    let file = folder.file("text.bin", TEXT);
+    let unsynchronized = "no alignment synchronization in 45 bytes";
     let rows: &[(&[&str], &[&str])] = &[
-        (&[], &["looks raw", "say --formatted", unsynchronised]),
-        (&["--raw"], &[unsynchronised]),
+        (&[], &["looks raw", "say --formatted", unsynchronized]),
+        (&["--raw"], &[unsynchronized]),
         (&["--formatted", "--id", "1"], &["no trace id 0x01 in the first 45 bytes", "ends inside a frame"]),
     ];
     for (options, words) in rows {
@@ -107,58 +104,55 @@ fn text_is_no_trace_whatever_it_is_called() {
 
 #[test]
 fn a_snapshot_without_its_buffer() {
-    let dir = example_copy();
-    fs::remove_file(dir.path().join("trace.bin")).unwrap();
-    let path = text(dir.path());
+    let folder = example_copy();
+    fs::remove_file(folder.path("trace.bin")).unwrap();
+    let path = text(folder.root());
     for verb in &VERBS[1..] {
         let run = unspool(&[verb, &[path][..]].concat()).expect(2, &["trace.bin: not in the capture"]);
         assert_eq!(run.err.matches("trace.bin").count(), 1, "once is enough: {}", run.err);
     }
     unspool(&["packets", path]).expect(2, &[path, "no trace source could be read", "unspool info"]);
-    // There still is something to tell about it.
-    let page = unspool(&["info", path]).expect(1, &[]).out;
-    let words =
+    // The description is still summarized.
+    let lines =
         ["1 file missing", "trace.bin (missing)", "trace.ini:6: `trace.bin` is not in the package", "ETE_1 (ETE)"];
-    words.iter().for_each(|word| assert!(page.contains(word), "no {word:?} in {page}"));
+    unspool(&["info", path]).expect(1, &[]).shows(&lines);
 }
 
-/// The example with each source in a buffer of its own; that of ETE_1 is `gone.bin`.
-fn two_buffers() -> TempDir {
-    let dir = example_copy();
+/// The example with one buffer per source; that of ETE_1 is `gone.bin`.
+fn two_buffers() -> Folder {
+    let folder = example_copy();
     let trace = "[trace_buffers]\nbuffers=buffer0,buffer1\n\
                  [buffer0]\nname=TMC_0\nfile=trace.bin\nformat=coresight\n\
                  [buffer1]\nname=TMC_1\nfile=gone.bin\nformat=coresight\n\
                  [source_buffers]\nETE_0=TMC_0\nETE_1=TMC_1\n";
-    fs::write(dir.path().join("trace.ini"), trace).unwrap();
-    dir
+    folder.file("trace.ini", trace);
+    folder
 }
 
 #[test]
 fn a_snapshot_without_one_of_two_buffers() {
-    let dir = two_buffers();
-    let path = text(dir.path());
+    let folder = two_buffers();
+    let path = text(folder.root());
     for (verb, last) in [("packets", "event 0"), ("elements", "event 0"), ("frames", "id 0x10")] {
         let run = unspool(&[verb, path]).expect(1, &["gone.bin: not in the capture"]);
         assert!(run.out.contains(last), "{}", run.out);
     }
     unspool(&["packets", path, "--source", "ETE_0"]).clean();
     unspool(&["packets", path, "--source", "ETE_1"]).expect(2, &["gone.bin: not in the capture"]);
-    let page = unspool(&["info", path]).expect(1, &[]).out;
-    assert!(page.contains("1 file missing") && page.contains("28 packets in 115 bytes"), "{page}");
-    // With the file, it is whole.
-    fs::write(dir.path().join("gone.bin"), example_file("trace.bin")).unwrap();
+    unspool(&["info", path]).expect(1, &[]).shows(&["1 file missing", "28 packets in 115 bytes"]);
+    // With the file, the capture is complete.
+    folder.file("gone.bin", example_file("trace.bin"));
     assert_eq!(unspool(&["packets", path, "--source", "ETE_1"]).clean().items().len(), 16);
 }
 
 #[test]
-fn a_buffer_of_no_bytes() {
-    let dir = example_copy();
-    let file = dir.path().join("trace.bin");
-    fs::write(&file, "").unwrap();
+fn an_empty_buffer() {
+    let folder = example_copy();
+    let file = folder.file("trace.bin", "");
     for verb in VERBS {
-        let run = unspool(&[verb, &[text(dir.path())]].concat()).clean();
+        let run = unspool(&[verb, &[text(folder.root())]].concat()).clean();
         assert!(run.out.lines().all(|line| !line.starts_with("0x")), "{verb:?}: {}", run.out);
-        let json = unspool(&[verb, &[text(dir.path()), "--json"]].concat()).clean();
+        let json = unspool(&[verb, &[text(folder.root()), "--json"]].concat()).clean();
         assert_eq!(json.out.is_empty(), verb != ["info"], "{verb:?}: {}", json.out);
     }
     for options in [&[][..], &["--raw"], &["--formatted"], &["--formatted", "--id", "1"]] {
@@ -167,33 +161,32 @@ fn a_buffer_of_no_bytes() {
             let run = unspool(&[&[verb], &bare[..]].concat()).expect(0, &["trace: the buffer is empty"]);
             assert_eq!(run.out, "", "{verb} {options:?}");
         }
-        let page = unspool(&[&["info"], &bare[..]].concat()).clean().out;
-        assert!(page.contains("the buffer is empty"), "{page}");
+        unspool(&[&["info"], &bare[..]].concat()).clean().shows(&["the buffer is empty"]);
     }
 }
 
 #[test]
-fn a_zip_that_was_cut() {
-    let dir = tempfile::tempdir().unwrap();
-    let whole = dir.path().join("whole.zip");
+fn truncated_zip_files_are_rejected() {
+    let folder = Folder::new();
+    let whole = folder.path("whole.zip");
     write_zip(&whole, &example_files());
     let bytes = fs::read(&whole).unwrap();
     unspool(&["packets", text(&whole)]).clean();
-    let cut = dir.path().join("cut.zip");
-    let unnamed = dir.path().join("cut");
+    let cut = folder.path("cut.zip");
+    let unnamed = folder.path("cut");
     for length in [1, 4, 30, 100, bytes.len() / 2, bytes.len() - 100, bytes.len() - 22, bytes.len() - 1] {
         fs::write(&cut, &bytes[..length]).unwrap();
-        refused(&cut, &[], &["damaged or truncated"]);
+        assert_rejected(&cut, &[], &["damaged or truncated"]);
     }
-    // Without the extension, the first bytes tell what it was meant to be.
+    // Without the extension, the first bytes identify the archive.
     fs::write(&unnamed, &bytes[..bytes.len() / 2]).unwrap();
-    refused(&unnamed, &[], &["damaged or truncated"]);
+    assert_rejected(&unnamed, &[], &["damaged or truncated"]);
 }
 
 #[test]
-fn a_zip_with_a_damaged_member() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("damaged.zip");
+fn damaged_zip_members_are_reported() {
+    let folder = Folder::new();
+    let path = folder.path("damaged.zip");
     write_zip(&path, &example_files());
     let mut bytes = fs::read(&path).unwrap();
     // The bytes of the member follow its name.
@@ -204,37 +197,38 @@ fn a_zip_with_a_damaged_member() {
     for verb in &VERBS[1..] {
         unspool(&[verb, &[text(&path)][..]].concat()).expect(2, &["TMC_0: reading stopped at byte"]);
     }
-    let page = unspool(&["info", text(&path)]).expect(1, &[]).out;
-    assert!(page.contains("cannot be read: TMC_0: reading stopped"), "{page}");
+    unspool(&["info", text(&path)]).expect(1, &[]).shows(&["cannot be read: TMC_0: reading stopped"]);
 }
 
 #[test]
-fn nothing_leads_out_of_a_package() {
-    let dir = tempfile::tempdir().unwrap();
-    // What must not be read is there, and is good trace.
-    fs::write(dir.path().join("trace.bin"), example_file("trace.bin")).unwrap();
-    let zip = dir.path().join("climbs.zip");
+fn paths_outside_a_package_are_rejected() {
+    let folder = Folder::new();
+    // A valid trace outside the package, which must not be read.
+    folder.file("trace.bin", example_file("trace.bin"));
+    let zip = folder.path("climbs.zip");
     let climb = |(name, bytes): (String, Vec<u8>)| match name.as_str() {
         "trace.bin" => ("../trace.bin".to_string(), bytes),
         _ => (name, bytes),
     };
     write_zip(&zip, &example_files().into_iter().map(climb).collect::<Vec<_>>());
     unspool(&["packets", text(&zip)]).expect(2, &["trace.bin: not in the capture"]);
-    let page = unspool(&["info", text(&zip)]).expect(1, &[]).out;
-    assert!(page.contains("../trace.bin: the name points outside the archive; the member is ignored"), "{page}");
+    unspool(&["info", text(&zip)])
+        .expect(1, &[])
+        .shows(&["../trace.bin: the name points outside the archive; the member is ignored"]);
 
-    let folder = dir.path().join("folder");
+    let folder = folder.path("folder");
     fs::create_dir(&folder).unwrap();
     for (name, bytes) in example_files().iter().filter(|(name, _)| name != "trace.bin") {
         let ini = String::from_utf8_lossy(bytes).replace("file=trace.bin", "file=../trace.bin");
         fs::write(folder.join(name), ini).unwrap();
     }
     unspool(&["packets", text(&folder)]).expect(2, &["../trace.bin"]);
-    let page = unspool(&["info", text(&folder)]).expect(1, &[]).out;
-    assert!(page.contains("`../trace.bin` points outside the package and is not opened"), "{page}");
+    unspool(&["info", text(&folder)])
+        .expect(1, &[])
+        .shows(&["`../trace.bin` points outside the package and is not opened"]);
 }
 
-/// What a run may take, however large its input is.
+/// Limit for any size of input.
 const MEMORY: u64 = 64 << 20;
 
 #[track_caller]
@@ -242,25 +236,25 @@ fn stays_small(peak: Option<u64>) {
     assert!(peak.unwrap_or(0) < MEMORY, "{peak:?} bytes");
 }
 
-/// As [`stays_small`], for a run that is long enough to be watched.
+/// As [`stays_small`], for a run that is long enough to be measured.
 #[track_caller]
 fn stays_small_for_long(peak: Option<u64>) {
     stays_small(peak);
-    assert!(!cfg!(target_os = "linux") || peak > Some(1 << 20), "{peak:?} bytes: nobody looked");
+    assert!(!cfg!(target_os = "linux") || peak > Some(1 << 20), "{peak:?} bytes: not measured");
 }
 
-/// A file that is long and takes no room.
+/// Writes a long sparse file.
 fn sparse(path: &Path, start: &[u8], length: u64) {
     fs::write(path, start).unwrap();
     File::options().write(true).open(path).unwrap().set_len(length).unwrap();
 }
 
 #[test]
-fn a_look_at_ten_gigabytes() {
-    let dir = example_copy();
-    let file = dir.path().join("trace.bin");
+fn ten_gigabytes_take_little_memory() {
+    let folder = example_copy();
+    let file = folder.path("trace.bin");
     sparse(&file, &example_file("trace.bin"), 10 << 30);
-    let run = unspool(&["info", "--quick", text(dir.path())]).clean();
+    let run = unspool(&["info", "--quick", text(folder.root())]).clean();
     assert!(run.out.contains("10,737,418,240 bytes"), "{}", run.out);
     stays_small(run.peak);
     let run = unspool(&["packets", text(&file), "--protocol", "ete", "--limit", "5"]).expect(0, &["0x10 0x12"]);
@@ -268,28 +262,28 @@ fn a_look_at_ten_gigabytes() {
     stays_small(run.peak);
 }
 
-/// Enough to be seen if it were kept. Ten gigabytes are only for a release build.
+/// Enough to be noticed in memory. Ten gigabytes are too slow for a debug build.
 const RAW: u64 = 1 << 30;
 const FORMATTED: u64 = 256 << 20;
 
 #[test]
-fn a_gigabyte_of_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("sparse.bin");
+fn a_gigabyte_of_zeros_takes_little_memory() {
+    let folder = Folder::new();
+    let file = folder.path("sparse.bin");
     sparse(&file, b"", RAW);
     let run = unspool(&["packets", text(&file), "--protocol", "ete", "--raw"]);
     stays_small_for_long(run.peak);
-    let run = run.expect(1, &["no alignment synchronisation in 1073741824 bytes"]);
+    let run = run.expect(1, &["no alignment synchronization in 1073741824 bytes"]);
     assert_eq!(run.items(), ["! not synchronised yet, 1073741824 bytes skipped"]);
     unspool(&["packets", text(&file), "--protocol", "ete", "--formatted"]).expect(2, &["no trace id", "--id"]);
 }
 
 #[test]
-fn frames_that_end_in_a_sea_of_zeros() {
-    let dir = example_copy();
-    sparse(&dir.path().join("trace.bin"), &example_file("trace.bin"), FORMATTED);
-    // The last id stays in force, so all the zeros are bytes of that source; the other one is whole.
-    let run = unspool(&["packets", text(dir.path())]);
+fn trailing_zeros_take_little_memory() {
+    let folder = example_copy();
+    sparse(&folder.path("trace.bin"), &example_file("trace.bin"), FORMATTED);
+    // The zeros are bytes of the last id; the other source is complete.
+    let run = unspool(&["packets", text(folder.root())]);
     stays_small_for_long(run.peak);
     let run = run.expect(1, &["ETE_0: 1 problem", "trace.bin at 0xc0"]);
     assert_eq!(run.items().len(), 28 + 1 + 16, "{}", run.out);

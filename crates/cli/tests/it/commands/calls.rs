@@ -1,9 +1,8 @@
-//! Call trees and profiles on the command line: text, JSON, folded stacks, one core of several, and bad words.
+//! `calls` and `profile`: text, JSON, folded stacks, and one core of several.
 
-use std::fs;
-use std::path::PathBuf;
+use serde_json::json;
 
-use super::*;
+use crate::run::{assert_fields, log, on};
 
 /// A function that calls another, twice, and is not finished.
 const LOG: &str = "\
@@ -20,21 +19,10 @@ const LOG: &str = "\
 8 clk cpu0 IT (6) 0000a010 d503201f O EL1h_n : NOP
 ";
 
-fn log(text: &str) -> (TempDir, PathBuf) {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run.tarmac");
-    fs::write(&path, text).unwrap();
-    (dir, path)
-}
-
-fn words<'a>(verb: &'a str, path: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
-    [verb, path.to_str().unwrap()].into_iter().chain(more.iter().copied()).collect()
-}
-
 #[test]
-fn a_tree_for_people() {
+fn call_tree_as_text() {
     let (_dir, path) = log(LOG);
-    let run = unspool(&words("calls", &path, &[])).clean();
+    let run = on("calls", &path, &[]).clean();
     let expected = "\
 # core cpu0
 #     line    to line     time (clk)             to instructions  function
@@ -47,33 +35,30 @@ fn a_tree_for_people() {
         10         10              7              7            1  0xb000
 ";
     assert_eq!(run.out, expected);
-    let run = unspool(&words("calls", &path, &["--depth", "1", "--core", "cpu0"])).clean();
+    let run = on("calls", &path, &["--depth", "1", "--core", "cpu0"]).clean();
     assert_eq!(run.out.lines().count(), 4);
-    let run = unspool(&words("calls", &path, &["--complete", "--core", "cpu0"])).clean();
+    let run = on("calls", &path, &["--complete", "--core", "cpu0"]).clean();
     assert!(
         run.out.ends_with("  0xa000\n         6          7              3              5            2    0xa020\n")
     );
 }
 
 #[test]
-fn a_tree_for_programs() {
+fn call_tree_as_json() {
     let (_dir, path) = log(LOG);
-    let values = unspool(&words("calls", &path, &["--json"])).clean().json();
+    let values = on("calls", &path, &["--json"]).clean().json();
     assert_eq!(values.len(), 5);
     let call = &values[2];
     assert_eq!((&call["core"], &call["function"], &call["depth"]), (&"cpu0".into(), &"0xa020".into(), &2.into()));
     assert_eq!((&call["line"], &call["last_line"], &call["instructions"]), (&6.into(), &7.into(), &2.into()));
-    assert_eq!(
-        (&call["call_pc"], &call["return_pc"], &call["ended"]),
-        (&"0xa010".into(), &"0xa014".into(), &"returned".into())
-    );
+    assert_fields(call, &json!({"call_pc": "0xa010", "return_pc": "0xa014", "ended": "returned"}));
     assert_eq!((&values[0]["began"], &values[3]["ended"]), (&"start".into(), &"at_end".into()));
 }
 
 #[test]
 fn profiles() {
     let (_dir, path) = log(LOG);
-    let run = unspool(&words("profile", &path, &["--core", "cpu0"])).clean();
+    let run = on("profile", &path, &["--core", "cpu0"]).clean();
     let rows: Vec<Vec<&str>> = run.out.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
     let expected = [
         ["0xa000", "1", "8", "1", "6", "1", "0xa000"],
@@ -81,14 +66,14 @@ fn profiles() {
         ["0xa020", "1", "3", "2", "2", "2", "0xa020"],
     ];
     assert_eq!(rows, expected);
-    let values = unspool(&words("profile", &path, &["--json"])).clean().json();
+    let values = on("profile", &path, &["--json"]).clean().json();
     assert_eq!((&values[1]["calls"], &values[1]["incomplete"]), (&2.into(), &2.into()));
 }
 
 #[test]
 fn folded_stacks() {
     let (_dir, path) = log(LOG);
-    let run = unspool(&words("profile", &path, &["--folded"])).clean();
+    let run = on("profile", &path, &["--folded"]).clean();
     let expected = "\
 cpu0;0xa000 1
 cpu0;0xa000;0xa010 4
@@ -97,17 +82,16 @@ cpu0;0xa000;0xa010;0xa020 2
 cpu1;0xb000 0
 ";
     assert_eq!(run.out, expected);
-    let run = unspool(&words("profile", &path, &["--folded", "--weight", "instructions"])).clean();
-    assert!(run.out.contains("cpu0;0xa000;0xa010 2\n"), "{}", run.out);
+    on("profile", &path, &["--folded", "--weight", "instructions"]).clean().shows(&["cpu0;0xa000;0xa010 2\n"]);
 }
 
 #[test]
-fn words_that_lead_nowhere() {
+fn unknown_cores_and_bad_lines_are_reported() {
     let (_dir, path) = log(LOG);
-    let run = unspool(&words("calls", &path, &["--core", "cpu7"]));
+    let run = on("calls", &path, &["--core", "cpu7"]);
     assert_eq!(run.code, 2);
-    assert!(run.err.contains("no core 'cpu7' in the log; there is cpu0, cpu1"), "{}", run.err);
+    assert!(run.err.contains("no core 'cpu7' in the log; cores: cpu0, cpu1"), "{}", run.err);
     let (_dir, path) = log(&LOG.replace("8 clk cpu0 IT", "junk and more\n8 clk cpu0 IT"));
-    let run = unspool(&words("calls", &path, &[]));
+    let run = on("calls", &path, &[]);
     assert_eq!((run.code, run.out.lines().count()), (1, 9), "{}", run.err);
 }

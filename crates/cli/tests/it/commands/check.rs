@@ -1,13 +1,11 @@
-//! `check` on steps: captures, and what the rules of a format do not see.
+//! `check` on steps: captures, and violations that the rules of a format do not cover.
 
 use std::fs;
-use std::path::PathBuf;
 
-use tempfile::TempDir;
+use super::example;
+use crate::run::{log, on, unspool_with};
 
-use super::{example, text, unspool, unspool_with};
-
-/// From EL0 to EL1, and nobody says how; every line is as it should be.
+/// Valid lines with an unexplained change from EL0 to EL1.
 const LEVELS: &str = "\
 0 clk cpu0 IT (0) 0000000000001000 d503201f O EL0t_n : NOP
 1 clk cpu0 IT (1) 0000000000001004 d503201f O EL0t_n : NOP
@@ -15,68 +13,62 @@ const LEVELS: &str = "\
 3 clk cpu0 IT (3) 000000000000100c d503201f O EL1h_n : NOP
 ";
 
-fn log(lines: &str) -> (TempDir, PathBuf) {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run.tarmac");
-    fs::write(&path, lines).unwrap();
-    (dir, path)
-}
-
 #[test]
 fn a_capture_has_steps() {
     let path = example();
-    let run = unspool(&["check", text(&path), "--deny-warnings"]).clean();
+    let run = on("check", &path, &["--deny-warnings"]).clean();
     assert_eq!(run.out, format!("{}: 2 sources, 78 steps, 5 gaps, nothing found\n", path.display()));
-    let one = unspool(&["check", text(&path), "--source", "ETE_1", "--json"]).clean().json();
+    let one = on("check", &path, &["--source", "ETE_1", "--json"]).clean().json();
     assert_eq!((&one[0]["kind"], &one[0]["sources"]), (&"summary".into(), &1.into()));
-    unspool(&["check", text(&path), "--source", "ETE_7"]).expect(2, &["no source 'ETE_7'"]);
-    unspool(&["check", text(&path), "--native"]).expect(2, &["no rules of its own"]);
+    on("check", &path, &["--source", "ETE_7"]).expect(2, &["no source 'ETE_7'"]);
+    on("check", &path, &["--native"]).expect(2, &["--native does not apply to captures"]);
 }
 
 #[test]
-fn a_capture_of_which_nothing_can_be_read() {
-    let dir = super::example_copy();
+fn an_unreadable_capture_is_rejected() {
+    let folder = super::example_copy();
     for name in ["ete_0.ini", "ete_1.ini"] {
-        let path = dir.path().join(name);
+        let path = folder.path(name);
         fs::write(&path, fs::read_to_string(&path).unwrap().replace("type=ETE", "type=PTM1.1")).unwrap();
     }
     let words = ["ptm trace cannot be read", "no trace source could be read", "unspool info"];
     for more in [&[][..], &["--json"]] {
-        let run = unspool(&[&["check", text(dir.path())], more].concat()).expect(2, &words);
+        let run = on("check", folder.root(), more).expect(2, &words);
         assert_eq!(run.out, "");
     }
 }
 
 #[test]
-fn a_step_is_found_where_the_format_has_nothing_to_say() {
+fn steps_are_checked_beyond_the_format() {
     let (_dir, path) = log(LEVELS);
-    let run = unspool(&["check", text(&path)]).expect(1, &[]);
+    let run = on("check", &path, &[]).expect(1, &[]);
     let expected = format!("{}: line 3: step-level-change: from level 0 to level 1", path.display());
     assert!(run.out.starts_with(&expected), "{}", run.out);
     assert!(run.out.contains(": 4 lines, 6 steps, 1 error, 0 warnings\n"), "{}", run.out);
-    let values = unspool(&["check", text(&path), "--json"]).expect(1, &[]).json();
+    let values = on("check", &path, &["--json"]).expect(1, &[]).json();
     let found = &values[0];
     assert_eq!((&found["line"], &found["core"], &found["severity"]), (&3.into(), &0.into(), &"error".into()));
     assert_eq!((&found["rule"], &found["section"]), (&"step-level-change".into(), &"state".into()));
     assert_eq!(values[1]["rules"]["step-level-change"], 1);
-    let none = unspool(&["check", text(&path), "--limit", "0"]).expect(1, &[]);
+    let none = on("check", &path, &["--limit", "0"]).expect(1, &[]);
     assert!(none.out.contains("1 error") && !none.out.contains("line 3"), "{}", none.out);
 }
 
 #[test]
-fn one_of_both_is_chosen() {
+fn native_and_steps_select_checks() {
     let (_dir, path) = log(LEVELS);
-    let native = unspool(&["check", text(&path), "--native"]).clean();
+    let native = on("check", &path, &["--native"]).clean();
     assert_eq!(native.out, format!("{}: 4 lines, nothing found\n", path.display()));
-    let steps = unspool(&["check", text(&path), "--steps"]).expect(1, &[]);
+    let steps = on("check", &path, &["--steps"]).expect(1, &[]);
     assert!(steps.out.contains(": 6 steps, 1 error, 0 warnings\n"), "{}", steps.out);
-    unspool(&["check", text(&path), "--steps", "--native"]).expect(2, &["cannot be used with"]);
+    on("check", &path, &["--steps", "--native"]).expect(2, &["cannot be used with"]);
 }
 
 #[test]
 fn a_pipe_is_read_once() {
     let run = unspool_with(&["check", "-"], LEVELS.as_bytes()).clean();
-    let expected = "standard input: 4 lines, steps not checked (a pipe is read once: see --steps), nothing found\n";
+    let expected =
+        "standard input: 4 lines, steps not checked (a pipe can be read only once: see --steps), nothing found\n";
     assert_eq!(run.out, expected);
     let values = unspool_with(&["check", "-", "--json"], LEVELS.as_bytes()).clean().json();
     assert!(values[0]["steps"].is_null() && values[0].get("steps").is_some(), "{values:?}");
@@ -86,10 +78,10 @@ fn a_pipe_is_read_once() {
 }
 
 #[test]
-fn cores_are_followed_one_by_one() {
+fn cores_are_checked_separately() {
     let two: String = LEVELS.lines().map(|line| format!("{line}\n{}\n", line.replace("cpu0", "cpu1"))).collect();
     let (_dir, path) = log(&two);
-    let run = unspool(&["check", text(&path), "--steps"]).expect(1, &[]);
+    let run = on("check", &path, &["--steps"]).expect(1, &[]);
     let found: Vec<&str> = run.out.lines().filter(|line| line.contains(": step-level-change: ")).collect();
     assert_eq!(found.len(), 2, "{}", run.out);
     assert!(found[1].contains(": line 6, core 1: "), "{}", run.out);

@@ -1,19 +1,12 @@
-//! `convert` between formats: what carries over, what is lost, what is refused.
+//! `convert` between formats: round trips, losses, rejected conversions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-use tempfile::TempDir;
+use super::example;
+use serde_json::json;
 
-use super::{Run, example, text, unspool, unspool_with};
-
-/// What was told as JSON on the error stream, one value a line.
-#[track_caller]
-fn told(run: &Run) -> Vec<Value> {
-    let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-    run.err.lines().map(parse).collect()
-}
+use crate::run::{Folder, Run, assert_fields, text, unspool, unspool_with};
 
 /// A log with an access, a branch and registers.
 const LOG: &str = "\
@@ -26,31 +19,13 @@ const LOG: &str = "\
 3 clk cpu0 IT (3) 0000000000001010 d503201f O EL1h_n : NOP
 ";
 
-/// The same run as a trace unit would tell it, which is without accesses and registers.
+/// The same run without accesses and registers, as a trace unit traces it.
 const BARE: &str = "\
 0 clk IT (0) 0000000000001000 d2800020 O EL1h_n : MOV x0,#1
 1 clk IT (1) 0000000000001004 f9400001 O EL1h_n : LDR x1,[x0]
 2 clk IT (2) 0000000000001008 14000002 O EL1h_n : B 0x1010
 3 clk IT (3) 0000000000001010 d503201f O EL1h_n : NOP
 ";
-
-struct Folder(TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.path(name);
-        fs::write(&path, text).unwrap();
-        path
-    }
-}
 
 fn convert(from: &Path, to: &Path, more: &[&str]) -> Run {
     unspool(&[&["convert", text(from), text(to)], more].concat())
@@ -64,22 +39,20 @@ fn dump(path: &Path) -> String {
     unspool(&["dump", text(path)]).clean().out
 }
 
-/// Two traces are equal in what both tell.
 #[track_caller]
-fn equal(a: &Path, b: &Path, more: &[&str]) {
-    let run = unspool(&[&["diff", text(a), text(b), "--strict"], more].concat());
-    assert_eq!(run.code, 0, "{run:#?}");
+fn assert_equal(a: &Path, b: &Path, more: &[&str]) {
+    unspool(&[&["diff", text(a), text(b), "--strict"], more].concat()).expect(0, &[]);
 }
 
 #[test]
-fn an_astf_trace_goes_through_each_format_and_comes_back() {
+fn astf_round_trips_through_each_format() {
     let folder = Folder::new();
     let start = folder.path("start.astf");
     convert(&astf_example(), &start, &[]).clean();
     for name in ["b.stf", "b.zstf", "b.stf.xz", "b.tarmac", "b.tarmac.gz", "b.log"] {
         let (there, back) = (folder.path(name), folder.path("back.astf"));
         convert(&start, &there, &["--deny-loss"]).clean();
-        equal(&start, &there, &[]);
+        assert_equal(&start, &there, &[]);
         unspool(&["check", text(&there)]).expect(0, &[]);
         convert(&there, &back, &["--deny-loss"]).clean();
         assert_eq!(dump(&back), dump(&start), "{name}");
@@ -95,7 +68,7 @@ fn a_log_becomes_astf() {
     let run = convert(&log, &astf, &[]).expect(0, &words);
     assert_eq!(run.err.lines().count(), 1, "{}", run.err);
     unspool(&["check", text(&astf)]).clean();
-    equal(&log, &astf, &[]);
+    assert_equal(&log, &astf, &[]);
     let lines = dump(&astf);
     for word in ["0x1000", "0x1004", "0x8000", "0x1010"] {
         assert!(lines.contains(&word[2..]), "{word} in {lines}");
@@ -103,29 +76,26 @@ fn a_log_becomes_astf() {
 }
 
 #[test]
-fn losses_are_told_to_programs_and_can_be_denied() {
+fn losses_are_reported_as_json_and_can_be_denied() {
     let folder = Folder::new();
     let (log, astf) = (folder.file("a.tarmac", LOG), folder.path("a.astf"));
     let run = convert(&log, &astf, &["--json"]).expect(0, &[]);
-    let rows = told(&run);
+    let rows = run.json_messages();
     let row = |what: &str| rows.iter().find(|row| row["what"] == what).unwrap_or_else(|| panic!("{what}: {rows:?}"));
     assert_eq!((&row("registers")["count"], &row("registers")["line"]), (&2.into(), &1.into()));
-    assert_eq!(
-        (&row("data")["count"], &row("data")["line"], &row("data")["kind"]),
-        (&1.into(), &3.into(), &"lost".into())
-    );
-    assert_eq!(row("data")["by"], "target");
+    assert_fields(row("data"), &json!({"count": 1, "line": 3, "kind": "lost", "by": "target"}));
     fs::remove_file(&astf).unwrap();
     convert(&log, &astf, &["--deny-loss"]).expect(1, &["cannot say", "nothing was written"]);
     assert!(!astf.exists());
-    let rows = told(&convert(&log, &astf, &["--deny-loss", "--json"]).expect(1, &[]));
+    let rows = convert(&log, &astf, &["--deny-loss", "--json"]).expect(1, &[]).json_messages();
     assert_eq!((&rows[0]["kind"], &rows.last().unwrap()["written"]), (&"lost".into(), &"nothing".into()));
     assert_eq!(rows.last().unwrap()["kind"], "denied");
-    let run = convert(&log, Path::new("-"), &["--to", "astf", "--deny-loss"]).expect(1, &["cannot say", "is not all"]);
+    let run =
+        convert(&log, Path::new("-"), &["--to", "astf", "--deny-loss"]).expect(1, &["cannot say", "is incomplete"]);
     assert!(!run.err.contains("nothing was written"), "{}", run.err);
 }
 
-/// A log of Rev 3 with something that Fast Models cannot say, behind enough lines to be written before it.
+/// Log of Rev 3 that ends with a loss for Fast Models, after enough lines to be written before.
 fn long_rev3() -> String {
     let line = |time: u64| format!("{time:>11} ns  ES  (00010000:e1a00000) A svc:            NOP\n");
     let last = "                    LD 00000040 ........ ........ ........ 00001c98    S:0000000040/20    SO\n";
@@ -136,14 +106,14 @@ fn long_rev3() -> String {
 }
 
 #[test]
-fn of_what_went_through_a_pipe_it_is_not_said_that_nothing_was_written() {
+fn a_denied_conversion_to_a_pipe_is_incomplete() {
     let folder = Folder::new();
-    let log = folder.file("a.tarmac", &long_rev3());
+    let log = folder.file("a.tarmac", long_rev3());
     let words = ["--to", "tarmac", "--dialect", "fast-models", "--deny-loss"];
-    let run = convert(&log, Path::new("-"), &words).expect(1, &["cannot say", "is not all"]);
+    let run = convert(&log, Path::new("-"), &words).expect(1, &["cannot say", "is incomplete"]);
     assert!(!run.out.is_empty() && !run.err.contains("nothing was written"), "{}", run.err);
     let json = convert(&log, Path::new("-"), &[&words[..], &["--json"]].concat()).expect(1, &[]);
-    assert_eq!(told(&json).last().unwrap()["written"], "part");
+    assert_eq!(json.json_messages().last().unwrap()["written"], "part");
     convert(&log, &folder.path("o.log"), &words[2..]).expect(1, &["nothing was written"]);
     assert!(!folder.path("o.log").exists());
 }
@@ -156,32 +126,29 @@ fn a_fifo_is_a_pipe_too() {
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let from = fifo.clone();
     let reader = std::thread::spawn(move || fs::read(from).unwrap());
-    convert(&log, &fifo, &["--to", "astf", "--deny-loss"]).expect(1, &["is not all"]);
+    convert(&log, &fifo, &["--to", "astf", "--deny-loss"]).expect(1, &["is incomplete"]);
     reader.join().unwrap();
 }
 
 #[test]
-fn losses_of_another_version_are_told_to_programs() {
+fn losses_of_another_version_are_reported_as_json() {
     let folder = Folder::new();
-    let stf = folder.path("a.stf");
-    fs::write(&stf, super::stf::small()).unwrap();
+    let stf = folder.file("a.stf", super::stf::small());
     let out = folder.path("o.stf");
-    let rows = told(&convert(&stf, &out, &["--stf-version", "1.3", "--json"]).expect(0, &[]));
-    assert_eq!((&rows[0]["kind"], &rows[0]["by"]), (&"lost".into(), &"target".into()));
-    assert_eq!((&rows[0]["what"], &rows[0]["count"]), (&"length-of-vector-registers".into(), &1.into()));
-    let rows = told(&convert(&stf, &out, &["--stf-version", "1.3", "--json", "--deny-loss"]).expect(1, &[]));
+    let rows = convert(&stf, &out, &["--stf-version", "1.3", "--json"]).expect(0, &[]).json_messages();
+    assert_fields(&rows[0], &json!({"kind": "lost", "by": "target", "what": "length-of-vector-registers", "count": 1}));
+    let rows = convert(&stf, &out, &["--stf-version", "1.3", "--json", "--deny-loss"]).expect(1, &[]).json_messages();
     assert_eq!(rows.last().unwrap()["kind"], "denied");
 }
 
-/// What can be read is converted, and that there is more is a problem.
 #[test]
 fn lines_that_cannot_be_read_are_a_problem() {
     let folder = Folder::new();
     let broken = LOG.replace("2 clk", "\u{1}binary\n1 clk cpu0 IT (9) 00zz\n2 clk");
     let (log, stf) = (folder.file("a.tarmac", &broken), folder.path("a.stf"));
     convert(&log, &stf, &[]).expect(1, &["2 lines cannot be read, the first is line 6"]);
-    equal(&folder.file("b.tarmac", LOG), &stf, &[]);
-    let rows = told(&convert(&log, &stf, &["--json"]).expect(1, &[]));
+    assert_equal(&folder.file("b.tarmac", LOG), &stf, &[]);
+    let rows = convert(&log, &stf, &["--json"]).expect(1, &[]).json_messages();
     let row = rows.iter().find(|row| row["what"] == "unreadable").unwrap_or_else(|| panic!("{rows:?}"));
     assert_eq!((&row["by"], &row["count"], &row["line"]), (&"source".into(), &2.into(), &6.into()));
     fs::remove_file(&stf).unwrap();
@@ -191,7 +158,7 @@ fn lines_that_cannot_be_read_are_a_problem() {
 }
 
 #[test]
-fn the_last_extension_names_the_format() {
+fn the_last_extension_selects_the_format() {
     let folder = Folder::new();
     let log = folder.file("a.tarmac", LOG);
     for (name, start) in [("n.stf.tarmac", &b"0 clk"[..]), ("n.astf.stf", b"\x01STF"), ("n.tarmac.astf", b"ASTF")] {
@@ -204,7 +171,7 @@ fn the_last_extension_names_the_format() {
 }
 
 #[test]
-fn what_the_input_is_said_to_be_it_is_read_as() {
+fn from_selects_the_input_format() {
     let folder = Folder::new();
     let (log, stf) = (folder.file("a.tarmac", LOG), folder.path("a.stf"));
     convert(&log, &stf, &["--from", "stf"]).expect(2, &["a.tarmac", "no STF trace"]);
@@ -215,15 +182,15 @@ fn what_the_input_is_said_to_be_it_is_read_as() {
     convert(&stf, &out, &["--from", "stf"]).expect(0, &[]);
     let piped = unspool_with(&["convert", "-", text(&out), "--from", "stf"], &fs::read(&stf).unwrap());
     piped.expect(0, &[]);
-    equal(&log, &out, &[]);
-    let notes = folder.file("notes", "nothing that anybody knows\n");
-    convert(&notes, &out, &[]).expect(2, &["--from tarmac makes it one"]);
-    let run = unspool(&["dump", text(&notes)]).expect(2, &["--dialect makes it one"]);
+    assert_equal(&log, &out, &[]);
+    let notes = folder.file("notes", "not a trace\n");
+    convert(&notes, &out, &[]).expect(2, &["use --from tarmac to read it as a log"]);
+    let run = unspool(&["dump", text(&notes)]).expect(2, &["use --dialect to read it as a log"]);
     assert_eq!(run.out, "");
 }
 
 #[test]
-fn options_that_would_do_nothing_are_refused() {
+fn unused_options_are_rejected() {
     let folder = Folder::new();
     let (log, astf) = (folder.file("a.tarmac", LOG), folder.path("a.astf"));
     convert(&log, &astf, &[]).expect(0, &[]);
@@ -267,7 +234,7 @@ fn a_capture_becomes_a_log_with_context_and_time() {
         ("fast-models", "1192960 tic IT (3) 00400008 94000008 O EL0t_n : bl 0x400028"),
     ] {
         convert(&example(), &path, &["--source", "0x10", "--dialect", style, "--deny-loss"]).clean();
-        equal(&example(), &path, &["--source-a", "0x10"]);
+        assert_equal(&example(), &path, &["--source-a", "0x10"]);
         let log = fs::read_to_string(&path).unwrap();
         assert!(log.contains(line), "{log}");
         convert(&example(), &path, &["--source", "0x10", "--dialect", style, "--no-disassembly"]).clean();
@@ -277,19 +244,19 @@ fn a_capture_becomes_a_log_with_context_and_time() {
 }
 
 #[test]
-fn a_capture_has_no_addresses_for_astf_unless_another_trace_has() {
+fn astf_from_a_capture_needs_accesses() {
     let folder = Folder::new();
     let astf = folder.path("a.astf");
     convert(&example(), &astf, &["--source", "0x10"]).expect(2, &["addresses of accesses"]);
-    // A log without memory lines stands for the capture here.
+    // A log without memory lines represents the capture.
     let head = "# unspool covers times=cycles instructions opcodes branches levels security\n\
                 # unspool context level=1 security=non-secure aarch64=yes handler=yes\n";
     let (bare, log) = (folder.file("bare.tarmac", &(head.to_string() + BARE)), folder.file("a.tarmac", LOG));
     convert(&bare, &astf, &[]).expect(2, &["addresses of accesses"]);
     convert(&bare, &astf, &["--accesses", text(&log)]).expect(0, &[]);
     unspool(&["check", text(&astf)]).clean();
-    equal(&log, &astf, &[]);
-    let other = folder.file("other.tarmac", &LOG.replace("00000000000010", "00000000000070"));
+    assert_equal(&log, &astf, &[]);
+    let other = folder.file("other.tarmac", LOG.replace("00000000000010", "00000000000070"));
     for name in ["o.astf", "o.stf"] {
         let out = folder.path(name);
         convert(&bare, &out, &["--accesses", text(&other)]).expect(2, &["other.tarmac", "no instruction in common"]);
@@ -302,10 +269,9 @@ fn a_capture_has_no_addresses_for_astf_unless_another_trace_has() {
 }
 
 #[test]
-fn other_instruction_sets_are_refused() {
+fn other_instruction_sets_are_rejected() {
     let folder = Folder::new();
-    let riscv = folder.path("a.stf");
-    fs::write(&riscv, super::stf::long(2)).unwrap();
+    let riscv = folder.file("a.stf", super::stf::long(2));
     for (name, words) in [("b.astf", "AArch64"), ("b.tarmac", "Arm")] {
         let run = convert(&riscv, &folder.path(name), &[]).expect(2, &[words, "RISC-V"]);
         assert!(!folder.path(name).exists(), "{run:?}");
@@ -315,9 +281,9 @@ fn other_instruction_sets_are_refused() {
 }
 
 #[test]
-fn what_is_not_said_can_be_assumed() {
+fn missing_state_can_be_assumed() {
     let folder = Folder::new();
-    let (log, astf) = (folder.file("a.tarmac", &LOG.replace("EL1h_n ", "")), folder.path("a.astf"));
+    let (log, astf) = (folder.file("a.tarmac", LOG.replace("EL1h_n ", "")), folder.path("a.astf"));
     convert(&log, &astf, &[]).expect(2, &["--assume"]);
     convert(&log, &astf, &["--assume", "el=1,security=nonsecure,sp=x"]).expect(0, &[]);
     unspool(&["check", text(&astf)]).clean();
@@ -325,19 +291,19 @@ fn what_is_not_said_can_be_assumed() {
 }
 
 #[test]
-fn one_core_of_several() {
+fn one_core_can_be_selected() {
     let folder = Folder::new();
     let other = LOG.lines().fold(String::new(), |text, line| text + line + "\n" + &line.replace("cpu0", "cpu1") + "\n");
     let (log, astf) = (folder.file("a.tarmac", &other), folder.path("a.astf"));
     convert(&log, &astf, &[]).expect(2, &["--core"]);
     convert(&log, &astf, &["--core", "1"]).expect(0, &["steps of other cores"]);
-    equal(&log, &astf, &["--core-a", "1"]);
-    let rows = told(&convert(&log, &astf, &["--core", "1", "--json"]).expect(0, &[]));
+    assert_equal(&log, &astf, &["--core-a", "1"]);
+    let rows = convert(&log, &astf, &["--core", "1", "--json"]).expect(0, &[]).json_messages();
     assert_eq!((&rows[0]["kind"], &rows[0]["what"]), (&"left_out".into(), &"other-cores".into()));
 }
 
 #[test]
-fn a_core_that_does_not_exist() {
+fn unknown_cores_are_rejected() {
     let folder = Folder::new();
     let two = LOG.replacen("cpu0", "cpu1", 1);
     let (one, two) = (folder.file("a.tarmac", LOG), folder.file("b.tarmac", &two));
@@ -360,9 +326,8 @@ fn through_pipes() {
     convert(&log, &astf, &[]).expect(0, &[]);
     let piped = unspool_with(&["convert", "-", "-", "--to", "tarmac"], &fs::read(&astf).unwrap()).clean();
     let back = folder.file("b.tarmac", &piped.out);
-    equal(&astf, &back, &[]);
-    unspool_with(&["convert", "-", "-", "--to", "tarmac"], b"nothing that anybody knows")
-        .expect(2, &["standard input"]);
+    assert_equal(&astf, &back, &[]);
+    unspool_with(&["convert", "-", "-", "--to", "tarmac"], b"not a trace").expect(2, &["standard input"]);
 }
 
 #[test]
@@ -375,25 +340,24 @@ fn names_and_formats() {
     convert(&log, &folder.path("w"), &["--from", "tarmac", "--to", "stf"]).clean();
     convert(&example(), &folder.path("v.xz"), &["--source", "0x10"]).expect(2, &["--to astf, stf, zstf or tarmac"]);
     convert(&log, &folder.path("z.astf"), &["--level", "10"]).expect(2, &["--level 10"]);
-    equal(&log, &folder.path("y"), &[]);
-    equal(&log, &folder.path("z.stf"), &[]);
+    assert_equal(&log, &folder.path("y"), &[]);
+    assert_equal(&log, &folder.path("z.stf"), &[]);
 }
 
 #[test]
-fn what_was_written_before_damage_can_be_kept() {
+fn the_part_before_damage_can_be_kept() {
     let folder = Folder::new();
     let (log, packed) = (folder.file("a.tarmac", LOG), folder.path("a.astf.gz"));
     convert(&log, &packed, &[]).expect(0, &[]);
     let bytes = fs::read(&packed).unwrap();
-    let cut = folder.path("cut.astf");
-    fs::write(&cut, &bytes[..bytes.len() - 12]).unwrap();
+    let cut = folder.file("cut.astf", &bytes[..bytes.len() - 12]);
     let out = folder.path("b.tarmac");
     convert(&cut, &out, &[]).expect(1, &["cut.astf"]);
     assert!(!out.exists());
     convert(&cut, &out, &["--keep-damaged"]).expect(1, &["cut.astf"]);
     assert!(out.exists());
-    convert(&cut, Path::new("-"), &["--to", "tarmac"]).expect(1, &["cut.astf", "is not all"]);
-    // Damage is no excuse for losses that are denied.
+    convert(&cut, Path::new("-"), &["--to", "tarmac"]).expect(1, &["cut.astf", "is incomplete"]);
+    // Denied losses are rejected in damaged traces too.
     let (packed, cut, out) = (folder.path("a.tarmac.gz"), folder.path("cut.tarmac"), folder.path("b.astf"));
     convert(&log, &packed, &[]).clean();
     let bytes = fs::read(&packed).unwrap();
@@ -406,16 +370,15 @@ fn what_was_written_before_damage_can_be_kept() {
 }
 
 #[test]
-fn a_cut_of_what_was_converted_still_knows_where_it_is() {
+fn slices_of_conversions_keep_their_context() {
     let folder = Folder::new();
     for name in ["b.stf", "b.tarmac"] {
-        let (whole, cut, back) = (folder.path(name), folder.path(&format!("cut-{name}")), folder.path("cut.astf"));
+        let (whole, cut, back) = (folder.path(name), folder.path(format!("cut-{name}")), folder.path("cut.astf"));
         convert(&astf_example(), &whole, &[]).clean();
         unspool(&["slice", text(&whole), text(&cut), "--skip", "3", "--limit", "6"]).expect(0, &[]);
-        // Only with level, security and time a cut becomes ASTF.
+        // A slice needs level, Security state and time to become ASTF.
         convert(&cut, &back, &[]).expect(0, &[]);
         unspool(&["check", text(&back)]).clean();
-        let run = unspool(&["diff", text(&astf_example()), text(&back)]).clean();
-        assert!(run.out.contains("equal in what both tell"), "{}", run.out);
+        unspool(&["diff", text(&astf_example()), text(&back)]).clean().shows(&["equal in what both contain"]);
     }
 }

@@ -1,22 +1,21 @@
-//! What `decode` says was executed, against the program that was: `crates/unspool/tests/hello.rs` has it.
+//! `decode` on the example, whose program is in `crates/unspool/tests/hello.rs`.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::Value;
 
-use super::{Run, elf, example, example_copy, example_file, text, unspool};
+use super::{elf, example, example_copy, example_file};
+use crate::run::{Folder, Run, on, text, unspool};
 
-/// Runs `decode` on the example.
 fn decode(options: &[&str]) -> Run {
-    let path = example();
-    unspool(&[&["decode", text(&path)], options].concat()).expect(0, &[])
+    on("decode", &example(), options).expect(0, &[])
 }
 
-/// An address, and what became of a branch there: where it led, or that it was not taken.
+/// Address, and the outcome of a branch: its target, or `None` if it was not taken.
 type Step = (u64, Option<Option<u64>>);
 
-fn on(address: u64) -> Step {
+fn at(address: u64) -> Step {
     (address, None)
 }
 
@@ -28,30 +27,31 @@ fn not(address: u64) -> Step {
     (address, Some(None))
 }
 
-/// One round of the loop, with the square that it calls.
-fn round(again: bool) -> Vec<Step> {
-    let end = if again { to(0x40_0014, 0x40_0008) } else { not(0x40_0014) };
-    let call = [to(0x40_0008, 0x40_0028), on(0x40_0028), to(0x40_002c, 0x40_000c)];
-    [&call[..], &[on(0x40_000c), on(0x40_0010), end]].concat()
+/// One iteration of the loop, with its call of `square`.
+fn iteration(repeats: bool) -> Vec<Step> {
+    let end = if repeats { to(0x40_0014, 0x40_0008) } else { not(0x40_0014) };
+    let call = [to(0x40_0008, 0x40_0028), at(0x40_0028), to(0x40_002c, 0x40_000c)];
+    [&call[..], &[at(0x40_000c), at(0x40_0010), end]].concat()
 }
 
 /// From the start to the system call.
 fn sum() -> Vec<Step> {
-    [vec![on(0x40_0000), on(0x40_0004)], round(true), round(true), round(false), vec![on(0x40_0018)]].concat()
+    [vec![at(0x40_0000), at(0x40_0004)], iteration(true), iteration(true), iteration(false), vec![at(0x40_0018)]]
+        .concat()
 }
 
-/// The vector, and what is left of the program until an interrupt.
+/// The vector, and the rest of the program until an interrupt.
 fn rest() -> Vec<Step> {
     const VECTOR: u64 = 0xffff_8000_0008_0400;
-    let vector = [on(VECTOR), to(VECTOR + 4, VECTOR + 12), to(VECTOR + 12, 0x40_001c)];
-    // Waiting is no branch, but the trace has an element for it, as if it led behind itself.
+    let vector = [at(VECTOR), to(VECTOR + 4, VECTOR + 12), to(VECTOR + 12, 0x40_001c)];
+    // WFI is not a branch, but it is traced as one that is not taken.
     let wait = [(0x40_0020, Some(None)), to(0x40_0024, 0x40_0020), (0x40_0020, Some(None))];
     [&vector[..], &[not(0x40_001c)], &wait].concat()
 }
 
-/// The beginning once more, behind the overflow.
+/// The start again, after the overflow.
 fn again() -> Vec<Step> {
-    [vec![on(0x40_0000), on(0x40_0004)], round(true), round(true)].concat()
+    [vec![at(0x40_0000), at(0x40_0004)], iteration(true), iteration(true)].concat()
 }
 
 fn hex(value: &Value) -> u64 {
@@ -68,8 +68,8 @@ fn steps(lines: &[Value]) -> Vec<Step> {
     instructions.iter().map(|line| (hex(&line["address"]), line.get("taken").map(|_| target(line)))).collect()
 }
 
-/// The words of the program and of the vector, by address.
-fn words() -> BTreeMap<u64, u32> {
+/// Opcodes of the program and of the vector, by address.
+fn opcodes() -> BTreeMap<u64, u32> {
     let files = [(0x40_0000, "program.bin"), (0xffff_8000_0008_0400, "vector.bin")];
     let words = |(base, name): (u64, &str)| {
         let words: Vec<u32> =
@@ -79,7 +79,7 @@ fn words() -> BTreeMap<u64, u32> {
     files.into_iter().flat_map(words).collect()
 }
 
-/// How the program was written.
+/// Source of the program.
 const SOURCE: [(u64, &str); 14] = [
     (0x40_0000, "mov x0, #0x3"),
     (0x40_0004, "mov x2, #0x0"),
@@ -101,22 +101,22 @@ const SOURCE: [(u64, &str); 14] = [
 fn every_instruction_of_the_program() {
     let lines = decode(&["--json", "--source", "0x10"]).json();
     assert_eq!(steps(&lines), [sum(), rest(), again()].concat());
-    let (words, source) = (words(), BTreeMap::from(SOURCE));
+    let (opcodes, source) = (opcodes(), BTreeMap::from(SOURCE));
     for line in of_kind(&lines, "instruction") {
         let address = hex(&line["address"]);
-        assert_eq!(hex(&line["opcode"]), u64::from(words[&address]), "{line}");
+        assert_eq!(hex(&line["opcode"]), u64::from(opcodes[&address]), "{line}");
         assert_eq!(line["isa"], "a64");
         if let Some(text) = source.get(&address) {
             assert_eq!(line["text"], *text);
         }
         assert_eq!(line.get("symbol"), None, "dumps have no symbols");
     }
-    // The core that guesses comes to the same system call.
+    // The core that speculates reaches the same system call.
     assert_eq!(steps(&decode(&["--json", "--source", "0x12"]).json()), sum());
 }
 
 #[test]
-fn what_happens_between_instructions_stands_between_them() {
+fn other_items_come_between_instructions() {
     let lines = decode(&["--json", "--source", "0x10"]).json();
     let mut kinds: Vec<&str> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
     kinds.dedup();
@@ -145,7 +145,7 @@ fn what_happens_between_instructions_stands_between_them() {
 #[test]
 fn ranges_as_json() {
     let lines = decode(&["--json", "--emit", "ranges", "--source", "0x12"]).json();
-    // One a P0 element, and one up to the system call.
+    // One range per P0 element, and one up to the system call.
     let call = r#""instructions":1,"isa":"a64","taken":true,"last":"branch","link":true,"ret":false,"eret":false,"conditional":false"#;
     let first = call.replace(":1,", ":3,");
     let square = r#""instructions":2,"isa":"a64","taken":true,"last":"indirect","link":false,"ret":true,"eret":false,"conditional":false"#;
@@ -178,7 +178,7 @@ fn ranges_as_json() {
 }
 
 #[test]
-fn a_window_for_people() {
+fn instructions_and_ranges_as_text() {
     let run = decode(&[]);
     let lines = [
         "# source 0x10 ETE_0 (ETE), session 0, buffer TMC_0",
@@ -213,9 +213,9 @@ fn a_window_for_people() {
 }
 
 #[test]
-fn a_summary_ends_it() {
+fn summary() {
     let all = [sum(), rest(), again(), sum()].concat().len();
-    // A range a P0 element, and one for each exception that executed instructions.
+    // One range per P0 element, and one per exception after executed instructions.
     let words = [
         &format!("unspool: {all} instructions in 32 ranges, 3 exceptions, of 2 sources\n"),
         "unspool: timestamps 0x123400 to 0x129000 (23,552 ticks)\n",
@@ -250,7 +250,7 @@ fn limit_and_skip_count_lines_of_each_source() {
         for (options, range) in rows {
             let cut = decode(&[&one[..], options].concat()).json();
             assert_eq!(of_kind(&cut, kind), wanted[range], "{emit} {options:?}");
-            // What is printed is one piece of the whole, marks and all.
+            // The output is a contiguous part of the whole listing.
             let start = all.iter().position(|line| Some(line) == cut.first()).unwrap_or(0);
             assert!(cut.is_empty() || all[start..].windows(cut.len()).any(|part| part == cut), "{emit} {options:?}");
         }
@@ -260,9 +260,9 @@ fn limit_and_skip_count_lines_of_each_source() {
 }
 
 #[test]
-fn code_may_come_from_the_command_line() {
-    let dir = tempfile::tempdir().unwrap();
-    let stream = dir.path().join("stream.bin");
+fn images_from_the_command_line() {
+    let folder = Folder::new();
+    let stream = folder.path("stream.bin");
     let example = example();
     unspool(&["frames", text(&example), "--stream", "0x10", "-o", text(&stream)]).clean();
     let [program, vector] = [("program.bin", "0x400000"), ("vector.bin", "0xffff800000080400")]
@@ -277,15 +277,21 @@ fn code_may_come_from_the_command_line() {
         assert_eq!(run.json(), decode(&["--json", "--emit", emit, "--source", "0x10"]).json());
     }
     let run = unspool(&[&bare[..], &["--json"]].concat());
-    let run = run
-        .expect(0, &["there is no program code", "--image FILE[@ADDR]", "no code from 0x400000 to 0x400fff in EL0N"]);
+    let run = run.expect(
+        0,
+        &[
+            "nothing can be decoded without program code",
+            "--image FILE[@ADDR]",
+            "no code from 0x400000 to 0x400fff in EL0N",
+        ],
+    );
     assert_eq!(steps(&run.json()), []);
 }
 
 #[test]
-fn an_elf_file_names_the_places() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("program.elf");
+fn elf_symbols_are_shown() {
+    let folder = Folder::new();
+    let file = folder.path("program.elf");
     let symbols = [("start", 0x40_0000, 0x28), ("square", 0x40_0028, 8)];
     fs::write(&file, elf::program(0x40_0000, &example_file("program.bin"), &symbols)).unwrap();
     let run = decode(&["--image", text(&file), "--source", "0x12"]);
@@ -308,16 +314,16 @@ fn an_elf_file_names_the_places() {
         .filter_map(|line| line.as_object_mut().unwrap().remove("symbol"))
         .collect();
     assert_eq!(names, ["start", "start+0x4", "start+0x8", "square", "square+0x4"]);
-    // Moved, it is no code of this trace any more, and the capture's own is taken.
+    // At another address, it is not code of this trace, and that of the capture is used.
     let moved = format!("{}@0x500000", text(&file));
     assert_eq!(decode(&["--image", &moved, "--json"]).json(), decode(&["--json"]).json());
 }
 
 #[test]
-fn code_that_is_missing_is_told_and_no_failure() {
-    let dir = example_copy();
-    fs::remove_file(dir.path().join("vector.bin")).unwrap();
-    let path = text(dir.path());
+fn missing_code_is_reported_and_not_a_failure() {
+    let folder = example_copy();
+    fs::remove_file(folder.path("vector.bin")).unwrap();
+    let path = text(folder.root());
     let missing = "no code from 0xffff800000080000 to 0xffff800000080fff in EL1N: 2 P0 elements lost";
     let run = unspool(&["decode", path, "--source", "0x10"]).expect(0, &["vector.bin", missing]);
     let gap =
@@ -331,20 +337,20 @@ fn code_that_is_missing_is_told_and_no_failure() {
 }
 
 #[test]
-fn a_program_that_is_another_one() {
-    let dir = example_copy();
+fn a_contradicting_program_is_a_problem() {
+    let folder = example_copy();
     let mut program = example_file("program.bin");
-    // The loop has no end: a branch that is always taken stands in the place of the other one.
+    // An endless loop: its conditional branch becomes an unconditional one.
     program[0x14..0x18].copy_from_slice(&0x17ff_fffd_u32.to_le_bytes());
-    fs::write(dir.path().join("program.bin"), program).unwrap();
-    let run = unspool(&["decode", text(dir.path()), "--source", "0x10"]);
-    let run = run.expect(1, &["1 finding where trace and code cannot both be right: 1 not_taken"]);
+    folder.file("program.bin", program);
+    let run = unspool(&["decode", text(folder.root()), "--source", "0x10"]);
+    let run = run.expect(1, &["1 finding where the trace contradicts the code: 1 not_taken"]);
     assert!(
         run.out.contains(": the branch at 0x400014 is always taken, but the trace says it was not\n"),
         "{}",
         run.out
     );
-    let lines = unspool(&["decode", text(dir.path()), "--json", "--emit", "ranges"]).expect(1, &[]).json();
+    let lines = unspool(&["decode", text(folder.root()), "--json", "--emit", "ranges"]).expect(1, &[]).json();
     let finding = of_kind(&lines, "finding")[0];
     assert!(finding["name"] == "not_taken" && finding["at"] == "0x400014" && finding["offset"].is_u64(), "{finding}");
     assert!(finding["what"].as_str().unwrap().contains("always taken"), "{finding}");
@@ -352,23 +358,22 @@ fn a_program_that_is_another_one() {
 }
 
 #[test]
-fn damage_is_told_with_its_place() {
-    let dir = example_copy();
-    let file = dir.path().join("trace.bin");
+fn damage_is_reported_with_its_offset() {
+    let folder = example_copy();
+    let file = folder.path("trace.bin");
     let mut bytes = fs::read(&file).unwrap();
     // As for packets: the event becomes a reserved header.
     bytes[0xbe] = 0x8a;
     fs::write(&file, bytes).unwrap();
-    let path = text(dir.path());
+    let path = text(folder.root());
     let words = ["ETE_0: 1 problem, ", "trace.bin at 0xbe", "164 bytes decoded, 1 skipped, 0 lost"];
-    let run = unspool(&["decode", path]).expect(1, &words);
-    assert!(run.out.contains("\n!! 0xbe: reserved packet header 0x8b, 1 byte skipped\n"), "{}", run.out);
+    unspool(&["decode", path]).expect(1, &words).shows(&["\n!! 0xbe: reserved packet header 0x8b, 1 byte skipped\n"]);
     let lines = unspool(&["decode", path, "--json"]).expect(1, &[]).json();
     let error = of_kind(&lines, "error")[0];
     assert!(error["source"] == 0x10 && error["offset"] == 0xbe && error["skipped"] == 1, "{error}");
     assert!(error["what"].as_str().unwrap().contains("reserved"), "{error}");
     unspool(&["decode", path, "--limit", "20"]).expect(0, &["stopped by --limit"]);
-    // A frame that cannot be: both sources hear of it, it counts once.
+    // An invalid frame is reported for both sources, and counted once.
     let mut bytes = example_file("trace.bin");
     bytes[0x98] = 0xff;
     fs::write(&file, bytes).unwrap();
@@ -376,9 +381,9 @@ fn damage_is_told_with_its_place() {
 }
 
 #[test]
-fn output_goes_where_it_was_sent() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("out");
+fn output_goes_to_the_given_file() {
+    let folder = Folder::new();
+    let file = folder.path("out");
     for options in [&[][..], &["--json"], &["--emit", "ranges"]] {
         assert_eq!(decode(&[options, &["-o", text(&file)]].concat()).out, "");
         assert_eq!(fs::read_to_string(&file).unwrap(), decode(options).out);
@@ -386,9 +391,9 @@ fn output_goes_where_it_was_sent() {
 }
 
 #[test]
-fn what_cannot_be_done() {
-    let dir = example_copy();
-    let [path, program] = [dir.path().to_path_buf(), dir.path().join("program.bin")];
+fn invalid_arguments_are_rejected() {
+    let folder = example_copy();
+    let [path, program] = [folder.root().to_path_buf(), folder.path("program.bin")];
     let (path, program) = (text(&path), text(&program));
     let placed = format!("{program}@0x400000");
     let rows: &[(&[&str], &[&str])] = &[
@@ -406,9 +411,8 @@ fn what_cannot_be_done() {
         assert_eq!(run.out, "", "{options:?}");
     }
     assert_eq!(fs::read(program).unwrap(), example_file("program.bin"));
-    // Code beside the capture is not written over either.
-    let other = dir.path().join("other.bin");
-    fs::write(&other, example_file("program.bin")).unwrap();
+    // Other images are not overwritten either.
+    let other = folder.file("other.bin", example_file("program.bin"));
     let placed = format!("{}@0x400000", text(&other));
     unspool(&["decode", path, "--image", &placed, "-o", text(&other)]).expect(2, &["code is read from this file"]);
 }

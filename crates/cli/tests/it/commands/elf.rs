@@ -1,6 +1,5 @@
 //! A small ELF file: one segment of AArch64 code, and the functions in it.
 
-/// Bytes of a field.
 fn long(value: u64) -> Vec<u8> {
     value.to_le_bytes().to_vec()
 }
@@ -13,7 +12,7 @@ fn halves(values: &[u16]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Where the code stands in the file.
+/// Offset of the code in the file.
 const CODE: usize = 0x1000;
 
 /// An executable with `code` at `base`, and symbols: name, address, size.

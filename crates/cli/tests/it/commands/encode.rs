@@ -1,21 +1,20 @@
-//! `encode`: options and registers do what they say, and what the model cannot do is said.
+//! `encode`: effects of options and registers, and errors for what is not modeled.
 
 use std::fmt::Write as _;
 use std::fs;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-use super::{Run, text, unspool};
+use crate::run::{Folder, Run, on, text};
 
-/// So many laps around two instructions, and then one more.
+/// Iterations of two instructions, and then one more instruction.
 const LAPS: usize = 200;
 const INSTRUCTIONS: usize = 2 * LAPS + 1;
 
-/// Encodes a loop with these options, and decodes what was made.
+/// Encodes a loop with these options, and decodes the capture.
 fn there_and_back(options: &[&str]) -> (Run, Vec<Value>) {
-    let dir = TempDir::new().unwrap();
-    let (log, capture) = (dir.path().join("a.tarmac"), dir.path().join("c"));
+    let folder = Folder::new();
+    let (log, capture) = (folder.path("a.tarmac"), folder.path("c"));
     let lines = (0..LAPS).fold(String::new(), |mut lines, lap| {
         let (first, second) = (2 * lap + 1, 2 * lap + 2);
         let _ = writeln!(lines, "{first} clk IT ({first}) 00008000 d503201f O EL0t_n : NOP");
@@ -24,13 +23,12 @@ fn there_and_back(options: &[&str]) -> (Run, Vec<Value>) {
     });
     let last = "401 clk IT (401) 00008008 d503201f O EL0t_n : NOP\n";
     fs::write(&log, lines + last).unwrap();
-    let made = unspool(&[&["encode", text(&log), "-o", text(&capture)], options].concat());
+    let made = on("encode", &log, &[&["-o", text(&capture)], options].concat());
     if made.code != 0 {
         return (made, vec![]);
     }
-    let run = unspool(&["decode", text(&capture), "--emit", "instructions", "--json"]);
-    assert_eq!(run.code, 0, "{options:?}: {}", run.err);
-    (made, run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+    let decoded = on("decode", &capture, &["--emit", "instructions", "--json"]).expect(0, &[]);
+    (made, decoded.json())
 }
 
 fn count(lines: &[Value], kind: &str) -> usize {
@@ -57,7 +55,7 @@ fn q_elements_leave_a_count() {
 }
 
 #[test]
-fn what_the_model_does_not_do() {
+fn unsupported_registers_are_reported() {
     let rows: &[(&[&str], i32, &str)] = &[
         (&["--register", "TRCCNTCTLR0=1"], 2, "the trace unit model has no register 'TRCCNTCTLR0'"),
         (&["--register", "TRCSEQEVR0=1"], 2, "the trace unit model has no register 'TRCSEQEVR0'"),
@@ -67,9 +65,9 @@ fn what_the_model_does_not_do() {
             2,
             "TRCCONFIGR asks for loads or stores as P0 elements",
         ),
-        (&["--register", "TRCRSCTLR2=0x20001"], 0, "TRCRSCTLR2 asks for what the trace unit model does not do"),
+        (&["--register", "TRCRSCTLR2=0x20001"], 0, "TRCRSCTLR2: not supported by the trace unit model"),
         (&["--register", "TRCVICTLR=0x601"], 0, "resets are always traced"),
-        (&["--context-ids"], 0, "1 context without an identifier that is traced or compared: zero was taken"),
+        (&["--context-ids"], 0, "1 context without an identifier that is traced or compared: assumed zero"),
     ];
     for (options, code, words) in rows {
         let (made, _) = there_and_back(options);

@@ -1,14 +1,15 @@
-//! Where output goes when it cannot go where it should.
+//! Output to closed pipes, unwritable files, and the input itself.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::{example, example_file, text, text_of, unspool, wait};
+use super::{example, example_file};
+use crate::run::{Folder, UNSPOOL, read_part, text, text_of, unspool, wait};
 
 #[test]
-fn a_closed_pipe_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let verbs: &[&[&str]] = &[
         &["info"],
         &["frames"],
@@ -21,7 +22,7 @@ fn a_closed_pipe_is_no_error() {
     for verb in verbs {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
+        let mut command = Command::new(UNSPOOL);
         let mut child = command.args(*verb).arg(example()).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
         let (code, _) = wait(&mut child);
         assert_eq!((code, text_of(child.stderr.take().unwrap()).as_str()), (0, ""), "{verb:?}");
@@ -30,49 +31,42 @@ fn a_closed_pipe_is_no_error() {
 
 #[test]
 fn a_reader_may_leave_in_the_middle() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("long.bin");
-    // Synchronisation, trace info, trace on; then more atoms than a pipe holds.
+    let folder = Folder::new();
+    let file = folder.path("long.bin");
+    // Synchronization, trace info, trace on; then more atoms than fit into a pipe.
     let start = [&[0; 11][..], &[0x80, 0x01, 0x01, 0x00, 0x04]].concat();
     fs::write(&file, [&start[..], &vec![0xf7; 4 << 20]].concat()).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
-    command.args(["packets", text(&file), "--protocol", "ete", "--raw"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert_eq!(lines.nth(4).unwrap().unwrap(), "0x00000010  atoms E");
-    drop(lines);
-    let (code, _) = wait(&mut child);
-    assert_eq!((code, text_of(child.stderr.take().unwrap()).as_str()), (0, ""));
+    let args = ["packets", text(&file), "--protocol", "ete", "--raw"];
+    let left = read_part(&args, |out| {
+        assert_eq!(out.lines().nth(4).unwrap().unwrap(), "0x00000010  atoms E");
+    });
+    assert_eq!(left, (0, String::new()));
 }
 
 #[test]
 fn a_reader_may_leave_in_the_middle_of_a_loop() {
-    let dir = tempfile::tempdir().unwrap();
-    let [file, image] = ["long.bin", "code.bin"].map(|name| dir.path().join(name));
-    // Synchronisation, trace info, trace on, an address at EL0 in AArch64; then more atoms than a pipe holds lines.
+    let folder = Folder::new();
+    let [file, image] = ["long.bin", "code.bin"].map(|name| folder.path(name));
+    // Synchronization, trace info, trace on, an address at EL0 in AArch64; then more lines than fit into a pipe.
     let start = [&[0; 11][..], &[0x80, 0x01, 0x01, 0x00, 0x04, 0x85, 0, 0, 0, 0, 0, 0, 0, 0, 0x30]].concat();
     fs::write(&file, [&start[..], &vec![0xf7; 1 << 20]].concat()).unwrap();
     // A branch to itself.
     fs::write(&image, 0x1400_0000_u32.to_le_bytes()).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
-    command.args(["decode", text(&file), "--protocol", "ete", "--raw", "--reg", "TRCIDR8=0"]);
-    command.args(["--image", &format!("{}@0", text(&image))]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let line = lines.nth(2000).unwrap().unwrap();
-    assert!(line.contains("0x0000000000000000  14000000  b 0x0  ") && line.ends_with("; taken -> 0x0"), "{line}");
-    drop(lines);
-    let (code, _) = wait(&mut child);
-    let said = text_of(child.stderr.take().unwrap());
-    assert!(code == 0 && !said.contains("instructions in"), "{said}");
+    let image = format!("{}@0", text(&image));
+    let args = ["decode", text(&file), "--protocol", "ete", "--raw", "--reg", "TRCIDR8=0", "--image", &image];
+    let (code, messages) = read_part(&args, |out| {
+        let line = out.lines().nth(2000).unwrap().unwrap();
+        assert!(line.contains("0x0000000000000000  14000000  b 0x0  ") && line.ends_with("; taken -> 0x0"), "{line}");
+    });
+    assert!(code == 0 && !messages.contains("instructions in"), "{messages}");
 }
 
 #[test]
-fn a_file_that_cannot_be_written() {
-    let dir = tempfile::tempdir().unwrap();
+fn unwritable_files_are_reported() {
+    let folder = Folder::new();
     let example = example();
-    let mut positions = vec![dir.path().join("no/such/folder/out"), dir.path().to_path_buf()];
-    // A disk that is always full.
+    let mut positions = vec![folder.path("no/such/folder/out"), folder.root().to_path_buf()];
+    // A disk that is full.
     positions.extend([Path::new("/dev/full")].into_iter().filter(|path| path.exists()).map(Path::to_path_buf));
     for position in &positions {
         for verb in ["info", "frames", "packets", "elements", "decode"] {
@@ -84,17 +78,17 @@ fn a_file_that_cannot_be_written() {
 }
 
 #[test]
-fn the_trace_is_never_written_over() {
-    let dir = super::example_copy();
-    let file = dir.path().join("trace.bin");
-    let linked = dir.path().join("./trace.bin");
-    let [capture, bare, target] = [dir.path(), &file, &linked].map(text);
-    let ini = dir.path().join("snapshot.ini");
+fn the_trace_is_never_overwritten() {
+    let folder = super::example_copy();
+    let file = folder.path("trace.bin");
+    let linked = folder.path("./trace.bin");
+    let [capture, bare, target] = [folder.root(), &file, &linked].map(text);
+    let ini = folder.path("snapshot.ini");
     let rows: &[&[&str]] = &[&[capture], &[text(&ini)], &[bare, "--protocol", "ete"], &["--stream", "0x10", capture]];
     for row in rows {
         unspool(&[&["frames", "-o", target], *row].concat()).expect(2, &["trace.bin", "write to another one"]);
     }
-    let zip = dir.path().join("capture.zip");
+    let zip = folder.path("capture.zip");
     super::write_zip(&zip, &super::example_files());
     unspool(&["packets", text(&zip), "-o", text(&zip)]).expect(2, &["capture.zip", "write to another one"]);
     unspool(&["packets", text(&zip)]).clean();

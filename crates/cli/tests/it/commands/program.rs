@@ -1,23 +1,16 @@
-//! `program`: values, what they trace, and that a trace unit with them does.
+//! `program`: values, audits, listings, and a trace unit that follows them.
 
 use std::fs;
 use std::process::Command;
 
-use serde_json::Value;
-use tempfile::TempDir;
-
-use super::{Run, text, unspool, unspool_with};
+use crate::run::{Folder, Run, text, unspool, unspool_with};
 
 fn program(options: &[&str]) -> Run {
     unspool(&[&["program"], options].concat())
 }
 
-fn json(run: &Run) -> Vec<Value> {
-    run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 #[test]
-fn a_table_and_what_it_comes_to() {
+fn table_and_audit() {
     let run = program(&["--include", "0x8000..0x8ffc"]);
     assert_eq!(run.code, 0, "{}", run.err);
     for line in [
@@ -27,14 +20,14 @@ fn a_table_and_what_it_comes_to() {
     ] {
         assert!(run.out.lines().any(|found| found == line), "{line}: {}", run.out);
     }
-    let lines = json(&program(&["--json"]));
+    let lines = program(&["--json"]).json();
     let configuration = lines.iter().find(|line| line["name"] == "TRCCONFIGR").unwrap();
     assert_eq!(configuration["value"], "0x18c1");
     assert!(lines.iter().any(|line| line["kind"] == "not-traced" && line["register"] == "TRCVICTLR"));
 }
 
 #[test]
-fn registers_of_others() {
+fn existing_registers_are_explained() {
     let dump = b"# saved by hand\nTRCCONFIGR=0x18c1\ntrcvictlr: 0x7f0201\nTRCSYNCPR 0x4\n";
     let run = unspool_with(&["program", "-"], dump);
     assert_eq!(run.code, 1, "{}", run.out);
@@ -45,7 +38,7 @@ fn registers_of_others() {
     assert!(run.out.contains("   12 RS           0x1  return stack"), "{}", run.out);
     let bad = unspool_with(&["program", "-"], b"TRCCONFIGR=one\n");
     assert_eq!(bad.code, 2);
-    assert!(bad.err.contains("line 1") && bad.err.contains("no number"), "{}", bad.err);
+    assert!(bad.err.contains("line 1") && bad.err.contains("not a number"), "{}", bad.err);
 }
 
 #[test]
@@ -58,14 +51,14 @@ fn a_capture_has_its_units() {
 }
 
 #[test]
-fn what_cannot_be() {
+fn invalid_arguments_are_rejected() {
     let rows: &[(&[&str], &str)] = &[
         (&["--id", "0"], "trace id 0x0 is reserved"),
         (&["--include", "0x20..0x10"], "ends before it starts"),
         (&["--include", "main"], "no image has a function 'main'"),
-        (&["--levels", "el7"], "'el7' is no level"),
+        (&["--levels", "el7"], "'el7' is not a level"),
         (&["--buffer", "0x1000..0x2800"], "on 4 KiB pages"),
-        (&["--protocol", "etm4", "--listing", "enable"], "listings for ETE only"),
+        (&["--protocol", "etm4", "--listing", "enable"], "--listing supports ETE only"),
         (&["--protocol", "etm4", "--levels", "realm-el1"], "an ETMv4 has no Realm"),
     ];
     for (options, wanted) in rows {
@@ -75,7 +68,7 @@ fn what_cannot_be() {
     }
 }
 
-/// A run through three stretches of code: 0x8000, 0x9000 and 0xa000.
+/// A run through three ranges of code: 0x8000, 0x9000 and 0xa000.
 const LOG: &str = "\
 1 clk IT (1) 00008000 d503201f O EL0t_n : NOP
 2 clk IT (2) 00008004 140003ff O EL0t_n : B 0x9000
@@ -87,46 +80,44 @@ const LOG: &str = "\
 8 clk IT (8) 0000a004 14000000 O EL0t_n : B 0xa004
 ";
 
-/// The trace unit model, programmed with these options, traces these addresses of the log and no others.
 #[test]
-fn the_trace_unit_does_what_was_planned() {
+fn the_trace_unit_follows_the_plan() {
     let rows: &[(&[&str], &[&str])] = &[
         (&["--include", "0x9000..0x9ffc"], &["0x9000", "0x9004", "0x9008"]),
         (&["--exclude", "0x9000..0x9ffc"], &["0x8000", "0x8004", "0xa000", "0xa004", "0xa004"]),
         (&["--start", "0x9004", "--stop", "0x9008"], &["0x9004", "0x9008"]),
-        // The trace has no words for a part of a block: what stops in one stops at its end.
+        // Trace cannot express a part of a block: tracing stops at its end.
         (&["--start", "0x9008", "--stop", "0xa000"], &["0x9008", "0xa000", "0xa004"]),
         (&["--levels", "ns-el1"], &[]),
     ];
     for (options, wanted) in rows {
-        let dir = TempDir::new().unwrap();
-        let (log, unit, capture) = (dir.path().join("a.tarmac"), dir.path().join("unit.ini"), dir.path().join("c"));
+        let folder = Folder::new();
+        let (log, unit, capture) = (folder.path("a.tarmac"), folder.path("unit.ini"), folder.path("c"));
         fs::write(&log, LOG).unwrap();
         let run = program(&[options, &["--unit", "-o", text(&unit)][..]].concat());
         assert_eq!(run.code, 0, "{}", run.err);
         let run = unspool(&["encode", text(&log), "-o", text(&capture), "--unit", text(&unit)]);
         assert_eq!(run.code, 0, "{options:?}: {}", run.err);
         let run = unspool(&["decode", text(&capture), "--emit", "instructions", "--json"]);
-        let lines = json(&run);
+        let lines = run.json();
         let found = lines.iter().filter(|line| line["kind"] == "instruction");
         let found: Vec<&str> = found.map(|line| line["address"].as_str().unwrap()).collect();
         assert_eq!(&found, wanted, "{options:?}: {} {}", run.out, run.err);
     }
 }
 
-/// Listings are what an assembler takes.
 #[test]
 fn listings_can_be_assembled() {
-    let dir = TempDir::new().unwrap();
+    let folder = Folder::new();
     let assembler = unspool_testing::tool("aarch64-linux-gnu-as", "binutils-aarch64-linux-gnu");
     for which in ["enable", "disable", "save", "restore"] {
-        let path = dir.path().join(format!("{which}.s"));
+        let path = folder.path(format!("{which}.s"));
         let buffer = ["--buffer", "0x80000000..0x80100000", "--buffer-mode", "wrap", "--watermark", "65536"];
         let run = program(&[&["--listing", which, "-o", text(&path)][..], &buffer].concat());
         assert_eq!(run.code, 0, "{}", run.err);
         assert!(fs::read_to_string(&path).unwrap().contains("isb"));
         if let Some(assembler) = &assembler {
-            let object = dir.path().join(format!("{which}.o"));
+            let object = folder.path(format!("{which}.o"));
             let made = Command::new(assembler).args(["-march=armv9-a", text(&path), "-o", text(&object)]).output();
             let made = made.unwrap();
             assert!(made.status.success(), "{which}: {}", String::from_utf8_lossy(&made.stderr));

@@ -1,8 +1,12 @@
-//! `index` and `state`: what is known at a place of a log, with and without an index.
+//! `index` and `state`: registers and memory at a point of a log, with and without an index.
 
 use std::fmt::Write as _;
 
-use super::*;
+use std::fs;
+
+use serde_json::Value;
+
+use crate::run::{gzip, log, on, unspool_with};
 
 const LOG: &str = "\
 10 ns IT (1) 00010000 d2800020 O EL1h_n : MOV      x0,#1
@@ -15,39 +19,25 @@ const LOG: &str = "\
 30 ns R X1 00000000000000xx
 ";
 
-fn file(text: &str) -> (TempDir, PathBuf) {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("log.tarmac");
-    fs::write(&path, text).unwrap();
-    (dir, path)
-}
-
-fn run(verb: &str, log: &Path, more: &[&str]) -> Run {
-    let log = log.display().to_string();
-    unspool(&[&[verb, log.as_str()], more].concat())
-}
-
 #[test]
 fn registers_and_memory_by_line_time_and_number() {
-    let (_dir, log) = file(LOG);
+    let (_dir, path) = log(LOG);
     for at in ["5", "20ns", "#2", "0.02us"] {
-        let run = run("state", &log, &["--at", at, "--register", "sp", "--register", "w0", "--memory", "0x8fff0+8"]);
+        let run = on("state", &path, &["--at", at, "--register", "sp", "--register", "w0", "--memory", "0x8fff0+8"]);
         assert_eq!(run.code, 0, "{}", run.err);
         assert!(run.out.starts_with("line 5, 20 ns\n"), "{}", run.out);
         assert!(run.out.contains("sp  000000000008fff0  line 5"), "{}", run.out);
         assert!(run.out.contains("w0  00000001  line 2"), "{}", run.out);
         assert!(run.out.contains("000000000008fff0  01 00 00 00 00 00 00 00  .. .."), "{}", run.out);
     }
-    let all = run("state", &log, &["--at", "8"]);
-    assert!(all.out.contains("x1      00000000000000xx  line 8"), "{}", all.out);
+    on("state", &path, &["--at", "8"]).shows(&["x1      00000000000000xx  line 8"]);
 }
 
-/// What is read later was there before.
 #[test]
-fn what_is_read_later() {
-    let (_dir, log) = file(LOG);
+fn memory_that_is_read_later_is_known_before() {
+    let (_dir, path) = log(LOG);
     let words = ["--at", "1", "--memory", "all", "--last-write", "0x9000+2", "--last-write", "x0", "--json"];
-    let run = run("state", &log, &words);
+    let run = on("state", &path, &words);
     assert_eq!(run.code, 0, "{}", run.err);
     let lines: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |kind: &str| lines.iter().filter(|line| line["kind"] == kind).cloned().collect::<Vec<_>>();
@@ -58,49 +48,45 @@ fn what_is_read_later() {
 }
 
 #[test]
-fn an_index_is_made_found_and_made_anew() {
-    let (dir, log) = file(LOG);
-    let made = run("index", &log, &["--json"]);
+fn indexes_are_made_found_and_rebuilt() {
+    let (dir, path) = log(LOG);
+    let made = on("index", &path, &["--json"]);
     assert_eq!(made.code, 0, "{}", made.err);
     let made: Value = serde_json::from_str(&made.out).unwrap();
     assert_eq!((&made["made"], &made["lines"], &made["instructions"]), (&true.into(), &8.into(), &3.into()));
-    let index = dir.path().join("log.tarmac.unspool-index");
+    let index = dir.path("run.tarmac.unspool-index");
     assert!(index.is_file());
-    assert!(run("index", &log, &[]).out.contains("was there already"));
-    // The log grows: the index does not fit any more.
-    fs::write(&log, format!("{LOG}40 ns R X5 0000000000000005\n")).unwrap();
-    let grown = run("state", &log, &["--at", "9", "--register", "x5"]);
+    assert!(on("index", &path, &[]).out.contains("up to date"));
+    // The log grows: the index is stale.
+    fs::write(&path, format!("{LOG}40 ns R X5 0000000000000005\n")).unwrap();
+    let grown = on("state", &path, &["--at", "9", "--register", "x5"]);
     assert!(grown.err.contains("has changed") && grown.out.contains("x5  0000000000000005"), "{grown:?}");
     for damage in [&b"no index at all"[..], &fs::read(&index).unwrap()[..50]] {
         fs::write(&index, damage).unwrap();
-        let run = run("state", &log, &["--at", "9", "--register", "x5"]);
+        let run = on("state", &path, &["--at", "9", "--register", "x5"]);
         assert_eq!(run.code, 0, "{}", run.err);
-        assert!(run.err.contains("made anew") && run.out.contains("x5  0000000000000005"), "{run:?}");
+        assert!(run.err.contains("rebuilt") && run.out.contains("x5  0000000000000005"), "{run:?}");
     }
 }
 
-/// A pipe and a compressed log are read from their start, with the same result.
 #[test]
-fn without_an_index() {
-    let (dir, log) = file(LOG);
-    let packed = dir.path().join("log.gz");
-    let mut gz = flate2::write::GzEncoder::new(File::create(&packed).unwrap(), flate2::Compression::fast());
-    gz.write_all(LOG.as_bytes()).unwrap();
-    gz.finish().unwrap();
+fn pipes_and_compressed_logs_need_no_index() {
+    let (dir, path) = log(LOG);
+    let packed = dir.file("log.gz", gzip(LOG));
     for at in ["1", "5", "20ns", "#2", "#3"] {
         let more = ["--at", at, "--memory", "all", "--register", "x0", "--register", "sp"];
-        let expected = run("state", &log, &more);
+        let expected = on("state", &path, &more);
         let piped = unspool_with(&[&["state", "-"], &more[..]].concat(), LOG.as_bytes());
         assert_eq!((piped.code, &piped.out), (0, &expected.out), "{at}: {}", piped.err);
-        assert_eq!(run("state", &packed, &more).out, expected.out, "{at}");
+        assert_eq!(on("state", &packed, &more).out, expected.out, "{at}");
     }
-    let refused = run("index", &packed, &[]);
+    let refused = on("index", &packed, &[]);
     assert_eq!(refused.code, 2);
     assert!(refused.err.contains("compressed"), "{}", refused.err);
 }
 
 #[test]
-fn cores() {
+fn cores_have_separate_state() {
     let mut text = String::new();
     for number in 1..=50 {
         for core in 0..2 {
@@ -110,72 +96,66 @@ fn cores() {
             let _ = writeln!(text, "{number} clk cpu{core} MW1 00002000 {:02x}", number + core * 0x80);
         }
     }
-    let (_dir, log) = file(&text);
+    let (_dir, path) = log(&text);
     let words = ["--at", "#7", "--core", "cpu1", "--register", "x1", "--memory", "0x2000+1"];
-    let one = run("state", &log, &words);
-    assert!(one.out.contains("x1  0000000000000107") && one.out.contains("0000000000002000  87 .."), "{}", one.out);
-    let both = run("state", &log, &["--at", "300"]);
-    assert!(both.out.contains("cpu0: 50 instructions") && both.out.contains("cpu1: 50 instructions"), "{}", both.out);
-    assert_eq!(run("state", &log, &["--at", "5", "--core", "cpu7"]).code, 2);
+    on("state", &path, &words).shows(&["x1  0000000000000107", "0000000000002000  87 .."]);
+    on("state", &path, &["--at", "300"]).shows(&["cpu0: 50 instructions", "cpu1: 50 instructions"]);
+    assert_eq!(on("state", &path, &["--at", "5", "--core", "cpu7"]).code, 2);
 }
 
 #[test]
-fn what_cannot_be() {
-    let (_dir, log) = file(LOG);
+fn invalid_arguments_are_rejected() {
+    let (_dir, path) = log(LOG);
     for words in [&["--at", "900"][..], &["--at", "#9"], &["--at", "5clk"], &["--at", "soon"], &[]] {
-        assert_eq!(run("state", &log, words).code, 2, "{words:?}");
+        assert_eq!(on("state", &path, words).code, 2, "{words:?}");
     }
 }
 
-/// A place that is asked for in a unit the log does not have is none, with an index and without.
+/// With an index and without.
 #[test]
-fn another_unit() {
+fn times_in_another_unit_are_rejected() {
     let text = "7 clk IT (1) 00010000 d503201f O EL1h_n : NOP\n9 clk R X3 0000000000000003\n";
-    let (_dir, log) = file(text);
+    let (_dir, path) = log(text);
     for at in ["8ns", "1us", "3cyc"] {
-        let plain = run("state", &log, &["--at", at]);
+        let plain = on("state", &path, &["--at", at]);
         let piped = unspool_with(&["state", "-", "--at", at], text.as_bytes());
         assert_eq!((plain.code, piped.code), (2, 2), "{at}");
-        assert!(plain.err.contains("no such place") && piped.err.contains("no such place"), "{at}");
+        assert!(plain.err.contains("is not in the log") && piped.err.contains("is not in the log"), "{at}");
     }
 }
 
-/// What was written, but not what; and what was never written.
+/// Written values that are unknown, and memory that was never written.
 #[test]
 fn unknown_values() {
     let text = "1 clk IT (1) 00010000 d503201f O EL1h_n : NOP\n1 clk MW4 00005000 01020304\n1 clk MW2 00005002 xxxx\n\
                 1 clk R V4<63:0> 0000000000000007\n1 clk R X4 0000000000000004\n1 clk R V4<127:64> 0000000000000008\n";
-    let (_dir, log) = file(text);
+    let (_dir, path) = log(text);
     let writes = ["--at", "6", "--last-write", "0x5000+5", "--last-write", "d4", "--last-write", "v4"];
-    let shown = run("state", &log, &writes);
+    let shown = on("state", &path, &writes);
     for expected in [
         "0x5000..=0x5001: line 2\n",
         "0x5002..=0x5003: line 3, value unknown\n",
-        "0x5004..=0x5004: nothing is known\n",
+        "0x5004..=0x5004: unknown\n",
         "\nd4: line 4\n",
         "\nv4: line 6\n",
     ] {
         assert!(shown.out.contains(expected), "{}", shown.out);
     }
     assert_eq!(unspool_with(&[&["state", "-"], &writes[..]].concat(), text.as_bytes()).out, shown.out);
-    let json = run("state", &log, &["--at", "6", "--json", "--register", "d21", "--register", "x4"]);
+    let json = on("state", &path, &["--at", "6", "--json", "--register", "d21", "--register", "x4"]);
     let core: Value = serde_json::from_str(json.out.lines().nth(1).unwrap()).unwrap();
     let unknown = core["registers"].as_array().unwrap().iter().find(|row| row["name"] == "d21").unwrap().clone();
     assert_eq!((&unknown["value"], &unknown["line"]), (&Value::Null, &Value::Null));
 }
 
-/// A log that is cut short or has lines that mean nothing is answered for, but not passed over.
+/// The state of a truncated log, or of one with malformed lines, is printed.
 #[test]
-fn problems_are_told() {
-    let (dir, log) = file(&format!("{LOG}what is this\n"));
-    assert_eq!(run("state", &log, &["--at", "5"]).code, 1);
-    assert_eq!(unspool_with(&["state", "-", "--at", "5"], &fs::read(&log).unwrap()).code, 1);
-    let packed = dir.path().join("cut.gz");
-    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gz.write_all(LOG.repeat(400).as_bytes()).unwrap();
-    let bytes = gz.finish().unwrap();
-    fs::write(&packed, &bytes[..bytes.len() - 12]).unwrap();
-    let cut = run("state", &packed, &["--at", "5"]);
-    assert_eq!(cut.code, 1, "{}", cut.err);
+fn problems_set_the_exit_code() {
+    let (dir, path) = log(&format!("{LOG}what is this\n"));
+    assert_eq!(on("state", &path, &["--at", "5"]).code, 1);
+    assert_eq!(unspool_with(&["state", "-", "--at", "5"], &fs::read(&path).unwrap()).code, 1);
+    let bytes = gzip(LOG.repeat(400));
+    let packed = dir.file("cut.gz", &bytes[..bytes.len() - 12]);
+    let cut = on("state", &packed, &["--at", "5"]).expect(1, &[]);
     assert!(cut.out.starts_with("line 5"), "{}", cut.out);
 }

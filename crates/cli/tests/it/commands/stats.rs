@@ -1,19 +1,18 @@
-//! `stats` on every kind of source: what is counted, by what, and what stays as scripts know it.
+//! `stats` on every kind of source: totals, tables and JSON.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use unspool::astf::builder::{Builder, Process, State, Step};
+use unspool::astf::example;
 use unspool::astf::record::{Header, Level, Storage};
-use unspool::astf::{Bytes, example};
 use unspool::stf;
 
-use super::{Run, text, unspool, unspool_with};
+use crate::run::{Folder, Run, assert_fields, on, unspool_with};
 
-fn on(path: &Path, options: &[&str]) -> Run {
-    unspool(&[&["stats", text(path)], options].concat())
+fn stats(path: &Path, options: &[&str]) -> Run {
+    on("stats", path, options)
 }
 
 /// The rows of a kind.
@@ -26,20 +25,14 @@ fn row<'j>(lines: &'j [Value], kind: &str, name: &str) -> &'j Value {
     rows(lines, kind).into_iter().find(|line| line["name"] == name).unwrap_or_else(|| panic!("no {kind} {name}"))
 }
 
-fn astf(dir: &TempDir, name: &str, records: &[Bytes]) -> PathBuf {
-    let path = dir.path().join(name);
-    fs::write(&path, records.as_flattened()).unwrap();
-    path
-}
-
 /// The example of the specification, as it is when nothing is compressed.
-fn example_astf(dir: &TempDir) -> PathBuf {
+fn example_astf(folder: &Folder) -> PathBuf {
     let header = example::header().stored(Storage::Raw).to_bytes();
-    astf(dir, "example.astf", &[&[header], &example::records()[1..]].concat())
+    folder.file("example.astf", [&[header], &example::records()[1..]].concat().as_flattened())
 }
 
 /// Two processes that take turns.
-fn processes(dir: &TempDir) -> PathBuf {
+fn processes(folder: &Folder) -> PathBuf {
     let mut trace = Builder::new(Vec::new(), &Header::new(Level::Basic, false, Storage::Raw)).unwrap();
     for turn in 0..6_u64 {
         let process = Some(Process { pid: 0x10 + turn % 3, tid: None });
@@ -48,7 +41,7 @@ fn processes(dir: &TempDir) -> PathBuf {
             trace.instruction(&Step::plain(0x1000 + 4 * index, 0xd503_201f)).unwrap();
         }
     }
-    astf(dir, "processes.astf", &trace.finish())
+    folder.file("processes.astf", trace.finish().as_flattened())
 }
 
 const TARMAC: &str = "\
@@ -60,30 +53,26 @@ const TARMAC: &str = "\
 4 clk cpu0 IT (3) 0001000c d65f03c0 O EL1h_n : RET
 ";
 
-fn tarmac(dir: &TempDir) -> PathBuf {
-    let path = dir.path().join("log.tarmac");
-    fs::write(&path, TARMAC).unwrap();
-    path
+fn tarmac(folder: &Folder) -> PathBuf {
+    folder.file("log.tarmac", TARMAC)
 }
 
-fn small_stf(dir: &TempDir) -> PathBuf {
+fn small_stf(folder: &Folder) -> PathBuf {
     let mut trace = stf::builder::Builder::new(Vec::new(), &stf::builder::Header::new(0x8000_0000)).unwrap();
     trace.instruction(&stf::builder::Step::plain(0x8000_0000, 0x13)).unwrap();
     trace.instruction(&stf::builder::Step::taken(0x8000_0004, 0xbff5, 0x8000_0000)).unwrap();
     trace.instruction(&stf::builder::Step::plain(0x8000_0000, 0x13)).unwrap();
-    let path = dir.path().join("small.stf");
-    fs::write(&path, trace.finish().sink).unwrap();
-    path
+    folder.file("small.stf", trace.finish().sink)
 }
 
 #[test]
-fn every_source_of_a_capture_is_a_block() {
-    let run = on(&super::example(), &[]).clean();
+fn each_source_of_a_capture_is_counted() {
+    let run = stats(&super::example(), &[]).clean();
     for line in ["ETE_0: 42 instructions", "ETE_1: 21 instructions", "gaps         4 (2 start, 1 overflow, 1 discard)"]
     {
         assert!(run.out.contains(line), "no {line:?} in {}", run.out);
     }
-    let lines = on(&super::example(), &["--json", "--source", "0x10"]).clean().json();
+    let lines = stats(&super::example(), &["--json", "--source", "0x10"]).clean().json();
     assert!(lines.iter().all(|line| line["source"] == 0x10), "{lines:?}");
     let steps = rows(&lines, "steps")[0];
     assert_eq!((&steps["source_name"], &steps["instructions"]), (&json!("ETE_0"), &json!(42)));
@@ -93,14 +82,14 @@ fn every_source_of_a_capture_is_a_block() {
     assert_eq!(row(&lines, "exception", "irq")["count"], 1);
     assert_eq!(row(&lines, "mnemonic", "b.ne")["count"], 5);
     assert_eq!(rows(&lines, "footprint")[0]["code_bytes"], 60);
-    on(&super::example(), &["--source", "nobody"]).expect(2, &["no source 'nobody'"]);
+    stats(&super::example(), &["--source", "missing"]).expect(2, &["no source 'missing'"]);
 }
 
 #[test]
-fn astf_is_counted_also_from_a_pipe() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = example_astf(&dir);
-    let lines = on(&path, &["--json"]).clean().json();
+fn astf_is_counted_from_files_and_pipes() {
+    let folder = Folder::new();
+    let path = example_astf(&folder);
+    let lines = stats(&path, &["--json"]).clean().json();
     let steps = rows(&lines, "steps")[0];
     for (key, value) in [("instructions", 11), ("exceptions", 1), ("first_time", 100), ("last_time", 102)] {
         assert_eq!(steps[key], value, "{key}");
@@ -111,32 +100,31 @@ fn astf_is_counted_also_from_a_pipe() {
     assert_eq!(piped, lines);
     // Cut short in a record.
     fs::write(&path, &fs::read(&path).unwrap()[..32 * 9 + 5]).unwrap();
-    let run = on(&path, &["--json"]).expect(1, &["example.astf"]);
+    let run = stats(&path, &["--json"]).expect(1, &["example.astf"]);
     assert!(rows(&run.json(), "steps")[0]["instructions"].as_u64().unwrap() > 0);
 }
 
 #[test]
-fn processes_are_told_apart() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = processes(&dir);
-    let lines = on(&path, &["--by", "process", "--json"]).clean().json();
+fn processes_are_counted_separately() {
+    let folder = Folder::new();
+    let path = processes(&folder);
+    let lines = stats(&path, &["--by", "process", "--json"]).clean().json();
     let counts: Vec<_> =
         rows(&lines, "process").iter().map(|row| (row["name"].clone(), row["count"].clone())).collect();
     assert_eq!(counts, [(json!("0x12"), json!(9)), (json!("0x11"), json!(7)), (json!("0x10"), json!(5))]);
     assert!(rows(&lines, "class").is_empty() && rows(&lines, "level").is_empty());
-    let page = on(&path, &["--by", "process"]).clean().out;
+    let page = stats(&path, &["--by", "process"]).clean().out;
     assert!(page.contains("0x12                           9   42.86%"), "{page}");
     assert!(!page.contains("mnemonic"), "{page}");
 }
 
-/// What scripts read of STF and Tarmac stays, and the rest comes between.
+/// Native lines of STF and Tarmac come first and last, counts of steps between them.
 #[test]
-fn formats_keep_what_they_count_themselves() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = tarmac(&dir);
-    let lines = on(&path, &["--json"]).clean().json();
-    assert_eq!(lines[0]["kind"], "counts");
-    assert_eq!((&lines[0]["lines"], &lines[0]["writes"]), (&json!(6), &json!(1)));
+fn native_counts_are_kept() {
+    let folder = Folder::new();
+    let path = tarmac(&folder);
+    let lines = stats(&path, &["--json"]).clean().json();
+    assert_fields(&lines[0], &json!({"kind": "counts", "lines": 6, "writes": 1}));
     assert_eq!(row(&lines, "isa", "a64"), &json!({"kind": "isa", "name": "a64", "count": 4, "share": 1.0}));
     assert_eq!(row(&lines, "mode", "EL1h_n")["count"], 3);
     assert_eq!(row(&lines, "mnemonic", "b.ne")["count"], 1);
@@ -149,8 +137,8 @@ fn formats_keep_what_they_count_themselves() {
     assert_eq!(row(&lines, "branch", "returns")["unknown"], 1);
     assert_eq!(rows(&lines, "footprint")[0]["data_lines"], 1);
 
-    let path = small_stf(&dir);
-    let lines = on(&path, &["--json"]).clean().json();
+    let path = small_stf(&folder);
+    let lines = stats(&path, &["--json"]).clean().json();
     assert_eq!(lines[0]["kind"], "counts");
     assert_eq!(row(&lines, "class", "jal")["count"], 1);
     assert_eq!(row(&lines, "branch", "direct")["taken"], 1);
@@ -160,12 +148,12 @@ fn formats_keep_what_they_count_themselves() {
 
 #[test]
 fn a_pipe_is_read_once_and_counted_twice() {
-    let dir = tempfile::tempdir().unwrap();
-    for path in [tarmac(&dir), small_stf(&dir)] {
-        let file = on(&path, &["--json"]).clean().out;
+    let folder = Folder::new();
+    for path in [tarmac(&folder), small_stf(&folder)] {
+        let file = stats(&path, &["--json"]).clean().out;
         assert_eq!(unspool_with(&["stats", "-", "--json"], &fs::read(&path).unwrap()).clean().out, file);
     }
-    // Longer than what may wait in the pipe, and one who stops early.
+    // More than fits into a pipe, and a reader that stops early.
     let long = TARMAC.repeat(20_000);
     let lines = unspool_with(&["stats", "-", "--json"], long.as_bytes()).clean().json();
     assert_eq!(lines[0]["instructions"], 80_000);
@@ -174,9 +162,9 @@ fn a_pipe_is_read_once_and_counted_twice() {
 }
 
 #[test]
-fn one_table_is_one_table() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = tarmac(&dir);
+fn by_selects_one_table() {
+    let folder = Folder::new();
+    let path = tarmac(&folder);
     let tables = ["class", "mnemonic", "level", "security", "core", "branches", "exception", "process"];
     let rows = [
         ("class", "class"),
@@ -189,10 +177,10 @@ fn one_table_is_one_table() {
         ("process", "process"),
     ];
     for (by, expected) in rows {
-        let page = on(&path, &["--by", by]).clean().out;
+        let page = stats(&path, &["--by", by]).clean().out;
         let heads: Vec<&str> = page.lines().filter_map(|line| line.split(' ').next()).collect();
         let found: Vec<&&str> = tables.iter().filter(|table| heads.contains(*table)).collect();
         assert_eq!(found, [&expected], "{by}: {page}");
     }
-    on(&path, &["--by", "weather"]).expect(2, &["weather"]);
+    stats(&path, &["--by", "weather"]).expect(2, &["weather"]);
 }

@@ -1,21 +1,20 @@
-//! STF files: instructions and records printed, checked, counted, cut and stored in other ways; and what is broken.
+//! STF files: listed, checked, counted, sliced and converted; truncated and damaged ones.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Cursor};
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use unspool::stf::Record;
 use unspool::stf::builder::{Builder, Header, Mode, Step};
 use unspool::stf::read::{ReadOptions, Reader, Storage};
 use unspool::stf::record::{Event, MemAccess, Register, TraceInfo};
 use unspool::stf::write::{WriteOptions, Writer};
 
-use super::{Run, text, text_of, unspool, unspool_with, wait};
+use crate::run::{Folder, Run, UNSPOOL, assert_fields, assert_readers_may_leave, gzip, on, text, unspool_with, wait};
 
-/// Every container, the name of its files and what `--to` calls it.
+/// Every container, a file name for it, and its name for `--to`.
 const CONTAINERS: [(Storage, &str, &str); 5] = [
     (Storage::PLAIN, "a.stf", "stf"),
     (Storage::Zstf, "a.zstf", "zstf"),
@@ -24,26 +23,9 @@ const CONTAINERS: [(Storage, &str, &str); 5] = [
     (Storage::ZSTD, "a.stf.zst", "stf.zst"),
 ];
 
-/// A folder for files, and how they get there.
-struct Folder(TempDir);
-
 impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn bytes(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let path = self.path(name);
-        fs::write(&path, bytes).unwrap();
-        path
-    }
-
     /// Writes records into a container; chunks have ten instructions.
-    fn file(&self, name: &str, container: Storage, records: &[u8]) -> PathBuf {
+    fn stf_file(&self, name: &str, container: Storage, records: &[u8]) -> PathBuf {
         let path = self.path(name);
         let options = WriteOptions { chunk_markers: 10, ..WriteOptions::default() };
         let mut writer = Writer::seekable(File::create(&path).unwrap(), container, options).unwrap();
@@ -51,18 +33,6 @@ impl Folder {
         writer.finish().unwrap();
         path
     }
-
-    /// The names that are there.
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.0.path()).unwrap();
-        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort_unstable();
-        names
-    }
-}
-
-fn on(verb: &str, path: &Path, options: &[&str]) -> Run {
-    unspool(&[&[verb, text(path)], options].concat())
 }
 
 fn encode(records: &[Record<'_>]) -> Vec<u8> {
@@ -87,7 +57,7 @@ fn header(features: u64) -> Vec<u8> {
     ])
 }
 
-/// Four instructions with some of everything.
+/// Four instructions with most kinds of records.
 pub(super) fn small() -> Vec<u8> {
     let [machine, data] = [3_u64.to_le_bytes(), 0x1000_u64.to_le_bytes()];
     let vector = [[1_u8; 8], [2; 8]].concat();
@@ -123,7 +93,7 @@ const SMALL: &str = "\
     target 0x0000000080000110
 ";
 
-/// A long trace of a loop, as the library builds it: nothing is wrong with it.
+/// Valid trace of a loop, written by the builder.
 pub(super) fn long(turns: usize) -> Vec<u8> {
     let header = Header { mode: Some(Mode::Machine), comments: &["loop"], ..Header::new(0x8000_0000) };
     let mut trace = Builder::new(Vec::new(), &header).unwrap();
@@ -135,7 +105,7 @@ pub(super) fn long(turns: usize) -> Vec<u8> {
     trace.finish().sink
 }
 
-/// Loads of values that do not compress.
+/// Loads of incompressible values.
 fn noisy(loads: usize) -> Vec<u8> {
     let (mut bytes, mut value) = (header(0x8_0020), 1_u64);
     for _ in 0..loads {
@@ -147,7 +117,6 @@ fn noisy(loads: usize) -> Vec<u8> {
     bytes
 }
 
-/// The records of a file.
 fn records_of(path: &Path) -> Vec<u8> {
     let mut reader = Reader::seekable(File::open(path).unwrap(), ReadOptions::default()).unwrap();
     let mut records = Vec::new();
@@ -165,7 +134,7 @@ fn dump_is_the_same_from_every_container() {
     let records = unspool_with(&["dump", "--records", "-"], &small()).clean().out;
     assert_eq!(records.lines().count(), 22);
     for (container, name, _) in CONTAINERS {
-        let path = folder.file(name, container, &small());
+        let path = folder.stf_file(name, container, &small());
         assert_eq!(on("dump", &path, &[]).clean().out, SMALL, "{container}");
         assert_eq!(unspool_with(&["dump", "-"], &fs::read(&path).unwrap()).clean().out, SMALL, "{container}");
         assert_eq!(on("dump", &path, &["--records"]).clean().out, records, "{container}");
@@ -176,14 +145,14 @@ fn dump_is_the_same_from_every_container() {
 }
 
 #[test]
-fn dump_of_a_part() {
+fn dump_skips_and_limits() {
     let folder = Folder::new();
     let trace = long(100);
     for (container, name, _) in CONTAINERS {
-        let path = folder.file(name, container, &trace);
+        let path = folder.stf_file(name, container, &trace);
         for options in [&[][..], &["--json"], &["--records"], &["--records", "--json"], &["--hex"]] {
             let all = on("dump", &path, options).clean().out;
-            // The change of mode has a line of its own.
+            // The change of mode has its own line.
             let all: Vec<&str> = all.lines().filter(|line| !line.starts_with(' ')).collect();
             for (skip, limit) in [(0, 1), (1, 2), (9, 3), (10, 10), (95, 100), (199, 1), (200, 1), (1000, 1), (3, 0)] {
                 let [skipped, limited] = [skip.to_string(), limit.to_string()];
@@ -199,7 +168,7 @@ fn dump_of_a_part() {
 #[test]
 fn dump_shows_bytes() {
     let folder = Folder::new();
-    let path = folder.file("a", Storage::PLAIN, &small());
+    let path = folder.stf_file("a", Storage::PLAIN, &small());
     let run = on("dump", &path, &["--hex", "--skip", "3"]).clean();
     let expected = "4 0x0000000080000100 00b50863 beq a0, a1, 0x80000110  @0xb3 1f1001008000000000f06308b500\n    \
                     target 0x0000000080000110\n";
@@ -211,7 +180,7 @@ fn dump_shows_bytes() {
 #[test]
 fn dump_as_json() {
     let folder = Folder::new();
-    let path = folder.file("a", Storage::Zstf, &small());
+    let path = folder.stf_file("a", Storage::Zstf, &small());
     let lines = on("dump", &path, &["--json"]).clean().json();
     let second = json!({
         "instruction": 2, "record": 13, "offset": 103, "pc": "0x80000004", "opcode": "0x6188", "length": 2,
@@ -246,10 +215,10 @@ fn dump_as_json() {
 }
 
 #[test]
-fn info_is_a_page() {
+fn info_as_text() {
     let folder = Folder::new();
     for (container, name, _) in CONTAINERS {
-        let path = folder.file(name, container, &small());
+        let path = folder.stf_file(name, container, &small());
         let page = on("info", &path, &[]).clean().out;
         let lines = [
             "STF 1.6, ",
@@ -258,7 +227,7 @@ fn info_is_a_page() {
             "made by      Spike 1.2.3 gen A",
             "comment      a \\\"test\\\"",
             "start        0x80000000",
-            "records      11 behind the header",
+            "records      11 after the header",
             "instructions 4: 3 in machine mode",
             "faulted      1 instruction",
             "flow         2 with a target, 0 with a forced address",
@@ -303,12 +272,11 @@ fn info_is_a_page() {
 }
 
 #[test]
-fn stats_count_what_was_executed() {
+fn stats_count_executed_instructions() {
     let folder = Folder::new();
-    let path = folder.file("a", Storage::GZIP, &small());
-    let page = on("stats", &path, &[]).clean().out;
+    let path = folder.stf_file("a", Storage::GZIP, &small());
     let lines = [
-        "3 instructions, 1 faulted, 11 records behind the header",
+        "3 instructions, 1 faulted, 11 records after the header",
         "user mode    0, others 3",
         "accesses     1: 1 read, 0 writes",
         "int                            2   66.67%",
@@ -316,7 +284,7 @@ fn stats_count_what_was_executed() {
         "c.ld                           1   33.33%",
         "beq                            1   33.33%",
     ];
-    lines.iter().for_each(|line| assert!(page.contains(line), "no {line:?} in {page}"));
+    on("stats", &path, &[]).clean().shows(&lines);
     assert!(!on("stats", &path, &["--by", "class"]).clean().out.contains("c.ld"));
     assert!(!on("stats", &path, &["--by", "mnemonic"]).clean().out.contains("branch"));
     let lines = on("stats", &path, &["--json", "--by", "mnemonic"]).clean().json();
@@ -327,17 +295,16 @@ fn stats_count_what_was_executed() {
 }
 
 #[test]
-fn check_finds_what_is_broken() {
+fn check_reports_violations() {
     let folder = Folder::new();
-    let sound = folder.file("sound", Storage::Zstf, &long(50));
+    let sound = folder.stf_file("sound", Storage::Zstf, &long(50));
     let run = on("check", &sound, &[]).clean();
     assert!(run.out.contains("nothing found") || run.out.contains(" 0 errors"), "{}", run.out);
     let mut bytes = long(3);
-    // A target where there is no branch, and then another way.
+    // A target of an instruction that is not a branch, and execution that does not go there.
     bytes.extend(encode(&[Record::InstPcTarget(0x9000_0001), Record::InstOpcode32(0x13), Record::InstOpcode32(0x13)]));
-    let path = folder.file("broken", Storage::PLAIN, &bytes);
-    let run = on("check", &path, &[]).expect(1, &[]);
-    assert!(run.out.contains(": record ") && run.out.contains("(instruction 7)"), "{}", run.out);
+    let path = folder.stf_file("broken", Storage::PLAIN, &bytes);
+    on("check", &path, &[]).expect(1, &[]).shows(&[": record ", "(instruction 7)"]);
     let lines = on("check", &path, &["--json"]).expect(1, &[]).json();
     let (summary, findings) = lines.split_last().unwrap();
     assert!(findings.iter().any(|finding| finding["instruction"] == 7 && finding["severity"] == "error"), "{lines:?}");
@@ -349,13 +316,13 @@ fn check_finds_what_is_broken() {
 }
 
 #[test]
-fn what_was_converted_has_the_same_records() {
+fn conversion_keeps_records() {
     let folder = Folder::new();
-    // Also a trace that does not end with an opcode, and one without anything.
-    let open = [small(), encode(&[Record::Comment(b"behind")])].concat();
+    // Also a trace that does not end with an opcode, and an empty one.
+    let open = [small(), encode(&[Record::Comment(b"trailing")])].concat();
     for (index, records) in [small(), long(5000), open, header(0x8_0020)].iter().enumerate() {
         for (from, name, _) in CONTAINERS {
-            let input = folder.file(&format!("{index}-{name}"), from, records);
+            let input = folder.stf_file(&format!("{index}-{name}"), from, records);
             for (to, _, called) in CONTAINERS {
                 let out = folder.path("out");
                 on("convert", &input, &[text(&out), "--to", called, "-j", "2"]).clean();
@@ -366,13 +333,13 @@ fn what_was_converted_has_the_same_records() {
             }
         }
     }
-    assert!(!folder.names().iter().any(|name| name.contains(".part")), "{:?}", folder.names());
+    folder.assert_no_partial_file();
 }
 
 #[test]
-fn the_name_tells_the_container() {
+fn the_name_selects_the_container() {
     let folder = Folder::new();
-    let input = folder.file("in", Storage::PLAIN, &long(20));
+    let input = folder.stf_file("in", Storage::PLAIN, &long(20));
     for (container, name, _) in CONTAINERS {
         let out = folder.path(name);
         on("convert", &input, &[text(&out)]).clean();
@@ -390,22 +357,12 @@ fn the_name_tells_the_container() {
 }
 
 #[test]
-fn a_cut_keeps_its_format() {
-    let folder = Folder::new();
-    let stf = folder.file("a", Storage::PLAIN, &long(2));
-    let astf = folder.bytes("b", &[&b"ASTF\x00\x0b"[..], &[0; 26]].concat());
-    on("slice", &stf, &["x.stf", "--to", "raw"]).expect(2, &["a cut of STF is STF"]);
-    on("slice", &astf, &["x.astf", "--to", "stf"]).expect(2, &["a cut of ASTF is ASTF"]);
-    assert_eq!(folder.names(), ["a", "b"]);
-}
-
-#[test]
 fn versions() {
     let folder = Folder::new();
-    let input = folder.file("in.zstf", Storage::Zstf, &small());
+    let input = folder.stf_file("in.zstf", Storage::Zstf, &small());
     let [old, new] = ["old.stf", "new.stf"].map(|name| folder.path(name));
     let losses = "1 × length of vector registers, 1 × list of extensions, 1 × vector register";
-    // The order is that of the alphabet.
+    // In alphabetical order.
     let run = on("convert", &input, &[text(&old), "--stf-version", "1.3", "--deny-loss"]).expect(1, &["cannot say"]);
     assert!(run.err.contains(losses) && run.err.contains("nothing was written"), "{}", run.err);
     assert_eq!(folder.names(), ["in.zstf"]);
@@ -414,8 +371,7 @@ fn versions() {
     let expected: Vec<&str> = SMALL.lines().filter(|line| !line.contains(" v7 ")).collect();
     assert_eq!(listing.lines().collect::<Vec<_>>(), expected);
     let page = on("info", &old, &["--json"]).clean().json().remove(0);
-    assert_eq!(page["version"], "1.3");
-    assert_eq!(page["feature_names"], json!(["RV64"]));
+    assert_fields(&page, &json!({"version": "1.3", "feature_names": ["RV64"]}));
     assert_eq!(page["generators"].as_array().unwrap().len(), 2);
     let records = on("dump", &old, &["--records", "--json"]).clean().json();
     let numbers: Vec<&Value> = records.iter().filter_map(|record| record.get("number")).collect();
@@ -431,7 +387,7 @@ fn versions() {
         header(0x8_0020),
         encode(&[Record::Event(Event { raw: 1 << 40, is_wide: true, data: &[] }), Record::InstOpcode32(0x13)]),
     ];
-    let wide = folder.file("wide", Storage::PLAIN, &wide.concat());
+    let wide = folder.stf_file("wide", Storage::PLAIN, &wide.concat());
     on("convert", &wide, &[text(&old), "--stf-version", "1.3"]).expect(0, &["1 × event whose number"]);
     assert_eq!(on("dump", &old, &[]).clean().out, "1 0x0000000080000000 00000013 nop\n");
 }
@@ -441,7 +397,7 @@ fn slices() {
     let folder = Folder::new();
     let trace = long(50);
     for (container, name, _) in CONTAINERS {
-        let input = folder.file(name, container, &trace);
+        let input = folder.stf_file(name, container, &trace);
         let out = folder.path("part.zstf");
         on("slice", &input, &[text(&out), "--skip", "33", "--limit", "20"]).clean();
         let page = on("info", &out, &["--json"]).clean().json().remove(0);
@@ -452,7 +408,7 @@ fn slices() {
         assert_eq!(of_part, of_whole, "{name}");
         let checked = on("check", &out, &[]).clean().out;
         assert!(checked.contains("nothing found") || checked.contains(" 0 errors"), "{checked}");
-        // A cut is in the container of the trace, unless something else is said.
+        // By default, a slice is in the container of the trace.
         let like = folder.path("like");
         on("slice", &input, &[text(&like), "--limit", "3", "--unsigned"]).clean();
         assert_eq!(Storage::of(&fs::read(&like).unwrap()), Some(container), "{name}");
@@ -461,20 +417,19 @@ fn slices() {
     let input = folder.path("a.zstf");
     let out = folder.path("none.stf");
     on("slice", &input, &[text(&out), "--skip", "100"])
-        .expect(2, &["no such instruction in what was read (100 instructions)"]);
-    on("slice", &input, &[text(&out), "--limit", "0"])
-        .expect(2, &["no such instruction in what was read (0 instructions)"]);
+        .expect(2, &["no instruction is selected (100 instructions read)"]);
+    on("slice", &input, &[text(&out), "--limit", "0"]).expect(2, &["no instruction is selected (0 instructions read)"]);
     assert!(!out.exists());
     on("slice", &input, &[text(&input)]).expect(2, &["write to another one"]);
-    assert!(!folder.names().iter().any(|name| name.contains(".part")), "{:?}", folder.names());
+    folder.assert_no_partial_file();
 }
 
 #[test]
-fn a_file_that_was_cut() {
+fn truncated_files_are_reported() {
     let folder = Folder::new();
     let whole = small();
-    let cut = folder.bytes("cut", &whole[..whole.len() - 3]);
-    // The branch, of which five bytes are wanted.
+    let cut = folder.file("cut", &whole[..whole.len() - 3]);
+    // The branch, which needs five bytes.
     let position = "cut: record 21 at offset 0xbc: ";
     let run = on("dump", &cut, &[]).expect(1, &[position, "the trace ends within a record"]);
     assert_eq!(run.out, SMALL[..SMALL.find("\n4 ").unwrap() + 1]);
@@ -491,45 +446,44 @@ fn a_file_that_was_cut() {
     }
     assert_eq!(folder.names(), ["cut"], "no half file is left");
     on("slice", &cut, &[text(&folder.path("out.stf"))])
-        .expect(1, &[position, "the cut ends where the trace is damaged"]);
+        .expect(1, &[position, "the slice ends where the trace is damaged"]);
     assert_eq!(on("dump", &folder.path("out.stf"), &[]).clean().out, run.out);
     on("slice", &cut, &[text(&folder.path("part.stf")), "--limit", "2"]).clean();
     assert_eq!(folder.names(), ["cut", "out.stf", "part.stf"], "no half file is left");
     // Within the header, and within the first record.
     for length in [2, 3, 4, 9, 60, 79] {
-        let cut = folder.bytes("cut", &whole[..length]);
+        let cut = folder.file("cut", &whole[..length]);
         for verb in ["dump", "info", "check", "stats"] {
             let run = on(verb, &cut, &[]).expect(1, &[]);
-            let said = [run.err, run.out].concat();
-            assert!(said.contains("at offset 0x") && said.contains("the trace ends within"), "{verb} {length}: {said}");
+            let text = [run.err, run.out].concat();
+            assert!(text.contains("at offset 0x") && text.contains("the trace ends within"), "{verb} {length}: {text}");
         }
     }
     for (container, name, _) in &CONTAINERS[1..] {
-        let whole = fs::read(folder.file(name, *container, &noisy(50_000))).unwrap();
-        let cut = folder.bytes("cut", &whole[..whole.len() / 3]);
+        let whole = fs::read(folder.stf_file(name, *container, &noisy(50_000))).unwrap();
+        let cut = folder.file("cut", &whole[..whole.len() / 3]);
         let run = on("dump", &cut, &[]).expect(1, &["cut: record ", " at offset 0x"]);
         assert!(run.out.lines().count() > 100, "{name}: {}", run.out.lines().count());
     }
 }
 
 #[test]
-fn a_file_that_was_damaged() {
+fn damaged_files_are_reported() {
     let folder = Folder::new();
     let mut bytes = small();
     let position = bytes.len() - 14;
     bytes[position] = 77;
-    let path = folder.bytes("unknown", &bytes);
+    let path = folder.file("unknown", &bytes);
     on("dump", &path, &[]).expect(1, &["unknown: record 20 at offset 0xb3: ", "descriptor 77"]);
-    // A .zstf file without an index can be read, but something is wrong with it.
-    let zstf = fs::read(folder.file("a.zstf", Storage::Zstf, &long(100))).unwrap();
+    // A .zstf file without an index can be read, but is damaged.
+    let zstf = fs::read(folder.stf_file("a.zstf", Storage::Zstf, &long(100))).unwrap();
     let mut unfinished = zstf.clone();
     unfinished[12..20].fill(0);
-    let path = folder.bytes("unfinished", &unfinished);
+    let path = folder.file("unfinished", &unfinished);
     let run = on("dump", &path, &[]).expect(1, &["unfinished: the file was not finished"]);
     assert_eq!(run.out, on("dump", &folder.path("a.zstf"), &[]).clean().out);
-    let page = on("info", &path, &[]).expect(1, &[]).out;
-    assert!(page.contains("warning      the file was not finished") && page.contains("instructions 200"), "{page}");
-    // Written anew, it is whole again.
+    on("info", &path, &[]).expect(1, &[]).shows(&["warning      the file was not finished", "instructions 200"]);
+    // Rewriting repairs it.
     let out = folder.path("mended.zstf");
     on("convert", &path, &[text(&out), "--chunk", "10"]).expect(1, &["not finished"]);
     assert!(fs::read(&out).unwrap() == zstf);
@@ -538,14 +492,14 @@ fn a_file_that_was_damaged() {
     let mut flipped = zstf;
     let position = flipped.len() / 3;
     flipped[position] ^= 0x10;
-    let path = folder.bytes("flipped", &flipped);
+    let path = folder.file("flipped", &flipped);
     on("check", &path, &[]).expect(1, &[]);
     let mut future = small();
     future[5] = 2;
-    on("dump", &folder.bytes("future", &future), &[]).expect(2, &["future: version 2.6"]);
+    on("dump", &folder.file("future", &future), &[]).expect(2, &["future: version 2.6"]);
     let mut newer = small();
     newer[9] = 9;
-    on("dump", &folder.bytes("newer", &newer), &[]).expect(0, &["newer: version 1.9 is newer"]);
+    on("dump", &folder.file("newer", &newer), &[]).expect(0, &["newer: version 1.9 is newer"]);
 }
 
 #[test]
@@ -554,7 +508,7 @@ fn a_header_without_an_end() {
     let mut bytes = header(0x8_0020);
     bytes.pop();
     bytes.extend(encode(&[Record::InstOpcode32(0x13)]));
-    let path = folder.bytes("endless", &bytes);
+    let path = folder.file("endless", &bytes);
     for verb in ["dump", "stats"] {
         on(verb, &path, &[]).expect(1, &["endless: record 10 at offset 0x4f: ", "before the end of the header"]);
     }
@@ -563,14 +517,13 @@ fn a_header_without_an_end() {
 }
 
 #[test]
-fn transactions_and_what_belongs_to_no_instruction() {
+fn transactions_and_trailing_records() {
     let folder = Folder::new();
-    let open = [small(), encode(&[Record::Comment(b"behind"), Record::ReserveEnd])].concat();
-    let path = folder.file("open", Storage::PLAIN, &open);
-    let run = on("dump", &path, &[]).expect(0, &["open: behind the last instruction: 1 record not shown"]);
+    let open = [small(), encode(&[Record::Comment(b"trailing"), Record::ReserveEnd])].concat();
+    let path = folder.stf_file("open", Storage::PLAIN, &open);
+    let run = on("dump", &path, &[]).expect(0, &["open: after the last instruction: 1 record not shown"]);
     assert_eq!(run.out, SMALL);
-    let page = on("info", &path, &[]).clean().out;
-    assert!(page.contains("records      13 behind the header") && page.contains("comments     1"), "{page}");
+    on("info", &path, &[]).clean().shows(&["records      13 after the header", "comments     1"]);
     let transactions = encode(&[
         Record::Identifier(*b"STF"),
         Record::Version { major: 1, minor: 6 },
@@ -582,15 +535,13 @@ fn transactions_and_what_belongs_to_no_instruction() {
     ]);
     // Channel E, with a sink.
     let transaction = [&[250][..], &1_u64.to_le_bytes(), &3_u64.to_le_bytes(), &[1, 0, 0, 5], &9_u64.to_le_bytes()];
-    let path = folder.file("t", Storage::Zstf, &[transactions, transaction.concat()].concat());
+    let path = folder.stf_file("t", Storage::Zstf, &[transactions, transaction.concat()].concat());
     let run = on("dump", &path, &[]).expect(0, &["t: a trace of transactions: 2 records not shown"]);
     assert_eq!(run.out, "");
     let run = on("dump", &path, &["--records"]).clean();
     assert!(run.out.ends_with("transaction 1 after 3 cycles of clock 1 channel E sink 0x9\n"), "{}", run.out);
-    let page = on("info", &path, &[]).clean().out;
-    assert!(page.contains("transactions of TileLink") && page.contains("transactions 1"), "{page}");
-    on("slice", &path, &[text(&folder.path("x.stf")), "--skip", "1"])
-        .expect(2, &["no such transaction in what was read"]);
+    on("info", &path, &[]).clean().shows(&["transactions of TileLink", "transactions 1"]);
+    on("slice", &path, &[text(&folder.path("x.stf")), "--skip", "1"]).expect(2, &["no transaction is selected"]);
     let part = folder.path("part.stf");
     on("slice", &path, &[text(&part), "--limit", "1", "--unsigned"]).clean();
     assert_eq!(records_of(&part), records_of(&path));
@@ -600,27 +551,25 @@ fn transactions_and_what_belongs_to_no_instruction() {
 }
 
 #[test]
-fn what_is_no_stf_file() {
+fn other_files_are_rejected() {
     let folder = Folder::new();
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    std::io::Write::write_all(&mut packed, b"notes of a meeting").unwrap();
-    let path = folder.bytes("notes.stf.gz", &packed.finish().unwrap());
+    let path = folder.file("notes.stf.gz", gzip("notes of a meeting"));
     for verb in ["dump", "check", "stats"] {
         on(verb, &path, &[])
-            .expect(2, &["no ASTF or STF file and no Tarmac log", "like a gzip file, and no STF is in it"]);
+            .expect(2, &["not an ASTF or STF file or a Tarmac log", "like a gzip file, and no STF is in it"]);
     }
-    let path = folder.file("a.stf", Storage::XZ, &long(3));
+    let path = folder.stf_file("a.stf", Storage::XZ, &long(3));
     for verb in ["frames", "packets", "elements", "decode"] {
-        on(verb, &path, &[]).expect(2, &["an STF file is no capture", "unspool dump"]);
+        on(verb, &path, &[]).expect(2, &["this is an STF file, not a capture", "unspool dump"]);
     }
     on("stats", &folder.path("absent"), &[]).expect(2, &["absent", "No such file"]);
     on("slice", &folder.path("absent"), &["x.stf"]).expect(2, &["absent", "No such file"]);
 }
 
 #[test]
-fn a_trace_is_not_written_over() {
+fn the_input_is_not_overwritten() {
     let folder = Folder::new();
-    let path = folder.file("a.stf", Storage::PLAIN, &long(3));
+    let path = folder.stf_file("a.stf", Storage::PLAIN, &long(3));
     let before = fs::read(&path).unwrap();
     let same = folder.path("./a.stf");
     for verb in ["dump", "check", "info", "stats"] {
@@ -635,9 +584,9 @@ fn a_trace_is_not_written_over() {
 }
 
 #[test]
-fn a_reader_may_leave() {
+fn readers_may_leave() {
     let folder = Folder::new();
-    let path = folder.file("long", Storage::Zstf, &long(200_000));
+    let path = folder.stf_file("long", Storage::Zstf, &long(200_000));
     let rows: &[&[&str]] = &[
         &["dump"],
         &["dump", "--json"],
@@ -648,18 +597,7 @@ fn a_reader_may_leave() {
         &["convert", "-", "--to", "stf"],
         &["slice", "-", "--to", "stf"],
     ];
-    for row in rows {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
-        command.arg(row[0]).arg(&path).args(&row[1..]).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut start = BufReader::new(child.stdout.take().unwrap());
-        if row[0] == "dump" {
-            start.read_line(&mut String::new()).unwrap();
-        }
-        drop(start);
-        let (code, _) = wait(&mut child);
-        assert_eq!((code, text_of(child.stderr.take().unwrap()).as_str()), (0, ""), "{row:?}");
-    }
+    assert_readers_may_leave(&path, rows);
 }
 
 #[test]
@@ -668,7 +606,7 @@ fn memory_does_not_grow_with_the_trace() {
     let [short, long] = [100_000, 1_500_000].map(long);
     for (container, name, _) in [CONTAINERS[0], CONTAINERS[2]] {
         let [short, long] = [("short", &short), ("long", &long)]
-            .map(|(length, records)| folder.file(&format!("{length}-{name}"), container, records));
+            .map(|(length, records)| folder.stf_file(&format!("{length}-{name}"), container, records));
         let verbs: &[&[&str]] = &[&["dump", "-o", "/dev/null"], &["stats"], &["check"], &["info"]];
         for verb in verbs {
             let peak = |path: &Path| on(verb[0], path, &verb[1..]).clean().peak.unwrap_or(0);
@@ -683,7 +621,7 @@ fn through_pipes() {
     let trace = long(20_000);
     let mut input = trace.clone();
     for (container, _, to) in CONTAINERS.iter().filter(|(container, _, _)| *container != Storage::Zstf) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
+        let mut command = Command::new(UNSPOOL);
         command.args(["convert", "-", "-", "--to", to]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();

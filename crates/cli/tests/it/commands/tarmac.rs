@@ -1,13 +1,13 @@
-//! Tarmac logs on the command line: recognised by what is in them, shown in one spelling, counted and cut.
-
-mod convert;
+//! Tarmac logs: recognized by their contents, listed, counted, checked, sliced and converted.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
-use super::*;
+use serde_json::json;
 
-/// A few steps as Fast Models would print them.
+use crate::run::{Run, assert_fields, gzip, log, on, text, unspool, unspool_with};
+
+/// A few steps in the style of Fast Models.
 const FAST_MODELS: &str = "\
 0 clk R SP_EL1 0000000000090000
 1 clk IT (1) 00010000 d2800020 O EL1h_n : MOV      x0,#1
@@ -19,7 +19,7 @@ const FAST_MODELS: &str = "\
 4 clk IT (4) 0001000c d65f03c0 O EL1h_n : RET
 ";
 
-/// The same kind of thing in Rev 3, with lines that nobody understands.
+/// Rev 3 with malformed lines.
 const DAMAGED: &str = "\
 Tarmac Text Rev 3t
           5 ns  ES  (00010000:e3a00001) A svc:            MOV      r0,#1
@@ -29,23 +29,10 @@ Tarmac Text Rev 3t
           7 ns  ES  (00010008:e12fff1e) A svc:            BX       lr
 ";
 
-fn log(text: &str) -> (TempDir, PathBuf) {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("log.txt");
-    fs::write(&path, text).unwrap();
-    (dir, path)
-}
-
-fn words(verb: &str, path: &Path, more: &[&str]) -> Vec<String> {
-    let mut words = vec![verb.to_string(), path.display().to_string()];
-    words.extend(more.iter().map(ToString::to_string));
-    words
-}
-
 #[test]
-fn a_log_is_shown_in_plain_words() {
+fn a_log_as_text() {
     let (_dir, path) = log(FAST_MODELS);
-    let run = unspool(&words("dump", &path, &["--skip", "1", "--limit", "4"])).clean();
+    let run = on("dump", &path, &["--skip", "1", "--limit", "4"]).clean();
     let lines: Vec<&str> = run.out.lines().map(str::trim_start).collect();
     assert_eq!(lines[0], "2            1 clk  instruction 0x10000 d2800020 a64 EL1h_n #1  MOV      x0,#1");
     assert_eq!(lines[3], "5            2 clk  access write 8 at 0x8fff0 (NS:0x8fff0) = 00000000_00000001");
@@ -55,93 +42,136 @@ fn a_log_is_shown_in_plain_words() {
 #[test]
 fn json_has_the_fields_by_name() {
     let (_dir, path) = log(FAST_MODELS);
-    let values = unspool(&words("dump", &path, &["--json"])).clean().json();
+    let values = on("dump", &path, &["--json"]).clean().json();
     assert_eq!(values.len(), 8);
-    assert_eq!(values[6]["address"], "0x10008");
-    assert_eq!(values[6]["executed"], false);
-    assert_eq!(values[4]["data"], "00000000_00000001");
-    assert_eq!(values[4]["time"], "2 clk");
+    assert_fields(&values[6], &json!({"address": "0x10008", "executed": false}));
+    assert_fields(&values[4], &json!({"data": "00000000_00000001", "time": "2 clk"}));
 }
 
 #[test]
-fn a_pipe_and_a_packed_log_read_the_same() {
+fn pipes_and_compressed_logs_read_the_same() {
     let (dir, path) = log(FAST_MODELS);
-    let plain = unspool(&words("dump", &path, &[])).clean().out;
+    let plain = on("dump", &path, &[]).clean().out;
     assert_eq!(unspool_with(&["dump", "-"], FAST_MODELS.as_bytes()).clean().out, plain);
-    let packed = dir.path().join("packed");
-    let mut encoder = flate2::write::GzEncoder::new(File::create(&packed).unwrap(), flate2::Compression::fast());
-    encoder.write_all(FAST_MODELS.as_bytes()).unwrap();
-    encoder.finish().unwrap();
-    assert_eq!(unspool(&words("dump", &packed, &[])).clean().out, plain);
+    let packed = dir.file("packed", gzip(FAST_MODELS));
+    assert_eq!(on("dump", &packed, &[]).clean().out, plain);
 }
 
 #[test]
-fn what_cannot_be_understood_is_told_and_does_not_stop_the_run() {
+fn malformed_lines_are_reported_and_skipped() {
     let (_dir, path) = log(DAMAGED);
-    let run = unspool(&words("dump", &path, &[])).expect(1, &["line 4, column 1", "line 5, column"]);
+    let run = on("dump", &path, &[]).expect(1, &["line 4, column 1", "line 5, column"]);
     assert_eq!(run.out.lines().count(), 6);
     assert!(run.out.lines().last().unwrap().contains("0x10008"), "{}", run.out);
-    let info = unspool(&words("info", &path, &[])).expect(1, &[]);
-    assert!(info.out.contains("2 lines cannot be understood"), "{}", info.out);
-    assert!(info.out.contains("Tarmac, rev3, plain"), "{}", info.out);
+    on("info", &path, &[]).expect(1, &[]).shows(&["2 lines cannot be parsed", "Tarmac, rev3, plain"]);
 }
 
 #[test]
 fn info_and_stats_count() {
     let (_dir, path) = log(FAST_MODELS);
-    let info = &unspool(&words("info", &path, &["--json"])).clean().json()[0];
-    assert_eq!((&info["instructions"], &info["skipped"], &info["lines"]), (&4.into(), &1.into(), &8.into()));
-    assert_eq!(info["dialect"], "fast-models");
-    let stats = unspool(&words("stats", &path, &["--json"])).clean().json();
+    let info = &on("info", &path, &["--json"]).clean().json()[0];
+    assert_fields(info, &json!({"instructions": 4, "skipped": 1, "lines": 8, "dialect": "fast-models"}));
+    let stats = on("stats", &path, &["--json"]).clean().json();
     assert_eq!(stats[0]["writes"], 1);
     assert!(stats.iter().any(|row| row["name"] == "b.ne" && row["count"] == 1), "{stats:?}");
 }
 
 #[test]
-fn a_cut_keeps_lines_byte_for_byte() {
-    let text = DAMAGED.replace('\n', "\r\n");
-    let (dir, path) = log(text.trim_end());
-    let out = dir.path().join("cut");
-    let (from, to) = (path.display().to_string(), out.display().to_string());
-    unspool(&["slice", &from, &to]).expect(1, &["line 4"]);
-    assert_eq!(fs::read_to_string(&out).unwrap(), text.trim_end());
-    unspool(&["slice", &from, &to, "--skip", "1", "--limit", "1"]).expect(1, &[]);
-    let lines: Vec<&str> = text.trim_end().split_inclusive('\n').collect();
+fn slices_keep_lines_byte_for_byte() {
+    let input = DAMAGED.replace('\n', "\r\n");
+    let (dir, path) = log(input.trim_end());
+    let out = dir.path("cut");
+    let (from, to) = (text(&path), text(&out));
+    unspool(&["slice", from, to]).expect(1, &["line 4"]);
+    assert_eq!(fs::read_to_string(&out).unwrap(), input.trim_end());
+    unspool(&["slice", from, to, "--skip", "1", "--limit", "1"]).expect(1, &[]);
+    let lines: Vec<&str> = input.trim_end().split_inclusive('\n').collect();
     assert_eq!(fs::read_to_string(&out).unwrap(), format!("{}{}", lines[0], lines[5]));
 }
 
-/// Cortex-M0 prints what an instruction does before the instruction.
+/// Cortex-M0 prints the effects of an instruction before the instruction.
 #[test]
-fn a_cut_takes_the_effects_that_stand_before() {
-    let text = "120ns R r2 00000004\n120ns IT 00000400 2204        MOVS     r2,#4\n130ns R r3 00000005\n\
+fn slices_include_effects_before_the_instruction() {
+    let input = "120ns R r2 00000004\n120ns IT 00000400 2204        MOVS     r2,#4\n130ns R r3 00000005\n\
                 130ns IT 00000402 2305        MOVS     r3,#5\n140ns R r4 00000006\n140ns IT 00000404 2406        MOVS     r4,#6\n";
-    let (dir, path) = log(text);
-    let out = dir.path().join("cut");
-    let [from, to] = [&path, &out].map(|path| path.display().to_string());
-    unspool(&["slice", &from, &to, "--skip", "1", "--limit", "1", "--dialect", "cortex-m0"]).clean();
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let (dir, path) = log(input);
+    let out = dir.path("cut");
+    let [from, to] = [&path, &out].map(|path| text(path));
+    unspool(&["slice", from, to, "--skip", "1", "--limit", "1", "--dialect", "cortex-m0"]).clean();
+    let lines: Vec<&str> = input.split_inclusive('\n').collect();
     assert_eq!(fs::read_to_string(&out).unwrap(), lines[2..4].concat());
 }
 
 #[test]
-fn other_text_is_no_log() {
+fn other_text_is_not_a_log() {
     let (_dir, path) = log("Dear reader,\nthis is a letter.\n");
-    unspool(&words("dump", &path, &[])).expect(2, &[]);
-    // Unless somebody says so.
-    unspool(&words("dump", &path, &["--dialect", "other"])).expect(1, &["line 1, column 1"]);
+    on("dump", &path, &[]).expect(2, &[]);
+    // Unless an option selects it.
+    on("dump", &path, &["--dialect", "other"]).expect(1, &["line 1, column 1"]);
 }
 
-/// Two words of a Cortex-R5 stand in the order of their addresses, whoever asks.
 #[test]
-fn double_words_of_cortex_r5() {
+fn double_words_of_cortex_r5_are_in_address_order() {
     let (dir, path) = log("5 ns IT (00000050:00000003) 00000050 e8a00006 A : STM r0!,{r1,r2}\n\
                            5 ns MNW8____ (00000050:00000003) 00007ff8 11112222 33334444\n");
-    let state = unspool(&words("state", &path, &["--at", "2", "--memory", "0x7ff8+8"])).clean();
-    assert!(state.out.contains("22 22 11 11 44 44 33 33"), "{}", state.out);
+    on("state", &path, &["--at", "2", "--memory", "0x7ff8+8"]).clean().shows(&["22 22 11 11 44 44 33 33"]);
     for (style, line) in [("rev3", "33334444 11112222 ........"), ("fast-models", "MW8 00007ff8 33334444_11112222")] {
-        let out = dir.path().join(style);
-        let [from, to] = [&path, &out].map(|path| path.display().to_string());
-        unspool(&["convert", &from, &to, "--dialect", style]).expect(0, &[]);
+        let out = dir.path(style);
+        let [from, to] = [&path, &out].map(|path| text(path));
+        unspool(&["convert", from, to, "--dialect", style]).expect(0, &[]);
         assert!(fs::read_to_string(&out).unwrap().contains(line), "{style}");
     }
+}
+
+fn convert(path: &Path, out: &Path, more: &[&str]) -> Run {
+    on("convert", path, &[&[text(out)], more].concat())
+}
+
+#[test]
+fn styles_round_trip() {
+    let (folder, path) = log(FAST_MODELS);
+    let (there, back) = (folder.path("there.tarmac.xz"), folder.path("back.tarmac"));
+    convert(&path, &there, &["--dialect", "rev3"]).clean();
+    convert(&there, &back, &["--dialect", "fast-models"]).clean();
+    assert_eq!(fs::read_to_string(back).unwrap(), FAST_MODELS);
+    on("check", &there, &[]).clean().shows(&[" 0 errors, "]);
+}
+
+#[test]
+fn containers_keep_lines() {
+    let (folder, path) = log(&FAST_MODELS.replace('\n', "\r\n"));
+    let (packed, plain) = (folder.path("log.gz"), folder.path("again.txt"));
+    convert(&path, &packed, &[]).clean();
+    convert(&packed, &plain, &["--dialect", "fast-models"]).clean();
+    assert_eq!(fs::read(plain).unwrap(), fs::read(path).unwrap());
+}
+
+#[test]
+fn losses_are_reported_or_denied() {
+    let text = "Tarmac Text Rev 3t\n          5 ns  ES  (00010000:e5910000) A svc:            LDR      r0,[r1]\n                    \
+                LD 00000040 ........ ........ ........ 00001c98    S:0000000040/20    SO\n";
+    let (folder, path) = log(text);
+    let out = folder.path("out.tarmac");
+    convert(&path, &out, &["--dialect", "fast-models", "--deny-loss"]).expect(1, &[]);
+    assert!(!out.exists());
+    let losses = "1 × page order (first in line 3), 1 × memory attributes";
+    convert(&path, &out, &["--dialect", "fast-models"]).expect(0, &[losses]);
+    let written = fs::read_to_string(&out).unwrap();
+    assert_eq!(
+        written,
+        "5 ns IT (1) 00010000 e5910000 A svc : LDR      r0,[r1]\n5 ns MR4 00000040:000000000040_S 00001c98\n"
+    );
+    let run = convert(&path, &out, &["--dialect", "fast-models", "--json"]);
+    let first = &run.json_messages()[0];
+    assert_eq!((&first["kind"], &first["what"], &first["line"]), (&"lost".into(), &"page-order".into(), &3.into()));
+}
+
+#[test]
+fn findings_have_lines_and_columns() {
+    let (_folder, path) = log(DAMAGED);
+    let findings = on("check", &path, &["--json"]).expect(1, &[]).json();
+    let positions: Vec<_> = findings.iter().map(|found| (found["line"].as_u64(), found["column"].as_u64())).collect();
+    assert_eq!(positions, [(Some(4), Some(1)), (Some(5), Some(38)), (None, None)]);
+    assert!(findings[..2].iter().all(|found| found["rule"] == "tarmac-malformed-line"));
+    assert_eq!(findings[2]["lines"], 6);
 }

@@ -1,20 +1,18 @@
-//! What each verb says about the example, and that every way to the same bytes says the same.
+//! Verbs on the example capture, in every form in which it can be read.
 
 use std::fs;
 
 use serde_json::Value;
 use unspool::capture::Capture;
 
-use super::{Run, example, example_copy, example_file, example_files, text, unspool, unspool_with, write_zip};
+use super::{example, example_copy, example_file, example_files, write_zip};
+use crate::run::{Folder, Run, on, text, unspool, unspool_with};
 
-/// Runs a verb on the example.
 fn on_example(args: &[&str]) -> Run {
-    let path = example();
-    let (verb, options) = args.split_first().unwrap();
-    unspool(&[&[*verb, text(&path)], options].concat())
+    on(args[0], &example(), &args[1..])
 }
 
-/// What trace_0 of `hello.rs` puts into packets.
+/// Packets of trace_0 of `hello.rs`.
 const PACKETS_0X10: [&str; 28] = [
     "alignment sync",
     "trace info info 0x0",
@@ -46,7 +44,7 @@ const PACKETS_0X10: [&str; 28] = [
     "event 0",
 ];
 
-/// What trace_1 of `hello.rs` puts into packets.
+/// Packets of trace_1 of `hello.rs`.
 const PACKETS_0X12: [&str; 16] = [
     "alignment sync",
     "trace info info 0x0 speculation 0",
@@ -67,7 +65,7 @@ const PACKETS_0X12: [&str; 16] = [
 ];
 
 #[test]
-fn info_is_a_page() {
+fn info_as_text() {
     let page = on_example(&["info"]).clean().out;
     let lines = [
         "snapshot, version 1.0",
@@ -77,13 +75,13 @@ fn info_is_a_page() {
         "0x10  ETE_0 (ETE), session 0, buffer TMC_0, traces cpu_0 (Cortex-A710)",
         "ETE v1.0, no speculation",
         "TRCCONFIGR = 0x00001841: context identifiers, timestamps, return stack",
-        "28 packets in 115 bytes, 21 atoms (19 E, 2 N), 2 synchronisations",
+        "28 packets in 115 bytes, 21 atoms (19 E, 2 N), 2 synchronizations",
         "timestamps 0x123400 to 0x129000 (23,552 ticks)",
         "exceptions: 1 x call, 1 x IRQ",
         "1 overflow",
         "0x12  ETE_1 (ETE), session 0, buffer TMC_0, traces cpu_1 (Cortex-A710)",
         "ETE v1.0, speculation up to 4 P0 elements",
-        "16 packets in 50 bytes, 10 atoms (9 E, 1 N), 1 synchronisation\n",
+        "16 packets in 50 bytes, 10 atoms (9 E, 1 N), 1 synchronization\n",
         "  program.bin: dump, 0x400000-0x40002f; cpu_0 cpu_1\n",
         "  vector.bin: dump, 0xffff800000080400-0xffff80000008040f; cpu_0 cpu_1\n",
     ];
@@ -92,8 +90,7 @@ fn info_is_a_page() {
 
 #[test]
 fn info_explains_registers_and_can_be_quick() {
-    let page = on_example(&["info", "--registers"]).clean().out;
-    assert!(page.contains("TRCIDR8 = 0x00000004: 4 speculative P0 elements"), "{page}");
+    on_example(&["info", "--registers"]).clean().shows(&["TRCIDR8 = 0x00000004: 4 speculative P0 elements"]);
     let quick = on_example(&["info", "--quick"]).clean().out;
     assert!(quick.contains("192 bytes, formatted, trace.bin") && !quick.contains("packets in"), "{quick}");
     assert!(quick.contains("0x0000000000400000 to 0x0000000000400030  program.bin, cpu_0 cpu_1"), "{quick}");
@@ -126,9 +123,9 @@ fn info_as_json() {
 }
 
 #[test]
-fn frames_tell_whose_bytes_these_are() {
+fn frames_assign_bytes_to_ids() {
     let run = on_example(&["frames"]).clean();
-    // The first frame starts with an id, so the first byte of its source follows that. The last frame is full.
+    // The first frame starts with an id, followed by the first byte of its source. The last frame is full.
     assert_eq!(run.out.lines().nth(1), Some("0x00000001  id 0x10  00000000000000"));
     assert_eq!(run.out.lines().last(), Some("0x000000b0  id 0x10  0000b0341200000280a0ca00ffff71"));
     let lines = on_example(&["frames", "--json"]).clean().json();
@@ -161,8 +158,8 @@ fn packets_of_both_sources() {
 }
 
 #[test]
-fn elements_with_and_without_what_never_was() {
-    // What `crates/unspool/tests/hello.rs` expects of the library; here the words must also arrive.
+fn elements_with_and_without_speculation() {
+    // As `crates/unspool/tests/hello.rs` expects of the library.
     let all = on_example(&["elements", "--source", "0x12"]).clean();
     let guessed = ["commit 3", "atoms E", "cancel 1"];
     assert!(guessed.iter().all(|item| all.items().contains(item)), "{}", all.out);
@@ -187,7 +184,7 @@ fn elements_with_and_without_what_never_was() {
 }
 
 #[test]
-fn every_json_line_says_whose_it_is_and_where() {
+fn json_lines_have_source_and_offset() {
     for verb in [&["packets"][..], &["elements"], &["elements", "--committed"]] {
         let lines = on_example(&[verb, &["--json"]].concat()).clean().json();
         assert_eq!(lines.len(), on_example(verb).clean().items().len(), "{verb:?}");
@@ -231,7 +228,7 @@ fn json_has_the_fields_of_the_text() {
 }
 
 #[test]
-fn sources_are_picked_by_id_or_name() {
+fn sources_are_selected_by_id_or_name() {
     let rows: &[(&[&str], &[&str])] = &[
         (&["0x10"], &PACKETS_0X10),
         (&["16"], &PACKETS_0X10),
@@ -248,7 +245,7 @@ fn sources_are_picked_by_id_or_name() {
 }
 
 #[test]
-fn a_source_that_is_not_there() {
+fn unknown_sources_are_rejected() {
     for verb in ["packets", "elements", "decode"] {
         for source in ["0x33", "51", "ETE_9", "ete"] {
             let run = on_example(&[verb, "--source", source]).expect(2, &[source, "unspool info"]);
@@ -257,11 +254,11 @@ fn a_source_that_is_not_there() {
     }
     on_example(&["frames", "--stream", "0x33"]).expect(2, &["0x33", "unspool info"]);
     on_example(&["frames", "--source", "0x33"]).expect(2, &["no bytes", "unspool info"]);
-    on_example(&["frames", "--source", "0x80"]).expect(2, &["0x80", "no trace id"]);
+    on_example(&["frames", "--source", "0x80"]).expect(2, &["0x80", "not a trace id"]);
 }
 
 #[test]
-fn limit_and_skip_cut_out_of_each_source() {
+fn limit_and_skip_apply_to_each_source() {
     for verb in [&["packets"][..], &["elements"], &["elements", "--committed"], &["frames"]] {
         let one = [verb, &["--json", "--source", "0x10"]].concat();
         let all = on_example(&one).clean().json();
@@ -284,10 +281,10 @@ fn limit_and_skip_cut_out_of_each_source() {
 }
 
 #[test]
-fn output_goes_where_it_was_sent() {
-    let dir = tempfile::tempdir().unwrap();
+fn output_goes_to_the_given_file() {
+    let folder = Folder::new();
     for verb in [&["info"][..], &["frames"], &["packets"], &["elements", "--committed"], &["packets", "--json"]] {
-        let file = dir.path().join("out");
+        let file = folder.path("out");
         let printed = on_example(verb).clean().out;
         assert_eq!(on_example(&[verb, &["-o", text(&file)]].concat()).clean().out, "", "{verb:?}");
         assert_eq!(fs::read_to_string(&file).unwrap(), printed, "{verb:?}");
@@ -303,10 +300,10 @@ fn register_options(file: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_stream_that_was_written_out_has_the_same_packets() {
-    let dir = tempfile::tempdir().unwrap();
+fn an_extracted_stream_has_the_same_packets() {
+    let folder = Folder::new();
     for (id, ini) in [("0x10", "ete_0.ini"), ("0x12", "ete_1.ini")] {
-        let file = dir.path().join("x.bin");
+        let file = folder.path("x.bin");
         on_example(&["frames", "--stream", id, "-o", text(&file)]).clean();
         let options = register_options(ini);
         assert_eq!(options.len(), 14);
@@ -315,7 +312,7 @@ fn a_stream_that_was_written_out_has_the_same_packets() {
             let args = [verb, &bare].concat().into_iter().map(str::to_string).chain(options.clone());
             let from_stream = unspool(&args.collect::<Vec<_>>()).clean().json();
             let from_capture = on_example(&[verb, &["--source", id]].concat()).clean().json();
-            // Only the place differs: the stream has no frames around it.
+            // Only offsets differ: the stream has no frames.
             assert_eq!(without_offsets(from_stream), without_offsets(from_capture), "{verb:?} {id}");
         }
     }
@@ -327,9 +324,9 @@ fn without_offsets(mut lines: Vec<Value>) -> Vec<Value> {
 }
 
 #[test]
-fn packages_of_every_form_have_the_same_packets() {
-    let dir = tempfile::tempdir().unwrap();
-    let [plain, inside, saved] = ["plain.zip", "inside.zip", "saved"].map(|name| dir.path().join(name));
+fn all_kinds_of_captures_have_the_same_packets() {
+    let folder = Folder::new();
+    let [plain, inside, saved] = ["plain.zip", "inside.zip", "saved"].map(|name| folder.path(name));
     write_zip(&plain, &example_files());
     let below: Vec<_> = example_files().into_iter().map(|(name, bytes)| (format!("hello-ete/{name}"), bytes)).collect();
     write_zip(&inside, &below);
@@ -357,7 +354,7 @@ fn bare(paths: &[&str], options: &[&str], input: &[u8]) -> Run {
 }
 
 #[test]
-fn bare_bytes_tell_what_was_assumed_of_them() {
+fn assumptions_about_bare_buffers_are_reported() {
     let file = example().join("trace.bin");
     let packets = on_example(&["packets", "--json"]).clean().json();
     let run =
@@ -376,14 +373,14 @@ fn bare_bytes_tell_what_was_assumed_of_them() {
 }
 
 #[test]
-fn bare_bytes_from_a_pipe_in_parts_and_rotated() {
+fn bare_buffers_from_pipes_parts_and_rotated() {
     let bytes = example_file("trace.bin");
     let packets = on_example(&["packets", "--json"]).clean().json();
     assert_eq!(bare(&["-"], &["--formatted"], &bytes).expect(0, &[]).json(), packets, "standard input");
 
-    let dir = tempfile::tempdir().unwrap();
-    let [one, two, three] = ["1", "2", "3"].map(|name| dir.path().join(name));
-    // Not where a frame ends.
+    let folder = Folder::new();
+    let [one, two, three] = ["1", "2", "3"].map(|name| folder.path(name));
+    // Not at the end of a frame.
     let (start, rest) = bytes.split_at(50);
     let (middle, end) = rest.split_at(61);
     [(&one, start), (&two, middle), (&three, end)].iter().for_each(|(path, part)| fs::write(path, part).unwrap());
@@ -392,8 +389,7 @@ fn bare_bytes_from_a_pipe_in_parts_and_rotated() {
     let parts = [text(&one), "-", text(&three)];
     assert_eq!(bare(&parts, &["--formatted"], middle).expect(0, &[]).json(), packets, "the middle from a pipe");
 
-    let circular = dir.path().join("circular");
-    fs::write(&circular, [rest, start].concat()).unwrap();
+    let circular = folder.file("circular", [rest, start].concat());
     let pointer = rest.len().to_string();
     let options = ["--formatted", "--id", "0x10", "--write-pointer", &pointer];
     let expected = &packets[..PACKETS_0X10.len()];
@@ -407,15 +403,15 @@ fn bare_bytes_from_a_pipe_in_parts_and_rotated() {
 }
 
 #[test]
-fn a_problem_is_told_with_its_place_if_it_was_asked_for() {
-    let dir = example_copy();
-    let file = dir.path().join("trace.bin");
+fn problems_in_the_selected_part_are_reported() {
+    let folder = example_copy();
+    let file = folder.path("trace.bin");
     let mut bytes = fs::read(&file).unwrap();
-    // The event becomes a reserved header. The lowest bit of this byte is among the flags of its frame, and is set.
+    // The event becomes a reserved header. The lowest bit of this byte is among the flags of its frame and is set.
     assert_eq!(bytes[0xbe], 0x70);
     bytes[0xbe] = 0x8a;
     fs::write(&file, bytes).unwrap();
-    let path = text(dir.path());
+    let path = text(folder.root());
     for verb in ["packets", "elements"] {
         let run =
             unspool(&[verb, path]).expect(1, &["ETE_0: 1 problem, ", "trace.bin at 0xbe", "reserved packet header"]);
@@ -426,31 +422,26 @@ fn a_problem_is_told_with_its_place_if_it_was_asked_for() {
         unspool(&[verb, path, "--source", "0x12"]).clean();
         unspool(&[verb, path, "--limit", "20"]).clean();
     }
-    let info = unspool(&["info", path]).expect(1, &[]).out;
-    assert!(info.contains("1 stretch malformed, 1 bytes skipped"), "{info}");
+    unspool(&["info", path]).expect(1, &[]).shows(&["1 malformed range, 1 bytes skipped"]);
 }
 
 #[test]
-fn help_is_at_hand() {
+fn help_texts() {
     for verb in ["info", "frames", "packets", "elements", "decode"] {
-        let help = unspool(&[verb, "--help"]).clean().out;
-        let words = [format!("unspool {verb}"), "Examples:".into(), "--protocol".into(), "--json".into()];
-        words.iter().for_each(|word| assert!(help.contains(word), "no {word:?} in {help}"));
+        let usage = format!("unspool {verb}");
+        unspool(&[verb, "--help"]).clean().shows(&[&usage, "Examples:", "--protocol", "--json"]);
     }
-    let help = unspool(&["--help"]).clean().out;
-    assert!(help.contains("Exit codes: 0") && help.contains("elements"), "{help}");
+    unspool(&["--help"]).clean().shows(&["Exit codes: 0", "elements"]);
     assert!(unspool(&["--version"]).clean().out.starts_with("unspool "));
     unspool::<&str>(&[]).expect(2, &["Usage:"]);
     unspool(&["decompile", "x"]).expect(2, &["decompile"]);
     unspool(&["packets"]).expect(2, &["<CAPTURE>"]);
 }
 
-/// A program that was recorded and encoded by unspool itself; its image is the program, with its symbols.
+/// The image of the recorded capture is its program, with symbols.
 #[test]
-fn the_recorded_example_has_the_names_of_its_program() {
+fn the_recorded_example_has_symbols() {
     let path = example().with_file_name("hello-qemu");
-    let told = unspool(&["decode", path.to_str().unwrap()]).expect(0, &["133 instructions in 36 ranges, 3 exceptions"]);
-    for line in ["; taken -> 0x400120 <ways>", "-- exception 2 (call), return 0x00000000004001a8", "_start+0x30:"] {
-        assert!(told.out.contains(line), "no {line:?} in {}", told.out);
-    }
+    let lines = ["; taken -> 0x400120 <ways>", "-- exception 2 (call), return 0x00000000004001a8", "_start+0x30:"];
+    on("decode", &path, &[]).expect(0, &["133 instructions in 36 ranges, 3 exceptions"]).shows(&lines);
 }

@@ -1,6 +1,6 @@
 // Two CPUs at EL1 (QEMU: -M virt -smp 2). The first starts the second by a call of firmware (PSCI); then both count in
 // memory that they share, with exclusive loads and stores, and call themselves (SVC). The second to finish ends the
-// system; the first waits for ever.
+// system; the first waits forever.
     .arch armv8-a
     .global _start
     .text

@@ -1,4 +1,4 @@
-// One CPU at EL1 (QEMU: -M virt) that counts for ever.
+// One CPU at EL1 (QEMU: -M virt) that counts forever.
     .global _start
     .text
 _start:

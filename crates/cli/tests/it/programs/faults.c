@@ -1,4 +1,4 @@
-// Accesses of AArch64 that fault in the midst of a block, and are repeated when there is memory.
+// AArch64 accesses that fault inside a block, and are repeated when memory is mapped.
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -18,7 +18,7 @@ int main(void) {
     long sum = 0;
     signal(SIGSEGV, fault);
     for (int turn = 0; turn < 6; turn++) {
-        // At first what faults does not, so that the block is known when it does.
+        // The first time nothing faults, so that the block is already translated when it does.
         int kind = turn >> 1;
         mprotect(second, PAGE, turn & 1 ? PROT_NONE : PROT_READ | PROT_WRITE);
         if (kind == 0)
@@ -28,7 +28,7 @@ int main(void) {
             __asm__ volatile("str %0, [%1], #8\n\t add %0, %0, #1\n\t strh w0, [%2, %0]\n\t add %0, %0, #1\n\t str xzr, [%1]\n\t add %0, %0, #1"
                              : "+r"(sum), "+r"(pages) : "r"(second) : "x2", "memory");
         else
-            // The first half of the pair is there.
+            // The first half of the pair is mapped.
             __asm__ volatile("str x2, [%1]\n\t ldp x2, x3, [%2, #-8]\n\t add %0, %0, #1\n\t str x2, [%1]\n\t add %0, %0, #1"
                              : "+r"(sum) : "r"(pages), "r"(second) : "x2", "x3", "memory");
         if (kind == 1)

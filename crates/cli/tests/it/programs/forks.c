@@ -1,4 +1,4 @@
-/* A process that is forked while it is recorded, and does as much as it is told: so many million times. */
+/* Forks while it is recorded; the child loops the given number of million times. */
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// A small machine of its own: its instructions are functions in a table, its calls are recursion, and its words are
-// compared by a function that the library calls back.
+// An interpreter: its instructions are functions in a table, its calls are recursion, and its words are compared by a
+// callback of the library.
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static int less(const void *a, const void *b) { return *(const long *)a < *(cons
 
 int main(int count, char **words) {
     int n = count > 1 ? atoi(words[1]) : 8;
-    // The function at 3 replaces the n on top by its number of Fibonacci.
+    // The function at 3 replaces the n on top by the n-th Fibonacci number.
     static const unsigned char code[] = {
         CALL, 3, STOP,
         JUMP_BELOW_TWO, 20, COPY, 0, PUSH, 1, SUBTRACT, CALL, 3, SWAP, PUSH, 2, SUBTRACT, CALL, 3, ADD, BACK,

@@ -1,4 +1,4 @@
-// A parser of JSON: recursion by what is read, a table of functions, and a text that it makes itself.
+// A JSON parser: data-dependent recursion, a table of functions, and generated text.
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// A system without an operating system (QEMU: -M virt,secure=on,virtualization=on): goes from EL3 down to EL0, and from
+// A bare-metal system (QEMU: -M virt,secure=on,virtualization=on): goes from EL3 down to EL0, and from
 // there to the levels above by calls, aborts, breakpoints, undefined instructions and interrupts of a timer. Ends by a
 // call of the host (semihosting).
     .arch armv8-a
@@ -68,7 +68,7 @@ at_el1:
     smc #4
     brk #9
     .word 0                         // UDF
-    // A load from where nothing is: the handler goes on behind it.
+    // A load from an unmapped address: the handler continues after it.
     mov x0, #0x5000000000
     mov x2, #1
     add x2, x2, #1
@@ -80,13 +80,13 @@ at_el1:
     str x2, [sp, #-16]!
     ldr x2, [sp], #16
     msr spsel, #1
-    // A timer that goes off soon, waited for by WFI.
+    // A timer that fires soon, awaited by WFI.
     bl timer
     wfi
     msr daifclr, #2
     nop
     msr daifset, #2
-    // One that goes off in a loop.
+    // A timer that fires in a loop.
     adr x3, count
     str xzr, [x3]
     bl timer
@@ -160,7 +160,7 @@ interrupted:
     ldp x0, x1, [sp], #16
     eret
 
-// Calls return behind themselves; everything else is left out by going on behind it.
+// Calls return to the next instruction; every other exception skips its instruction.
 called1:
     stp x0, x1, [sp, #-16]!
     mrs x0, esr_el1

@@ -1,4 +1,4 @@
-/* Many threads that are there at the same time. */
+/* Many threads at the same time. */
 #include <pthread.h>
 #include <stdio.h>
 

@@ -1,6 +1,5 @@
-// One CPU at EL1 (QEMU: -M virt). Instructions whose address only registers tell, with values that are known; data that is
-// known; a return whose SPSR was written by hand; and code that is executed where two pages of addresses have the same
-// memory: 0x40000000 and 0x80000000.
+// One CPU at EL1 (QEMU: -M virt). Instructions whose address is only in registers, with known values; known data; a return
+// with an SPSR written by hand; and code at two virtual addresses of the same memory: 0x40000000 and 0x80000000.
     .arch armv8-a
     .global _start
     .text

@@ -1,4 +1,4 @@
-// A signal of the program itself, a fault, and one that comes from outside.
+// A signal that the program raises, a fault, and a signal from outside.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>

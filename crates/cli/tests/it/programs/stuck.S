@@ -1,4 +1,4 @@
-// One CPU at EL1 (QEMU: -M virt) whose vectors are where no memory is: its first exception is followed by others for ever.
+// One CPU at EL1 (QEMU: -M virt) whose vectors are outside memory: its first exception is followed by endless others.
     .global _start
     .text
 _start:

@@ -1,4 +1,4 @@
-/* Writes many kinds of registers, and ends with 42: without a library, so that each run does the same. */
+/* Writes many kinds of registers, and exits with 42. Without a library, so that each run is the same. */
 
 typedef unsigned long word;
 
@@ -51,7 +51,7 @@ static KEEP void leave(void) {
 }
 
 #if defined(__aarch64__)
-/* What compilers rarely choose. */
+/* Instructions that compilers rarely use. */
 static KEEP void rare(word *place) {
     __asm__ volatile(
         "ldxr x9, [%0]\n stxr w10, x9, [%0]\n ldadd x9, x11, [%0]\n swp x9, x11, [%0]\n cas x9, x11, [%0]\n"
@@ -84,7 +84,7 @@ void begin(void) {
 }
 
 #if defined(__arm__)
-/* What divides asks for it. */
+/* Needed by division. */
 int raise(int signal) {
     return signal;
 }

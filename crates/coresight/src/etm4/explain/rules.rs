@@ -1,6 +1,6 @@
-//! How a field value is said: the few rules that most fields follow, then the odd ones.
+//! Descriptions of field values: the few rules that most fields follow, then the special cases.
 //!
-//! Comes in: numbers. Goes out: words, and whether they are notable. Which field follows which rule is for the table.
+//! Takes numbers. Produces text, and whether it is notable. The table in `registers.rs` assigns rules to fields.
 
 use alloc::{
     format,
@@ -8,16 +8,15 @@ use alloc::{
     vec::Vec,
 };
 
-use super::bits;
 use crate::etm4::Version;
 
-/// How a field value becomes words, and which values are notable.
+/// Description of the values of a field, and which of them are notable.
 pub(super) enum Rule {
-    /// Words for set, which is notable, and for clear.
+    /// Texts for set, which is notable, and for clear.
     Flag(&'static str, &'static str),
-    /// Words for set and for clear, which is notable.
+    /// Texts for set and for clear, which is notable.
     Unless(&'static str, &'static str),
-    /// Words for each defined value; all but zero are notable.
+    /// Texts for the defined values; all but zero are notable.
     Choice(&'static [(u64, &'static str)]),
     /// A number of these things, in the singular.
     Count(&'static str),
@@ -29,25 +28,25 @@ pub(super) enum Rule {
     Levels(&'static str),
     /// The same, but a set bit keeps the level out of the trace.
     Excluded(&'static str),
-    /// What happens, depending on a resource event. All but the second value are notable.
+    /// Effect of a resource event. All events but the second argument are notable.
     Event(&'static str, u64),
-    /// Whether this kind of debug is there and permitted.
+    /// Whether this kind of debug is implemented and enabled.
     Debug(&'static str),
     /// Reserved bits that read as one.
     Ones,
     /// An address, of which the field has the high bits.
     Address,
-    /// A plain number of this, which is always worth telling.
+    /// A plain number of this; all but zero are notable.
     Number(&'static str),
-    /// Anything else: of the field value and the register value.
+    /// Any other description, from the field value and the register value.
     Odd(fn(u64, u64) -> Meaning),
 }
 
-/// The words, and whether they are notable.
+/// Description, and whether it is notable.
 pub(super) type Meaning = (String, bool);
 
 impl Rule {
-    pub(super) fn say(&self, value: u64, register: u64, ones: u64) -> Meaning {
+    pub(super) fn describe(&self, value: u64, register: u64, ones: u64) -> Meaning {
         let any = value != 0;
         match *self {
             Rule::Flag(set, clear) => (if any { set } else { clear }.to_string(), any),
@@ -66,7 +65,7 @@ impl Rule {
             Rule::Ones => (if value == ones { "reads as one" } else { "should read as one" }.to_string(), false),
             Rule::Address => (format!("{register:#x}"), true),
             Rule::Number(what) => (format!("{what} {value:#x}"), any),
-            Rule::Odd(say) => say(value, register),
+            Rule::Odd(describe) => describe(value, register),
         }
     }
 }
@@ -92,16 +91,16 @@ fn excluded(state: &str, levels: u64) -> String {
     }
 }
 
-/// The first two resource selectors are the constants; a pair is combined before it is looked at.
+/// The first two resource selectors are constants.
 fn event(value: u64) -> String {
-    let words = match (value, value & 0x80) {
+    let text = match (value, value & 0x80) {
         (0, _) => "never".to_string(),
         (1, _) => "always".to_string(),
         (_, 0) => format!("selector {}", value & 0x1f),
         _ => format!("selector pair {}", value & 0xf),
     };
     let reserved = if value & 0x80 == 0 { 0x60 } else { 0x70 };
-    if value & reserved == 0 { words } else { format!("{words} (reserved bits {:#x} set)", value & reserved) }
+    if value & reserved == 0 { text } else { format!("{text} (reserved bits {:#x} set)", value & reserved) }
 }
 
 fn permission(value: u64) -> &'static str {
@@ -113,7 +112,7 @@ fn permission(value: u64) -> &'static str {
     }
 }
 
-/// The numbers of the set bits, each behind `prefix`: `EL0/EL2`.
+/// The numbers of the set bits, each after `prefix`: `EL0/EL2`.
 fn set_bits(value: u64, prefix: &str) -> String {
     let numbers: Vec<String> =
         (0..32).filter(|bit| value >> bit & 1 == 1).map(|bit| format!("{prefix}{bit}")).collect();
@@ -142,17 +141,17 @@ pub(super) fn designer(code: u64, _: u64) -> Meaning {
     (name.to_string(), true)
 }
 
-/// ETE answers 15 here: its version is in another register.
+/// Major version of ETE: the version is in another register.
 const SEE_DEVARCH: u64 = 0xf;
 
 pub(super) fn major_version(major: u64, register: u64) -> Meaning {
     let minor = bits(register, 7, 4);
-    let words = match major {
+    let text = match major {
         4 => Version::Etm4(minor as u8).to_string(),
         SEE_DEVARCH => "version in TRCDEVARCH".to_string(),
         _ => format!("version {major}.{minor}"),
     };
-    (words, true)
+    (text, true)
 }
 
 pub(super) fn minor_version(minor: u64, register: u64) -> Meaning {
@@ -160,13 +159,14 @@ pub(super) fn minor_version(minor: u64, register: u64) -> Meaning {
     (if elsewhere { "see TRCDEVARCH".to_string() } else { format!("minor version {minor}") }, false)
 }
 
-pub(super) fn least_threshold(cycles: u64, _: u64) -> Meaning {
-    let words =
-        if cycles == 0 { "no least cycle threshold".to_string() } else { format!("cycle threshold from {cycles} on") };
-    (words, cycles != 0)
+pub(super) fn minimum_threshold(cycles: u64, _: u64) -> Meaning {
+    match cycles {
+        0 => ("no minimum cycle threshold".to_string(), false),
+        _ => (format!("minimum cycle threshold {cycles}"), true),
+    }
 }
 
-/// The number is in two fields, and counts from one.
+/// The number less one is in two fields.
 pub(super) fn processing_elements(low: u64, register: u64) -> Meaning {
     let number = (bits(register, 13, 12) << 3 | low) + 1;
     (if number == 1 { "traces one PE".to_string() } else { format!("can trace any of {number} PEs") }, number != 1)
@@ -211,11 +211,10 @@ pub(super) fn trace_id(id: u64, _: u64) -> Meaning {
 }
 
 pub(super) fn period(exponent: u64, _: u64) -> Meaning {
-    let words: String = match exponent {
-        0 => "no periodic synchronization".to_string(),
-        _ => format!("synchronizes every {} bytes", 1_u32 << exponent),
-    };
-    (words, exponent != 0)
+    match exponent {
+        0 => ("no periodic synchronization".to_string(), false),
+        _ => (format!("synchronizes every {} bytes", 1_u32 << exponent), true),
+    }
 }
 
 pub(super) fn threshold(cycles: u64, _: u64) -> Meaning {
@@ -224,19 +223,19 @@ pub(super) fn threshold(cycles: u64, _: u64) -> Meaning {
 
 pub(super) fn range_mode(only_inside: u64, register: u64) -> Meaning {
     let has_ranges = bits(register, 7, 0) != 0;
-    let words = if only_inside == 1 { "only inside the ranges" } else { "everywhere but in the ranges" };
-    (words.to_string(), has_ranges || only_inside == 1)
+    let text = if only_inside == 1 { "only inside the ranges" } else { "everywhere but in the ranges" };
+    (text.to_string(), has_ranges || only_inside == 1)
 }
 
-/// A set bit turns round what the Non-secure level does.
-pub(super) fn realm_excluded(turned: u64, register: u64) -> Meaning {
-    match turned {
+/// A set bit inverts the setting of the Non-secure level.
+pub(super) fn realm_excluded(inverted: u64, register: u64) -> Meaning {
+    match inverted {
         0 => ("Realm levels as Non-secure".to_string(), false),
-        _ => (excluded("Realm", turned ^ bits(register, 22, 20)), true),
+        _ => (excluded("Realm", inverted ^ bits(register, 22, 20)), true),
     }
 }
 
-/// Registers of address comparators turn levels off as TRCVICTLR does, and say so of themselves.
+/// Address comparators exclude levels as TRCVICTLR does.
 pub(super) fn not_at(state: &str, levels: u64) -> Meaning {
     match levels {
         0 => (format!("matches at all {state} levels"), false),
@@ -244,13 +243,11 @@ pub(super) fn not_at(state: &str, levels: u64) -> Meaning {
     }
 }
 
-/// Which comparator of contexts is meant, if one is.
 pub(super) fn context_comparator(number: u64, register: u64) -> Meaning {
     let is_used = bits(register, 3, 2) != 0;
     (if is_used { format!("context comparator {number}") } else { "no context comparator".to_string() }, is_used)
 }
 
-/// What a resource selector selects.
 pub(super) fn selected(select: u64, register: u64) -> Meaning {
     let thing = match bits(register, 19, 16) {
         0 => "external input selector",
@@ -262,7 +259,7 @@ pub(super) fn selected(select: u64, register: u64) -> Meaning {
         5 => "address range comparator",
         6 => "context identifier comparator",
         7 => "virtual context identifier comparator",
-        _ => "nothing that is defined:",
+        _ => "undefined resource",
     };
     match select {
         0 => ("nothing selected".to_string(), true),
@@ -270,10 +267,18 @@ pub(super) fn selected(select: u64, register: u64) -> Meaning {
     }
 }
 
-/// Bytes that comparators do not look at: one bit a byte, eight bits a comparator.
+/// One bit per byte that is not compared, eight bits per comparator.
 pub(super) fn ignored_bytes(masks: u64, _: u64) -> Meaning {
     match masks {
         0 => ("all bytes are compared".to_string(), false),
         _ => (format!("bytes not compared: {}", set_bits(masks, "")), true),
     }
+}
+
+pub(super) const fn mask(high: u8, low: u8) -> u64 {
+    u64::MAX >> (63 - high) & u64::MAX << low
+}
+
+pub(super) const fn bits(value: u64, high: u8, low: u8) -> u64 {
+    (value & mask(high, low)) >> low
 }

@@ -1,10 +1,10 @@
-//! Values written down by hand from the bit layouts, and what must hold for any value.
+//! Values written by hand from the bit layouts, and properties of any value.
 
 use alloc::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::{explain, mask, registers};
+use super::{REGISTERS, explain, mask};
 use crate::Protocol::{self, Ete, Etm4};
 
 #[test]
@@ -50,13 +50,13 @@ fn summaries() {
              does not match at Non-secure EL1/EL2, does not match at Realm EL1",
         ),
         (Etm4, "TRCACATR2", 0x3, "loads and stores"),
-        (Ete, "TRCRSCTLR2", 0x15_0005, "address range comparator 0/2, turned round"),
-        (Ete, "TRCCNTCTLR1", 0x1_0001, "counts: always, starts anew at zero"),
+        (Ete, "TRCRSCTLR2", 0x15_0005, "address range comparator 0/2, inverted"),
+        (Ete, "TRCCNTCTLR1", 0x1_0001, "counts: always, reloads at zero"),
         (
             Ete,
             "TRBLIMITR_EL1",
             0x8000_100b,
-            "trace buffer on, wraps and tells, interrupt on trigger, ends at 0x80001000",
+            "trace buffer on, wraps with an interrupt, interrupt on trigger, ends at 0x80001000",
         ),
         (Ete, "TRBSR_EL1", 0x30_0000, "has wrapped, has seen a trigger"),
         (Etm4, "TRCIDR1", 0x1200_0350, "designer 0x12, version 3.5, revision 0"),
@@ -72,7 +72,7 @@ fn summaries() {
             Etm4,
             "TRCIDR3",
             0x0d7b_0004,
-            "cycle threshold from 4 on, Secure EL0/EL1/EL3, Non-secure EL0/EL1/EL2, \
+            "minimum cycle threshold 4, Secure EL0/EL1/EL3, Non-secure EL0/EL1/EL2, \
              System errors can be forced into the trace, stall control, the system permits stalls",
         ),
         (Etm4, "TRCIDR3", 0x1000_1000, "can trace any of 10 PEs"),
@@ -89,7 +89,7 @@ fn summaries() {
             "TRCIDR5",
             0xa8c7_0604,
             "4 external inputs, 3 external input selectors, 7-bit trace id, ATB triggers, low-power override, \
-             sequencer of 4 states, 2 counters, counter 0 is a reduced one",
+             sequencer of 4 states, 2 counters, counter 0 is a reduced function counter",
         ),
         (Ete, "TRCIDR5", 0x8000_01ff, "PMU events as external inputs, output can be switched"),
         (Ete, "TRCIDR6", 0x7, "Realm EL0/EL1/EL2"),
@@ -105,7 +105,7 @@ fn summaries() {
         (Ete, "TRCDEVARCH", 0x4770_5a13, "ETE v1.0"),
         (Ete, "TRCDEVARCH", 0x4773_5a13, "ETE v1.3"),
         (Etm4, "TRCDEVARCH", 0x4770_4a13, "ETMv4.0"),
-        (Etm4, "TRCDEVARCH", 0x4760_4a13, "register is not there"),
+        (Etm4, "TRCDEVARCH", 0x4760_4a13, "register is not present"),
         (Etm4, "TRCDEVARCH", 0x4770_6a15, "part 0xa15"),
         (Etm4, "TRCTRACEIDR", 0x10, "trace id 0x10"),
         (Etm4, "TRCTRACEIDR", 0, "trace id 0x00, which is reserved"),
@@ -136,7 +136,7 @@ fn summaries() {
              instruction trace goes first, data of loads may be discarded",
         ),
         (Ete, "TRCSTALLCTLR", 0x2000, "overflows are prevented"),
-        (Ete, "TRCTSCTLR", 0, "no event asks for timestamps"),
+        (Ete, "TRCTSCTLR", 0, "no event requests timestamps"),
         (Ete, "TRCTSCTLR", 1, "timestamp: always"),
         (Ete, "TRCSYNCPR", 0, "no periodic synchronization"),
         (Ete, "TRCSYNCPR", 10, "synchronizes every 1024 bytes"),
@@ -176,7 +176,7 @@ fn assert_explained(protocol: Protocol, register: &str, value: u64, expected: &[
 }
 
 #[test]
-fn a_programmed_ete() {
+fn fields_of_a_programmed_ete() {
     let rows: &[Row] = &[
         ("reserved", 0, 0, 1, "reads as one", false),
         ("BB", 3, 3, 0, "no branch broadcast", false),
@@ -193,7 +193,7 @@ fn a_programmed_ete() {
 }
 
 #[test]
-fn an_etm4_that_has_bits_of_an_ete() {
+fn bits_of_ete_are_reserved_on_etm4() {
     let rows: &[Row] = &[
         ("reserved", 0, 0, 1, "reads as one", false),
         ("INSTP0", 2, 1, 0, "loads and stores are not P0", false),
@@ -216,7 +216,7 @@ fn an_etm4_that_has_bits_of_an_ete() {
 }
 
 #[test]
-fn sizes_and_architecture() {
+fn fields_of_sizes_and_architecture() {
     let sizes: &[Row] = &[
         ("IASIZE", 4, 0, 8, "64-bit addresses", true),
         ("CIDSIZE", 9, 5, 4, "4-byte context identifiers", true),
@@ -232,14 +232,14 @@ fn sizes_and_architecture() {
         ("ARCHPART", 11, 0, 0xa13, "PE trace unit", false),
         ("ARCHVER", 15, 12, 5, "ETE v1.3", true),
         ("REVISION", 19, 16, 3, "revision 3", false),
-        ("PRESENT", 20, 20, 1, "register is there", false),
+        ("PRESENT", 20, 20, 1, "register is present", false),
         ("ARCHITECT", 31, 21, 0x23b, "Arm", false),
     ];
     assert_explained(Ete, "TRCDEVARCH", 0x4773_5a13, architecture);
 }
 
 #[test]
-fn names_and_protocols() {
+fn names_are_matched_exactly_but_for_case() {
     assert_eq!(explain("trcidr8", 0, Ete).map(|explanation| explanation.register).as_deref(), Some("TRCIDR8"));
     assert_eq!(explain("trcacatr15", 0, Ete).map(|explanation| explanation.register).as_deref(), Some("TRCACATR15"));
     for name in ["", "TRCIDR", "TRCIDR14", "TRCCONFIGR ", "configr", "TRCACVR", "TRCACVR16", "TRCACVR+1"] {
@@ -249,9 +249,9 @@ fn names_and_protocols() {
 }
 
 #[test]
-fn each_register_is_there_once_and_its_fields_do_not_overlap() {
-    for (index, register) in registers::all().enumerate() {
-        assert!(registers::all().take(index).all(|other| other.name != register.name), "{}", register.name);
+fn registers_are_unique_and_fields_do_not_overlap() {
+    for (index, register) in REGISTERS.iter().enumerate() {
+        assert!(REGISTERS.iter().take(index).all(|other| other.name != register.name), "{}", register.name);
         for protocol in [Ete, Etm4] {
             let mut taken = 0;
             for field in register.fields.iter().filter(|field| field.is_on(protocol)) {
@@ -265,18 +265,18 @@ fn each_register_is_there_once_and_its_fields_do_not_overlap() {
 
 proptest! {
     #[test]
-    fn no_set_bit_is_hidden(value: u64) {
-        for register in registers::all() {
+    fn every_set_bit_is_explained(value: u64) {
+        for register in REGISTERS {
             for protocol in [Ete, Etm4] {
                 let number = if register.count == 0 { "" } else { "0" };
                 let explanation = explain(&alloc::format!("{}{number}", register.name), value, protocol).unwrap();
-                let mut told = 0;
+                let mut explained = 0;
                 for field in &explanation.fields {
-                    prop_assert_eq!(told & mask(field.high, field.low), 0);
+                    prop_assert_eq!(explained & mask(field.high, field.low), 0);
                     prop_assert!(!field.meaning.is_empty());
-                    told |= mask(field.high, field.low) & field.value << field.low;
+                    explained |= mask(field.high, field.low) & field.value << field.low;
                 }
-                prop_assert_eq!(told, value, "{}", register.name);
+                prop_assert_eq!(explained, value, "{}", register.name);
                 prop_assert!(!explanation.summary().is_empty());
             }
         }

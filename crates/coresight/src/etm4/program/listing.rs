@@ -1,7 +1,7 @@
-//! The instructions that switch an ETE and a trace buffer on and off, and that save and restore them.
+//! Assembler listings that enable, disable, save and restore an ETE and a trace buffer.
 //!
-//! Trace sinks are switched on before sources, and off behind them. Between two looks at TRCSTATR stands an ISB, or the
-//! second one may see what the first one saw.
+//! Trace sinks are enabled before sources and disabled after them. An ISB separates two reads of TRCSTATR, or the second
+//! one may return the value of the first.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -9,20 +9,20 @@ use alloc::vec::Vec;
 
 use super::Value;
 
-/// Which listing.
+/// Kind of listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Listing {
-    /// Writes registers and switches tracing on.
+    /// Writes registers and enables tracing.
     Enable,
-    /// Switches tracing off.
+    /// Disables tracing.
     Disable,
-    /// Saves registers, before power goes or another context comes.
+    /// Saves registers before a power-down or a context switch.
     Save,
     /// Restores them.
     Restore,
 }
 
-/// Registers that are saved and restored, with how many of them there can be; 0: one, without a number.
+/// Registers that are saved and restored, with their greatest number; 0: one, without a number.
 pub const SAVED: [(&str, u32); 35] = [
     ("TRCCONFIGR", 0),
     ("TRCAUXCTLR", 0),
@@ -58,33 +58,33 @@ pub const SAVED: [(&str, u32); 35] = [
     ("TRCVMIDCVR", 8),
     ("TRCCIDCCTLR", 2),
     ("TRCVMIDCCTLR", 2),
-    // Last: it switches the trace unit on.
+    // Last: it enables the trace unit.
     ("TRCPRGCTLR", 0),
 ];
 
-/// Instructions for the GNU assembler. `values` are what is written to switch on; of a save and a restore they say by
-/// TRCIDR4 and TRCIDR5 how many registers there are, or all are taken. `has_buffer`: the trace buffer too.
+/// Instructions for the GNU assembler. `values` are written to enable tracing; for a save and a restore, TRCIDR4 and
+/// TRCIDR5 among them limit the number of registers. `has_buffer` includes the trace buffer.
 pub fn listing(which: Listing, values: &[Value], has_buffer: bool) -> String {
-    let mut page = Page { text: String::new() };
+    let mut writer = Writer { text: String::new() };
     match which {
-        Listing::Enable => page.enable(values),
-        Listing::Disable => page.disable(has_buffer),
-        Listing::Save => page.save(values, has_buffer),
-        Listing::Restore => page.restore(values, has_buffer),
+        Listing::Enable => writer.enable(values),
+        Listing::Disable => writer.disable(has_buffer),
+        Listing::Save => writer.save(values, has_buffer),
+        Listing::Restore => writer.restore(values, has_buffer),
     }
-    page.text
+    writer.text
 }
 
-/// Registers of the trace buffer, without the one that switches it on.
+/// Registers of the trace buffer, without the one that enables it.
 const BUFFER: [&str; 5] = ["TRBBASER_EL1", "TRBPTR_EL1", "TRBSR_EL1", "TRBTRG_EL1", "TRBMAR_EL1"];
 const BUFFER_SWITCH: &str = "TRBLIMITR_EL1";
 
-struct Page {
+struct Writer {
     text: String,
 }
 
-impl Page {
-    fn remark(&mut self, text: &str) {
+impl Writer {
+    fn comment(&mut self, text: &str) {
         self.text.push_str(&format!("    // {text}\n"));
     }
 
@@ -99,7 +99,7 @@ impl Page {
         self.text.push_str(&format!("{label}:\n"));
     }
 
-    /// Puts a number into a register, sixteen bits at a time.
+    /// Loads a number into a register, sixteen bits at a time.
     fn number(&mut self, register: &str, value: u64) {
         let parts = (0..4).map(|part| (16 * part, value >> (16 * part) & 0xffff));
         let parts: Vec<(u32, u64)> = parts.filter(|(shift, bits)| *bits != 0 || *shift == 0).collect();
@@ -122,12 +122,12 @@ impl Page {
         let (buffer, unit): (Vec<&Value>, Vec<&Value>) =
             values.iter().partition(|value| value.register.starts_with("TRB"));
         if !buffer.is_empty() {
-            self.remark("The trace buffer first, and its switch last: it may look at the page tables from then on.");
+            self.comment("The trace buffer first, and its switch last: it may look at the page tables from then on.");
             buffer.iter().filter(|value| value.register != BUFFER_SWITCH).for_each(|value| self.write(value));
             self.line("isb", "the buffer sees its registers");
             buffer.iter().filter(|value| value.register == BUFFER_SWITCH).for_each(|value| self.write(value));
         }
-        self.remark("The trace unit, all but its switch.");
+        self.comment("The trace unit, all but its switch.");
         unit.iter().for_each(|value| self.write(value));
         self.line("isb", "the trace unit sees its registers");
         self.line("mov x0, #1", "");
@@ -138,7 +138,7 @@ impl Page {
         self.line("tbnz x1, #0, 1b", "until it is not idle: IDLE is bit 0");
     }
 
-    /// No trace comes from here on, and what there is reaches the buffer. Leaves TRFCR_EL1 in x0.
+    /// Prohibits tracing and drains the trace to the buffer. Leaves TRFCR_EL1 in x0.
     fn prohibit(&mut self) {
         self.line("stp x0, x1, [sp, #-16]!", "");
         self.line("mrs x0, trfcr_el1", "to be restored");
@@ -165,7 +165,7 @@ impl Page {
     }
 
     fn buffer_off(&mut self) {
-        self.remark("The trace buffer last, when nothing comes any more.");
+        self.comment("The trace buffer last, when nothing comes any more.");
         self.line("mrs x1, trblimitr_el1", "");
         self.line("bic x1, x1, #1", "");
         self.line("msr trblimitr_el1, x1", "off");
@@ -174,7 +174,7 @@ impl Page {
     }
 
     fn save(&mut self, values: &[Value], has_buffer: bool) {
-        self.remark(
+        self.comment(
             "x2: room for the registers, eight bytes each. Leave out those that your trace unit does not have.",
         );
         self.prohibit();
@@ -201,7 +201,7 @@ impl Page {
     }
 
     fn restore(&mut self, values: &[Value], has_buffer: bool) {
-        self.remark("x2: where the registers were saved. Tracing is prohibited, and the OS Lock is on.");
+        self.comment("x2: where the registers were saved. Tracing is prohibited, and the OS Lock is on.");
         self.line("stp x0, x1, [sp, #-16]!", "");
         let registers = saved(values, has_buffer);
         for register in &registers {
@@ -215,7 +215,7 @@ impl Page {
     }
 }
 
-/// The registers that there are, one by one.
+/// The implemented registers.
 fn saved(values: &[Value], has_buffer: bool) -> Vec<String> {
     let get = |name: &str| values.iter().find(|value| value.register == name).map(|value| value.value);
     let field = |name: &str, low: u32, width: u32| get(name).map(|value| (value >> low & ((1 << width) - 1)) as u32);
@@ -223,8 +223,8 @@ fn saved(values: &[Value], has_buffer: bool) -> Vec<String> {
     if has_buffer {
         all.extend(BUFFER.iter().map(ToString::to_string));
     }
-    for (register, most) in SAVED {
-        let there = match register {
+    for (register, max) in SAVED {
+        let implemented = match register {
             "TRCACVR" | "TRCACATR" => field("TRCIDR4", 0, 4).map(|pairs| 2 * pairs),
             "TRCRSCTLR" => field("TRCIDR4", 16, 4).map(|pairs| if pairs == 0 { 0 } else { 2 * (pairs + 1) }),
             "TRCSSCCR" | "TRCSSCSR" | "TRCSSPCICR" => field("TRCIDR4", 20, 4),
@@ -232,18 +232,18 @@ fn saved(values: &[Value], has_buffer: bool) -> Vec<String> {
             "TRCVMIDCVR" => field("TRCIDR4", 28, 4),
             "TRCCNTRLDVR" | "TRCCNTCTLR" | "TRCCNTVR" => field("TRCIDR5", 28, 3),
             "TRCEXTINSELR" => field("TRCIDR5", 9, 3),
-            "TRCSEQEVR" => field("TRCIDR5", 25, 3).map(|states| if states == 0 { 0 } else { most }),
+            "TRCSEQEVR" => field("TRCIDR5", 25, 3).map(|states| if states == 0 { 0 } else { max }),
             _ => None,
         };
         // The first two selectors are constants.
         let first = if register == "TRCRSCTLR" { 2 } else { 0 };
-        match most {
+        match max {
             0 => all.push(register.to_string()),
-            most => all.extend((first..there.unwrap_or(most).min(most)).map(|number| format!("{register}{number}"))),
+            max => all.extend((first..implemented.unwrap_or(max).min(max)).map(|number| format!("{register}{number}"))),
         }
     }
     if has_buffer {
-        // On again, once everything else is in its place.
+        // Enabled again after everything else is restored.
         all.push(BUFFER_SWITCH.to_string());
     }
     all

@@ -1,4 +1,4 @@
-//! Register values for what is wanted.
+//! Register values for a plan of what to trace.
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString as _};
@@ -11,7 +11,7 @@ use crate::Protocol;
 use crate::etm4::explain;
 use crate::trace_buffer::FillMode;
 
-/// What is to be traced, and with what.
+/// What to trace, and how.
 ///
 /// ```
 /// use unspool_coresight::Protocol;
@@ -32,27 +32,27 @@ pub struct Plan {
     pub trace_id: u8,
     /// Exception levels that are traced.
     pub levels: Levels,
-    /// Address ranges, of which only these are traced; none: everywhere.
+    /// The only address ranges that are traced; none: everywhere.
     pub include: Vec<RangeInclusive<u64>>,
     /// Address ranges that are not traced.
     pub exclude: Vec<RangeInclusive<u64>>,
-    /// Where tracing starts; nowhere: it has started.
+    /// Addresses where tracing starts; none: it has started.
     pub start: Vec<u64>,
-    /// Where tracing stops.
+    /// Addresses where tracing stops.
     pub stop: Vec<u64>,
-    /// Leave out targets that a return stack knows.
+    /// Leave out targets that a return stack predicts.
     pub return_stack: bool,
-    /// Tell the time.
+    /// Trace timestamps.
     pub timestamps: bool,
-    /// Tell context identifiers and virtual context identifiers.
+    /// Trace context identifiers and virtual context identifiers.
     pub context_ids: bool,
-    /// Count cycles, if there are at least so many to count.
+    /// Count cycles, with this threshold.
     pub cycle_threshold: Option<u16>,
-    /// Tell targets of all taken branches.
+    /// Trace targets of all taken branches.
     pub branch_broadcast: bool,
-    /// Synchronise every so many bytes, a power of two; 0: never.
+    /// Bytes between synchronizations, a power of two; 0: none.
     pub sync_bytes: u32,
-    /// The trace buffer of the PE, if it is to be programmed too (ETE).
+    /// The trace buffer of the PE (ETE).
     pub buffer: Option<Buffer>,
 }
 
@@ -77,17 +77,17 @@ impl Levels {
 /// The trace buffer of a PE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffer {
-    /// Its first byte: on a 4 KiB page.
+    /// Its first byte, page-aligned (4 KiB).
     pub base: u64,
-    /// The byte behind its last: on a 4 KiB page.
+    /// Its end, page-aligned (4 KiB).
     pub limit: u64,
-    /// What happens at its end.
+    /// The behavior at its end.
     pub mode: FillMode,
-    /// An interrupt comes when so many bytes were collected, and collection goes on.
+    /// Number of collected bytes that raises an interrupt; collection continues.
     pub watermark: Option<u64>,
 }
 
-/// Why a plan has no register values.
+/// Reason why a plan has no register values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unprogrammable {
     /// Trace ids have seven bits; 0 and the last sixteen are reserved.
@@ -97,20 +97,18 @@ pub enum Unprogrammable {
     #[error("the range {0:#x}..{1:#x} ends before it starts")]
     Range(u64, u64),
     /// There are sixteen address comparators, and a range takes two of them.
-    #[error("{0} address comparators are needed, and a trace unit has 16 at most")]
+    #[error("{0} address comparators are needed, but a trace unit has at most 16")]
     Comparators(usize),
-    /// A period that no register value means.
-    #[error("a period of {0} bytes cannot be set: it is a power of two from 256 to 1048576, or 0")]
+    /// A period that no register value encodes.
+    #[error("invalid period of {0} bytes: choose a power of two from 256 to 1048576, or 0")]
     SyncBytes(u32),
     /// Cycle thresholds have twelve bits, and 0 is reserved.
-    #[error("a threshold of {0} cycles cannot be set: choose one from 1 to 4095")]
+    #[error("invalid threshold of {0} cycles: choose one from 1 to 4095")]
     CycleThreshold(u16),
-    /// A trace buffer that is not on pages, or has none.
-    #[error(
-        "the trace buffer {0:#x}..{1:#x} cannot be: both ends are on 4 KiB pages, and the second one is behind the first"
-    )]
+    /// A trace buffer that is empty or not page-aligned.
+    #[error("invalid trace buffer {0:#x}..{1:#x}: both ends must be on 4 KiB pages, and the end after the start")]
     Buffer(u64, u64),
-    /// More than the buffer has room for.
+    /// A watermark beyond the size of the buffer.
     #[error("a watermark of {0} bytes is not within the trace buffer")]
     Watermark(u64),
     /// Only ETE has a trace buffer and a Realm.
@@ -119,8 +117,8 @@ pub enum Unprogrammable {
 }
 
 impl Plan {
-    /// What the specification calls minimal: everything at Non-secure EL0, with return stack, timestamps and context
-    /// identifiers. Protocols other than ETE are taken for ETMv4.
+    /// The minimal programming of the specification: everything at Non-secure EL0, with return stack, timestamps and
+    /// context identifiers. Protocols other than ETE are treated as ETMv4.
     pub fn new(protocol: Protocol) -> Self {
         let realm = if protocol == Protocol::Ete { Levels::USER.realm } else { 0 };
         Self {
@@ -143,7 +141,7 @@ impl Plan {
 
     /// The registers and their values, in the order of writing.
     pub fn values(&self) -> Result<Vec<Value>, Unprogrammable> {
-        self.judge()?;
+        self.validate()?;
         let mut values = self.buffer.map_or_else(Vec::new, Buffer::values);
         let mut set = |register: &'static str, value| values.push(self.value(register.into(), value));
         set("TRCCONFIGR", self.configuration());
@@ -162,7 +160,7 @@ impl Plan {
         set("TRCVICTLR", self.view());
         let ranges = self.include.len() + self.exclude.len();
         set("TRCVIIECTLR", ones(0, self.include.len()) | ones(self.include.len(), self.exclude.len()) << 16);
-        // Single comparators stand behind the pairs.
+        // Single comparators come after the pairs.
         let (first, starts) = (2 * ranges, self.start.len());
         set("TRCVISSCTLR", ones(first, starts) | ones(first + starts, self.stop.len()) << 16);
         for (number, address) in self.comparators().into_iter().enumerate() {
@@ -172,7 +170,7 @@ impl Plan {
         Ok(values)
     }
 
-    fn judge(&self) -> Result<(), Unprogrammable> {
+    fn validate(&self) -> Result<(), Unprogrammable> {
         if matches!(self.trace_id, 0 | 0x70..) {
             return Err(Unprogrammable::TraceId(self.trace_id));
         }
@@ -196,7 +194,7 @@ impl Plan {
         }
         match &self.buffer {
             Some(_) if self.protocol != Protocol::Ete => Err(Unprogrammable::NotInEtm4("trace buffer")),
-            Some(buffer) => buffer.judge(),
+            Some(buffer) => buffer.validate(),
             None => Ok(()),
         }
     }
@@ -219,18 +217,18 @@ impl Plan {
         flags.iter().filter(|(is_set, _)| *is_set).fold(0, |value, (_, bit)| value | 1 << bit)
     }
 
-    /// TRCVICTLR: always on, started unless there are start points, levels that are not wanted left out.
+    /// TRCVICTLR: always on, started unless there are start points, other levels excluded.
     fn view(&self) -> u64 {
         let Levels { secure, non_secure, realm } = self.levels;
-        let left_out = |levels: u8, all: u8| u64::from(!levels & all);
+        let excluded = |levels: u8, all: u8| u64::from(!levels & all);
         let is_started = u64::from(self.start.is_empty());
-        let non_secure = left_out(non_secure, 7);
-        // A Realm level has a bit that turns round what the Non-secure one does.
-        let realm = if self.protocol == Protocol::Ete { left_out(realm, 7) ^ non_secure } else { 0 };
-        1 | is_started << 9 | left_out(secure, 0xf) << 16 | non_secure << 20 | realm << 24
+        let non_secure = excluded(non_secure, 7);
+        // The bit of a Realm level inverts that of the Non-secure one.
+        let realm = if self.protocol == Protocol::Ete { excluded(realm, 7) ^ non_secure } else { 0 };
+        1 | is_started << 9 | excluded(secure, 0xf) << 16 | non_secure << 20 | realm << 24
     }
 
-    /// Addresses for the comparators: pairs for ranges, then single ones.
+    /// Addresses of the comparators: pairs for ranges, then single ones.
     fn comparators(&self) -> Vec<u64> {
         let ranges = self.include.iter().chain(&self.exclude);
         let pairs = ranges.flat_map(|range| [*range.start(), *range.end()]);
@@ -238,13 +236,13 @@ impl Plan {
     }
 }
 
-/// So many ones from a bit on.
+/// `count` ones from a bit on.
 fn ones(from: usize, count: usize) -> u64 {
     ((1 << count) - 1) << from
 }
 
 impl Buffer {
-    fn judge(&self) -> Result<(), Unprogrammable> {
+    fn validate(&self) -> Result<(), Unprogrammable> {
         let Self { base, limit, .. } = *self;
         if (base | limit) & 0xfff != 0 || base >= limit {
             return Err(Unprogrammable::Buffer(base, limit));
@@ -255,8 +253,8 @@ impl Buffer {
         }
     }
 
-    /// With a watermark, a buffer that wraps starts so far from its end, and another one counts from the first byte on
-    /// as if a trigger had come.
+    /// For a watermark, the write pointer of a buffer that wraps starts that far before its end; other buffers count from
+    /// the first byte, as if after a trigger.
     fn values(self) -> Vec<Value> {
         let Self { base, limit, mode, watermark } = self;
         let fill_mode = match mode {

@@ -1,4 +1,4 @@
-//! Values as the tables of the specification have them, and what follows from registers, one by one.
+//! Values from the tables of the specification, and the consequences of registers.
 
 use alloc::format;
 use alloc::string::String;
@@ -15,7 +15,7 @@ fn value(values: &[Value], register: &str) -> Option<u64> {
 
 /// The tables for minimal, exclude and include programming.
 #[test]
-fn tables_of_the_specification() {
+fn values_are_those_of_the_specification() {
     let minimal = Plan::new(Ete);
     let mut exclude = minimal.clone();
     exclude.exclude = vec![0x8000..=0x8ffc];
@@ -58,7 +58,7 @@ fn options_have_their_bits() {
         (Plan { branch_broadcast: true, ..base.clone() }, "TRCCONFIGR", 0x9),
         (Plan { sync_bytes: 1 << 20, ..base.clone() }, "TRCSYNCPR", 20),
         (all, "TRCVICTLR", 0x201),
-        // Non-secure EL0 to EL2 are left out, of the Realm EL1 and EL2.
+        // Excludes Non-secure EL0 to EL2, and Realm EL1 and EL2.
         (secure, "TRCVICTLR", 0x0175_0201),
         (
             Plan { include: vec![0..=3], start: vec![8], stop: vec![16, 32], ..base },
@@ -72,7 +72,7 @@ fn options_have_their_bits() {
 }
 
 #[test]
-fn a_start_point_waits() {
+fn start_points_stop_the_start_stop_logic() {
     let plan = Plan { start: vec![0x1000], ..Plan::new(Etm4) };
     let values = plan.values().unwrap();
     assert_eq!(value(&values, "TRCVICTLR"), Some(0x6f_0001));
@@ -80,7 +80,7 @@ fn a_start_point_waits() {
 }
 
 #[test]
-fn buffers() {
+fn buffers_have_their_registers() {
     let buffer = Buffer { base: 0x10_0000, limit: 0x14_0000, mode: FillMode::Fill, watermark: None };
     let rows = [
         (buffer, 0x10_0000, 0, 0, 0x14_0019),
@@ -98,7 +98,7 @@ fn buffers() {
 }
 
 #[test]
-fn what_cannot_be() {
+fn invalid_plans_are_rejected() {
     let plan = Plan::new(Ete);
     let buffer = Buffer { base: 0x1000, limit: 0x3000, mode: FillMode::Fill, watermark: None };
     let range = |low: u64, high: u64| low..=high;
@@ -127,9 +127,8 @@ fn what_cannot_be() {
     }
 }
 
-/// Eight ranges are all that fits.
 #[test]
-fn as_much_as_fits() {
+fn eight_ranges_fit() {
     let ranges: Vec<_> = (0..8_u64).map(|number| number << 12..=(number << 12) + 0xffc).collect();
     let values = Plan { include: ranges, ..Plan::new(Ete) }.values().unwrap();
     assert_eq!(value(&values, "TRCVIIECTLR"), Some(0xff));
@@ -137,15 +136,15 @@ fn as_much_as_fits() {
 }
 
 fn remarks(registers: &[(&str, u64)]) -> Vec<String> {
-    let remarks = outlook(Ete, registers.iter().copied());
+    let remarks = audit(Ete, registers.iter().copied());
     remarks.iter().map(|remark| format!("{:?} {}: {}", remark.verdict, remark.register, remark.text)).collect()
 }
 
 #[test]
-fn a_plan_has_no_problems() {
+fn registers_of_a_plan_have_no_problems() {
     let plan = Plan { include: vec![0x8000..=0x8ffc], exclude: vec![0x8100..=0x81fc], ..Plan::new(Ete) };
     let values = plan.values().unwrap();
-    let remarks = outlook(Ete, values.iter().map(|value| (&*value.register, value.value)));
+    let remarks = audit(Ete, values.iter().map(|value| (&*value.register, value.value)));
     assert!(remarks.iter().all(|remark| matches!(remark.verdict, Verdict::Traced | Verdict::NotTraced)), "{remarks:?}");
     let texts: Vec<&str> = remarks.iter().map(|remark| &*remark.text).collect();
     assert!(texts.contains(&"instructions at Non-secure EL0, Realm EL0"));
@@ -154,16 +153,16 @@ fn a_plan_has_no_problems() {
 }
 
 #[test]
-fn remarks_one_by_one() {
+fn remarks_of_registers() {
     let rows: &[(&[(&str, u64)], &str)] = &[
         (&[("TRCPRGCTLR", 0)], "NotTraced TRCPRGCTLR: anything: the trace unit is off"),
         (&[("trfcr_el1", 1)], "NotTraced TRFCR_EL1: EL1: the PE prohibits it"),
         (&[], "Unknown TRCVICTLR: which instructions are traced"),
-        (&[], "Unknown TRCCONFIGR: which elements there are"),
-        (&[("TRCVICTLR", 0x200)], "NotTraced TRCVICTLR: anything: its event never happens"),
+        (&[], "Unknown TRCCONFIGR: which elements are traced"),
+        (&[("TRCVICTLR", 0x200)], "NotTraced TRCVICTLR: anything: its event never occurs"),
         (&[("TRCVICTLR", 0x203)], "Traced TRCVICTLR: only while its event holds: selector 3"),
         (&[("TRCVICTLR", 0x203)], "Unknown TRCRSCTLR3: what selector 3 selects"),
-        (&[("TRCVICTLR", 0x205), ("TRCIDR4", 0x1_0000)], "Problem TRCVICTLR: selector 5 is used, and there are 4"),
+        (&[("TRCVICTLR", 0x205), ("TRCIDR4", 0x1_0000)], "Problem TRCVICTLR: selector 5 is used, but there are only 4"),
         (
             &[("TRCVICTLR", 0x202), ("TRCRSCTLR2", 0x5_0001), ("TRCACVR0", 4), ("TRCACVR1", 8)],
             "Traced TRCVICTLR: only while its event holds: 0x4 to 0x8",
@@ -176,9 +175,15 @@ fn remarks_one_by_one() {
             &[("TRCCONFIGR", 1), ("TRCEVENTCTL0R", 0x200), ("TRCEVENTCTL1R", 2), ("TRCRSCTLR2", 0x3_0001)],
             "Traced TRCEVENTCTL1R: event 1, when this starts to hold: single-shot comparator 0",
         ),
-        (&[("TRCCONFIGR", 0x2001)], "NotTraced TRCCONFIGR: branches that the trace unit has Q elements for"),
-        (&[("TRCCONFIGR", 0x4001)], "Problem TRCCONFIGR: Q elements: 2 is reserved: 1 is with counts, 3 is both"),
-        (&[("TRCCONFIGR", 0x2001), ("TRCIDR0", 1)], "Problem TRCCONFIGR: Q elements: TRCIDR0 says that there are none"),
+        (&[("TRCCONFIGR", 0x2001)], "NotTraced TRCCONFIGR: branches that Q elements replace"),
+        (
+            &[("TRCCONFIGR", 0x4001)],
+            "Problem TRCCONFIGR: Q elements: 2 is reserved; 1 is with counts, 3 is with and without",
+        ),
+        (
+            &[("TRCCONFIGR", 0x2001), ("TRCIDR0", 1)],
+            "Problem TRCCONFIGR: Q elements: not supported according to TRCIDR0",
+        ),
         (&[("TRCVICTLR", 0x7f_0201)], "Problem TRCVICTLR: every Exception level is left out"),
         (
             &[("TRCVICTLR", 0x6f_0201), ("TRCIDR3", 0x30_0000), ("TRCIDR6", 0)],
@@ -191,10 +196,13 @@ fn remarks_one_by_one() {
         ),
         (
             &[("TRCVICTLR", 0x201), ("TRCVISSCTLR", 0x2_0000), ("TRCACVR1", 0x1000)],
-            "NotTraced TRCVISSCTLR: what comes behind 0x1000",
+            "NotTraced TRCVISSCTLR: anything after 0x1000",
         ),
-        (&[("TRCVIIECTLR", 2)], "Unknown TRCACVR3: an address that is compared with"),
-        (&[("TRCVIIECTLR", 2), ("TRCIDR4", 1)], "Problem TRCVIIECTLR: address comparator 3 is used, and there are 2"),
+        (&[("TRCVIIECTLR", 2)], "Unknown TRCACVR3: the address to compare with"),
+        (
+            &[("TRCVIIECTLR", 2), ("TRCIDR4", 1)],
+            "Problem TRCVIIECTLR: address comparator 3 is used, but there are only 2",
+        ),
         (
             &[("TRCVIIECTLR", 1), ("TRCACVR0", 8), ("TRCACVR1", 4)],
             "Problem TRCACVR0: the range 0x8..0x4 ends before it starts",
@@ -203,19 +211,22 @@ fn remarks_one_by_one() {
             &[("TRCVIIECTLR", 1), ("TRCACVR0", 4), ("TRCACVR1", 8), ("TRCACATR0", 0x1000)],
             "Traced TRCVIIECTLR: only instructions in 0x4 to 0x8 (does not match at Non-secure EL0, does not match at Realm EL0)",
         ),
-        (&[("TRCCONFIGR", 0)], "Problem TRCCONFIGR: bit 0 is reserved and has to be one"),
-        (&[("TRCCONFIGR", 0x11), ("TRCIDR0", 1)], "Problem TRCCONFIGR: cycle counts: TRCIDR0 says that there are none"),
+        (&[("TRCCONFIGR", 0)], "Problem TRCCONFIGR: bit 0 is reserved and must be one"),
+        (
+            &[("TRCCONFIGR", 0x11), ("TRCIDR0", 1)],
+            "Problem TRCCONFIGR: cycle counts: not supported according to TRCIDR0",
+        ),
         (
             &[("TRCCONFIGR", 0x11), ("TRCCCCTLR", 3), ("TRCIDR3", 4)],
-            "Problem TRCCCCTLR: a threshold of 3 cycles, and the least is 4",
+            "Problem TRCCCCTLR: a threshold of 3 cycles, but the minimum is 4",
         ),
         (
             &[("TRCCONFIGR", 9), ("TRCBBCTLR", 0x100)],
-            "Problem TRCBBCTLR: branches are broadcast in ranges only, and no range is chosen",
+            "Problem TRCBBCTLR: branches are broadcast in ranges only, but no range is selected",
         ),
-        (&[("TRCEVENTCTL1R", 2)], "Unknown TRCCONFIGR: which elements there are"),
-        (&[("TRCCONFIGR", 1), ("TRCEVENTCTL1R", 2)], "NotTraced TRCEVENTCTL1R: event 1, which never happens"),
-        (&[("TRCSYNCPR", 4)], "Problem TRCSYNCPR: period 4 is reserved: 8 to 20 are not"),
+        (&[("TRCEVENTCTL1R", 2)], "Unknown TRCCONFIGR: which elements are traced"),
+        (&[("TRCCONFIGR", 1), ("TRCEVENTCTL1R", 2)], "NotTraced TRCEVENTCTL1R: event 1, which never occurs"),
+        (&[("TRCSYNCPR", 4)], "Problem TRCSYNCPR: period 4 is reserved: choose one from 8 to 20"),
         (&[("TRCTRACEIDR", 0)], "Problem TRCTRACEIDR: trace id 0x0 is reserved"),
     ];
     for (registers, wanted) in rows {
@@ -225,7 +236,7 @@ fn remarks_one_by_one() {
 }
 
 #[test]
-fn listings_have_their_order() {
+fn listings_keep_the_required_order() {
     let buffer = Buffer { base: 0x10_0000, limit: 0x14_0000, mode: FillMode::Wrap, watermark: None };
     let values = Plan { buffer: Some(buffer), ..Plan::new(Ete) }.values().unwrap();
     let rows: [(Listing, &[&str]); 4] = [
@@ -259,9 +270,8 @@ fn listings_have_their_order() {
     }
 }
 
-/// A trace unit says how many registers it has.
 #[test]
-fn only_what_there_is_is_saved() {
+fn only_implemented_registers_are_saved() {
     let of = |register: &'static str, value| Value { register: register.into(), value, why: String::new() };
     let values = [of("TRCIDR4", 0x0012_0001), of("TRCIDR5", 0)];
     let text = listing(Listing::Save, &values, false);

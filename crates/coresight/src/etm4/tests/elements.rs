@@ -1,4 +1,4 @@
-//! What packets mean, one row a fact.
+//! Elements of packets.
 
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -12,7 +12,7 @@ use crate::etm4::packet::{Address, CycleCount, ExceptionAddress, FewAtoms, Packe
 use crate::etm4::{Config, ElementDecoder, PacketItem};
 use crate::{Context, DecodeElements as _, Element, ElementItem, Located, Malformed, PacketError, Security, SubIsa};
 
-/// What comes out of packets that are one byte long each.
+/// The elements of packets.
 fn items(config: &Config, packets: &[PacketItem]) -> Vec<ElementItem> {
     let mut decoder = ElementDecoder::new(config);
     let mut items = vec![];
@@ -70,7 +70,7 @@ fn addresses_are_completed_from_the_last_three() {
 }
 
 #[test]
-fn a_trace_info_starts_afresh() {
+fn trace_info_resets_the_state() {
     let context = Context { el: 1, aarch64: true, security: Security::NonSecure, vmid: Some(3), context_id: None };
     let packets = [
         INFO,
@@ -203,7 +203,7 @@ fn an_element_beyond_the_maximum_depth_commits_the_oldest() {
 }
 
 #[test]
-fn cancels_and_mispredicts_bring_atoms_first() {
+fn atoms_of_cancels_and_mispredicts_come_first() {
     let packets = [
         INFO,
         Packet::Mispredict(FewAtoms::EE),
@@ -277,11 +277,11 @@ fn exceptions_take_their_address_from_the_next_packet() {
             &["0x1: exception without its address", "0x2: packets before the first trace info"],
         ),
         (
-            "a return address with context brings the context",
+            "return address with context",
             &[exception(14, ExceptionAddress::Return), with_context],
             &["context EL1 nonsecure AArch64", "exception 14 (IRQ), return 0x0000000000004000"],
         ),
-        ("nothing at all", &[exception(14, ExceptionAddress::Return)], &["0x1: exception without its address"]),
+        ("end of the stream", &[exception(14, ExceptionAddress::Return)], &["0x1: exception without its address"]),
     ];
     for (name, packets, expected) in rows {
         let packets = [&[INFO], *packets].concat();
@@ -309,7 +309,7 @@ fn overflow_and_discard_end_speculation_and_transactions() {
 }
 
 #[test]
-fn nothing_is_believed_before_a_trace_info() {
+fn packets_before_a_trace_info_are_reported() {
     let error = PacketError { offset: 5, skipped: 3, kind: Malformed::ReservedHeader(8) };
     let packets = [
         at(0, Packet::AlignmentSync),

@@ -1,9 +1,9 @@
-//! Addresses in as few bytes as the last three allow.
+//! Compression of addresses against the last three.
 
+use crate::Target;
 use crate::etm4::packet::Address;
-use crate::{SubIsa, Target};
 
-/// The last three addresses that were told, youngest first.
+/// The last three traced addresses, youngest first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Addresses([Target; 3]);
 
@@ -18,7 +18,7 @@ impl Addresses {
         address
     }
 
-    /// Does this need no more than 32 new bits?
+    /// Do 32 new bits suffice?
     pub(super) fn is_near(&self, at: Target) -> bool {
         self.0.contains(&at) || (at.address ^ self.0[0].address) >> 32 == 0
     }
@@ -32,10 +32,7 @@ impl Addresses {
 
     fn with_new_bits(&self, at: Target) -> Address {
         let old = self.0[0].address;
-        let shift = match at.isa {
-            SubIsa::Is0 => 2,
-            SubIsa::Is1 => 1,
-        };
+        let shift = at.isa.shift();
         let fits = |bits: &u8| (at.address ^ old) >> *bits == 0;
         match [7 + shift, 15 + shift].into_iter().find(fits) {
             Some(bits) => Address::low(at.isa, bits, at.address & ((1 << bits) - 1)),

@@ -1,30 +1,30 @@
-//! Many instructions at once, where nothing has to be said of each.
+//! Tracing of whole blocks, where no instruction but the last has an element.
 
 use super::decision_memo::{Decision, Steady};
 use super::{Class, Executed, Unit};
 use crate::Target;
 
-/// Instructions of four bytes that follow each other in memory, and to which comparators give the same answers. None but
-/// the last has an element in the trace. Made by [`Unit::blocks`].
+/// Consecutive four-byte instructions within one window of the comparators. None but the last has an element in the
+/// trace. Made by [`Unit::blocks`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
     last: Executed,
-    /// How many there are.
+    /// Number of instructions.
     count: u32,
     window: u16,
-    /// All that the trace says of it is which way its branch went.
+    /// An atom is all that the trace contains of it.
     is_atom: bool,
 }
 
 impl Block {
-    /// Where the instruction is that has so many behind it.
-    fn before(&self, behind: u64) -> Target {
-        Target { address: self.last.address.wrapping_sub(4 * behind), isa: self.last.isa }
+    /// The instruction that `following` others follow.
+    fn before(&self, following: u64) -> Target {
+        Target { address: self.last.address.wrapping_sub(4 * following), isa: self.last.isa }
     }
 }
 
 impl Unit {
-    /// The blocks of instructions of four bytes, from `start` to the last one: as few as the comparators allow.
+    /// The blocks of four-byte instructions from `start` to the last one, as few as the comparators allow.
     pub fn blocks(&self, start: u64, last: Executed) -> impl Iterator<Item = Block> {
         let mut next = Some(start);
         core::iter::from_fn(move || {
@@ -41,15 +41,15 @@ impl Unit {
         })
     }
 
-    /// Is an atom all that there is to a P0 instruction?
+    /// Is an atom all that a P0 instruction needs?
     fn is_atom(&self, executed: &Executed) -> bool {
-        let is_told_else = self.q_elements.are_made() || self.guesses.are_made() || self.source_addresses;
+        let has_other_elements = self.q_elements.are_made() || self.guesses.are_made() || self.source_addresses;
         let is_followed = self.config.cycle_counting || self.times_all || self.overflows.are_made();
-        let is_direct = executed.class == Class::Direct && !self.is_followed_up(executed);
-        !is_told_else && !is_followed && is_direct
+        let is_direct = executed.class == Class::Direct && !self.needs_more_than_atom(executed);
+        !has_other_elements && !is_followed && is_direct
     }
 
-    /// The PE executed a block, each instruction of it in so many cycles. Its branch was taken or not.
+    /// Traces an executed block, each instruction of which took `cycles`.
     #[inline]
     pub fn block(&mut self, block: &Block, taken: bool, cycles: u64) {
         if self.attention || self.view.steady(block.window) != Steady::Shown {
@@ -57,13 +57,13 @@ impl Unit {
         } else if block.is_atom {
             self.in_block = false;
             self.atoms.push(taken, &mut self.out);
-            self.synchronise_if_late();
+            self.synchronize_if_late();
         } else {
             self.end_block(block, block.count.into(), taken, cycles);
         }
     }
 
-    /// There is nothing to say of the last instructions of a block but its end.
+    /// Traces the last `count` instructions of a block, which need no packets before its end.
     #[inline(always)]
     fn end_block(&mut self, block: &Block, count: u64, taken: bool, cycles: u64) {
         self.cycles(cycles.saturating_mul(count));
@@ -73,7 +73,7 @@ impl Unit {
         }
     }
 
-    /// Looks at each instruction for as long as it has to.
+    /// Traces a block instruction by instruction for as long as necessary.
     fn attentive_block(&mut self, block: &Block, taken: bool, cycles: u64) {
         let mut left = u64::from(block.count);
         loop {
@@ -96,20 +96,20 @@ impl Unit {
     /// The last instructions of a block, all of which are shown or none.
     #[inline(always)]
     fn rest_of_block(&mut self, block: &Block, is_shown: bool, count: u64, taken: bool, cycles: u64) {
-        if !is_shown && !self.goes_on() {
-            self.turn_off_if_on();
+        if !is_shown && !self.in_traced_block() {
+            self.stop_if_on();
             return self.cycles(cycles.saturating_mul(count));
         }
         self.cycles(cycles);
         if self.attention {
-            self.meet(block.before(count - 1), Decision::SHOWN);
+            self.apply(block.before(count - 1), Decision::SHOWN);
         }
-        // What a Q element stands for is the same for all of them.
+        // A Q element contains all of them or none.
         self.q_elements.instructions(count as u32 - 1);
         self.end_block(block, count - 1, taken, cycles);
     }
 
-    /// Is every instruction of a block shown or none, and nothing else happens?
+    /// Are all instructions of a block shown, or none, with no other effect?
     #[inline(always)]
     fn steady(&self, block: &Block) -> Option<bool> {
         let is_shown = match self.view.steady(block.window) {
@@ -132,7 +132,7 @@ mod tests {
     use crate::etm4::unit::view_inst;
     use crate::{Context, Security, SubIsa};
 
-    /// Filters and events of all kinds, and what else a trace unit may be asked for.
+    /// Filters, events and other options of all kinds.
     fn settings(state: &mut u64) -> Settings {
         let mut settings = view_inst::tests::settings(state);
         let random = random(state);
@@ -156,7 +156,7 @@ mod tests {
         settings
     }
 
-    /// Instructions one behind another, the last of which may be anything.
+    /// Start and last instruction of a block.
     fn program(state: &mut u64) -> (u64, Executed) {
         let random = random(state);
         let start = 0x1000 + 4 * (random & 31);
@@ -168,7 +168,7 @@ mod tests {
         (start, Executed { address, isa: SubIsa::Is0, length: 4, class, conditional, link, taken: true })
     }
 
-    /// What goes on between blocks.
+    /// Events between blocks.
     fn disturb(unit: &mut Unit, random: u64) {
         let at = Target { address: 0x1000 + (random >> 8 & 0x7c), isa: SubIsa::Is0 };
         let (el, context_id) = ((random >> 16 & 1) as u8, Some(random as u32 & 1));
@@ -184,9 +184,9 @@ mod tests {
     }
 
     #[test]
-    fn blocks_say_what_their_instructions_say() {
+    fn blocks_are_traced_like_their_instructions() {
         let state = &mut 1;
-        let (mut bytes, mut pieces) = (0, 0);
+        let (mut bytes, mut traced) = (0, 0);
         for row in 0..600 {
             let settings = settings(state);
             let (mut one_by_one, mut at_once) = (Unit::new(&settings), Unit::new(&settings));
@@ -202,7 +202,7 @@ mod tests {
                 one_by_one.cycles(cycles);
                 one_by_one.instruction(&Executed { taken, ..last });
                 let blocks: Vec<Block> = at_once.blocks(start, last).collect();
-                pieces += blocks.len();
+                traced += blocks.len();
                 blocks.iter().for_each(|block| at_once.block(block, taken, cycles));
                 disturb(&mut one_by_one, random);
                 disturb(&mut at_once, random);
@@ -214,11 +214,11 @@ mod tests {
             assert_eq!(one_by_one.overflowed(), at_once.overflowed(), "row {row}");
             bytes += at_once.bytes().len();
         }
-        assert!(bytes > 100_000 && pieces > 600 * 400, "{bytes} bytes, {pieces} pieces");
+        assert!(bytes > 100_000 && traced > 600 * 400, "{bytes} bytes, {traced} blocks");
     }
 
     #[test]
-    fn blocks_are_cut_where_comparators_change_their_answers() {
+    fn blocks_are_cut_at_window_boundaries() {
         let mut settings = Settings::new(crate::Protocol::Ete);
         assert!(settings.set("TRCACVR0", 0x1008) && settings.set("TRCACVR1", 0x1010));
         let last = Executed { address: 0x101c, length: 4, class: Class::Direct, ..Executed::default() };

@@ -1,23 +1,24 @@
-//! Comparators: addresses, ranges of them, and contexts that filters and resources look for.
+//! Comparators of addresses, address ranges and contexts, which filters and resources use.
 //!
-//! Comes in: register values, then where the PE is. Goes out: whether a comparator matches there.
+//! Takes register values, then addresses with their context. Produces matches, and the windows of addresses between which
+//! no comparator changes its answer.
 
 use alloc::vec::Vec;
 
 use super::settings::Settings;
 use crate::{Context, Protocol, Security, Target};
 
-/// How many address comparators there can be, and how many of contexts.
+/// Greatest number of address comparators, and of comparators of each kind of identifier.
 const ADDRESSES: usize = 16;
 const CONTEXTS: usize = 8;
 
-/// All comparators of a trace unit. Identifiers that a context does not have are taken for zero.
+/// The comparators of a trace unit. Identifiers that a context does not have count as zero.
 #[derive(Debug, Clone)]
 pub(super) struct Comparators {
     addresses: [AddressComparator; ADDRESSES],
     context_ids: [Identifier; CONTEXTS],
     vmids: [Identifier; CONTEXTS],
-    /// Where answers of address comparators may change, in order.
+    /// Start addresses of all windows but the first.
     bounds: Vec<u64>,
 }
 
@@ -25,7 +26,7 @@ pub(super) struct Comparators {
 struct AddressComparator {
     address: u64,
     attributes: u32,
-    /// Loads and stores are not modelled: what looks for them matches no instruction.
+    /// Loads and stores are not modeled: comparators of those match no instruction.
     looks_at_instructions: bool,
 }
 
@@ -50,7 +51,7 @@ impl Comparators {
             let looks_at_instructions = is_ete || attributes & 3 == 0;
             AddressComparator { address: settings.numbered("TRCACVR", n), attributes, looks_at_instructions }
         };
-        // Eight bits a comparator, four comparators a register. A set bit leaves a byte out.
+        // Eight bits per comparator, four comparators per register. A set bit masks a byte.
         let identifier = |values: &str, controls: &str, n: usize| {
             let ignored = settings.numbered(controls, n / 4) >> (8 * (n % 4));
             let bytes = (0..8).filter(|byte| ignored >> byte & 1 == 0);
@@ -66,7 +67,7 @@ impl Comparators {
         }
     }
 
-    /// How many windows there are: addresses where all address comparators have the same answers.
+    /// Number of windows: ranges of addresses in which no address comparator changes its answer.
     pub(super) fn windows(&self) -> usize {
         self.bounds.len() + 1
     }
@@ -76,7 +77,7 @@ impl Comparators {
         self.bounds.partition_point(|bound| *bound <= address) as u16
     }
 
-    /// The first address of a window, and how many it has.
+    /// The first address of a window, and its size.
     pub(super) fn extent(&self, window: u16) -> (u64, u64) {
         let above = usize::from(window);
         let start = if above > 0 { self.bounds[above - 1] } else { 0 };
@@ -108,17 +109,17 @@ impl Comparators {
         any(which & 0xff, |n| self.vmids[n].matches(context.vmid))
     }
 
-    /// What else an address comparator asks for: Exception level, Security state, identifiers.
+    /// Does the context match the other conditions of an address comparator?
     fn is_in_context(&self, n: usize, context: &Context) -> bool {
         let AddressComparator { attributes, looks_at_instructions, .. } = self.addresses[n];
         let which = 1 << (attributes >> 4 & 7);
         let has_context_id = attributes & 1 << 2 == 0 || self.context_id(which, context);
         let has_vmid = attributes & 1 << 3 == 0 || self.vmid(which, context);
-        looks_at_instructions && has_context_id && has_vmid && !is_left_out(attributes, context)
+        looks_at_instructions && has_context_id && has_vmid && !excludes_level(attributes, context)
     }
 }
 
-/// An address and a range of addresses begin and end at, and right behind, what the comparators hold.
+/// Matches of an address or a range change only at the comparators' values and right after them.
 fn bounds(addresses: &[AddressComparator]) -> Vec<u64> {
     let mut bounds: Vec<u64> = addresses.iter().flat_map(|one| [one.address, one.address.saturating_add(1)]).collect();
     bounds.sort_unstable();
@@ -126,13 +127,13 @@ fn bounds(addresses: &[AddressComparator]) -> Vec<u64> {
     bounds
 }
 
-/// Is the level left out by an address comparator?
-fn is_left_out(attributes: u32, context: &Context) -> bool {
+/// Does an address comparator exclude the Exception level?
+fn excludes_level(attributes: u32, context: &Context) -> bool {
     let bit = |low: u32| attributes >> (low + u32::from(context.el & 3)) & 1 == 1;
     match context.security {
         Security::Secure | Security::Root => bit(8),
         Security::NonSecure => bit(12),
-        // The bit of a Realm level says whether it differs from the Non-secure one.
+        // The bit of a Realm level inverts that of the Non-secure one.
         Security::Realm => bit(12) != bit(16),
     }
 }

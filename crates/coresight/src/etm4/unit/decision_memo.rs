@@ -5,21 +5,21 @@
 
 use alloc::vec::Vec;
 
-/// More states than these are not kept.
-const MOST_STATES: usize = 64;
+/// Number of states that are kept.
+const MAX_STATES: usize = 64;
 
 /// The state of ViewInst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct State {
-    /// Between a start and a stop.
+    /// Between a start point and a stop point.
     pub(super) is_started: bool,
     /// Events that held with the last instruction.
     pub(super) holding: u8,
-    /// Single-shot comparators that matched already.
+    /// Single-shot comparators that have matched.
     pub(super) fired: u32,
 }
 
-/// What ViewInst decides about one instruction.
+/// Decision of ViewInst about one instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Decision {
     /// The instruction is traced.
@@ -112,7 +112,7 @@ impl DecisionMemo {
 
     /// Adds the decision for a window and the state after it.
     pub(super) fn learn(&mut self, window: u16, decision: Decision, state: State) {
-        if self.states.len() == MOST_STATES {
+        if self.states.len() == MAX_STATES {
             return self.clear(state);
         }
         let (cell, next) = (self.cell(window), self.number(state));

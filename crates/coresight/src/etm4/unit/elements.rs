@@ -1,16 +1,16 @@
-//! Elements that take some thought: guesses and what becomes of them, cycle counts, the time.
+//! Elements besides atoms and addresses: speculation, cycle counts, timestamps.
 
 use super::{Executed, Unit};
 use crate::Target;
 use crate::etm4::packet::{CycleCount, FewAtoms, Packet};
 
-/// Cycles that a packet can count.
-const MOST_CYCLES: u64 = (1 << 20) - 1;
+/// Greatest cycle count of a packet.
+const MAX_CYCLES: u64 = (1 << 20) - 1;
 
 impl Unit {
-    /// A taken branch by its own address: the branches before it, which were not taken, need no atoms.
+    /// Emits a taken branch as its own address: branches before it that were not taken need no atoms.
     pub(super) fn source_address(&mut self, executed: &Executed) {
-        // A P0 element that was counted has to be told.
+        // A P0 element that was counted has to be emitted.
         if !self.guesses.are_made() {
             self.atoms.forget_not_taken();
         }
@@ -20,7 +20,7 @@ impl Unit {
         self.guesses.element(1);
     }
 
-    /// An atom, perhaps guessed wrong at first.
+    /// Emits an atom, perhaps mispredicted at first.
     #[inline(never)]
     pub(super) fn guess(&mut self, taken: bool, conditional: bool) {
         let guess = self.guesses.next(conditional);
@@ -29,7 +29,7 @@ impl Unit {
         if guess.junk > 0 {
             self.flush();
             self.emit(&Packet::CancelFormat1 { count: guess.junk, mispredict: guess.is_wrong });
-            self.guesses.cancel(guess.junk);
+            self.guesses.resolve(guess.junk);
         } else if guess.is_wrong {
             self.flush();
             self.emit(&Packet::Mispredict(FewAtoms::None));
@@ -45,7 +45,7 @@ impl Unit {
         self.guesses.element(1);
     }
 
-    /// All that was told is certain.
+    /// Commits all speculative elements.
     pub(super) fn commit_all(&mut self) {
         self.flush();
         self.commit(self.guesses.outstanding());
@@ -55,12 +55,12 @@ impl Unit {
         self.flush();
         if count > 0 {
             self.emit(&Packet::Commit { count });
-            self.guesses.commit(count);
+            self.guesses.resolve(count);
         }
     }
 
     pub(super) fn count_cycles(&mut self) {
-        // A packet of its own commits: not every reader takes the commit count of a cycle count.
+        // Commits are packets of their own: not every reader applies the commit count of a cycle count.
         self.commit_all();
         let above = self.cycles - u64::from(self.cycle_threshold);
         let is_unknown = core::mem::take(&mut self.cycles_are_unknown);
@@ -69,7 +69,7 @@ impl Unit {
             (0..=3, true) => CycleCount::Format3 { commit: 0, cycles: above as u8 },
             (4..=15, true) => CycleCount::Format2 { near_maximum: false, commit: 0, cycles: above as u8 },
             (_, is_mode_1) => {
-                let cycles = (above <= MOST_CYCLES).then_some(above as u32);
+                let cycles = (above <= MAX_CYCLES).then_some(above as u32);
                 CycleCount::Format1 { commit: (!is_mode_1).then_some(0), cycles }
             }
         };
@@ -77,7 +77,7 @@ impl Unit {
         self.cycles = 0;
     }
 
-    pub(super) fn tell_time(&mut self) {
+    pub(super) fn timestamp(&mut self) {
         if !core::mem::take(&mut self.time_due) || !self.config.timestamps {
             return;
         }
@@ -86,7 +86,7 @@ impl Unit {
         let bits = u64::BITS - (time ^ self.traced_time).leading_zeros();
         let bits = if bits > 56 { 64 } else { bits.max(1).div_ceil(7) * 7 };
         let value = if bits == 64 { time } else { time & ((1 << bits) - 1) };
-        let cycles = self.config.cycle_counting.then_some(self.cycles.min(MOST_CYCLES) as u32);
+        let cycles = self.config.cycle_counting.then_some(self.cycles.min(MAX_CYCLES) as u32);
         self.emit(&Packet::Timestamp { value, bits: bits as u8, cycles });
         self.traced_time = time;
     }

@@ -1,57 +1,54 @@
-//! A PE that guesses: which branches are guessed wrong, what is thrown away, and when the rest is certain.
+//! A speculating PE: which branches are mispredicted, which elements are canceled, and when the others are committed.
 //!
 //! The same seed makes the same guesses.
 
-/// Makes guesses, and counts the P0 elements that are not certain yet.
+/// Makes guesses, and counts the speculative P0 elements.
 #[derive(Debug, Clone)]
 pub(super) struct Guesses {
-    /// Never zero; `None`: nothing is guessed.
+    /// Never zero; `None`: nothing is mispredicted.
     state: Option<u64>,
-    most: u32,
+    max: u32,
     outstanding: u32,
 }
 
-/// What becomes of an atom before it is certain.
+/// Speculation about one atom.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Guess {
-    /// It is told wrong first.
+    /// It is mispredicted.
     pub(super) is_wrong: bool,
-    /// How many atoms follow that never happened.
+    /// Number of atoms after it that are canceled.
     pub(super) junk: u32,
-    /// Which.
+    /// Those atoms.
     pub(super) junk_atoms: u64,
-    /// Some elements become certain.
+    /// Some elements are committed.
     pub(super) commits: bool,
 }
 
 impl Guesses {
-    pub(super) fn new(seed: Option<u64>, most: u32) -> Self {
-        let state = seed.filter(|_| most > 0).map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        Self { state, most, outstanding: 0 }
+    pub(super) fn new(seed: Option<u64>, max: u32) -> Self {
+        let state = seed.filter(|_| max > 0).map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        Self { state, max, outstanding: 0 }
     }
 
     pub(super) fn are_made(&self) -> bool {
-        self.most > 0
+        self.max > 0
     }
 
     pub(super) fn outstanding(&self) -> u32 {
         self.outstanding
     }
 
-    /// P0 elements were told. Those above the most that there can be are certain by that.
+    /// Counts traced P0 elements. Those above the maximum are committed by that.
     pub(super) fn element(&mut self, count: u32) {
-        self.outstanding = self.outstanding.saturating_add(count).min(self.most);
+        self.outstanding = self.outstanding.saturating_add(count).min(self.max);
     }
 
-    pub(super) fn cancel(&mut self, count: u32) {
+    /// Counts P0 elements that were committed or canceled.
+    pub(super) fn resolve(&mut self, count: u32) {
         self.outstanding = self.outstanding.saturating_sub(count);
     }
 
-    pub(super) fn commit(&mut self, count: u32) {
-        self.outstanding = self.outstanding.saturating_sub(count);
-    }
-
-    /// How many become certain: some of those that are not.
+    /// A random number of the speculative elements, to be committed.
     pub(super) fn some(&mut self) -> u32 {
         match self.outstanding {
             0 => 0,
@@ -66,8 +63,8 @@ impl Guesses {
         let random = self.random();
         let is_wrong = conditional && random & 7 == 0;
         let wanders = random >> 3 & 15 == 0;
-        // The atom itself must not be certain when what is behind it is thrown away.
-        let junk = if wanders { (1 + (random >> 8) % 3).min(u64::from(self.most.saturating_sub(1))) as u32 } else { 0 };
+        // The atom itself must still be speculative when the atoms after it are canceled.
+        let junk = if wanders { (1 + (random >> 8) % 3).min(u64::from(self.max.saturating_sub(1))) as u32 } else { 0 };
         Guess { is_wrong, junk, junk_atoms: random >> 16, commits: random >> 24 & 3 == 0 }
     }
 

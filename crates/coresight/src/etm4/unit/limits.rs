@@ -1,4 +1,4 @@
-//! What registers ask of a trace unit and the model does not do.
+//! Register settings that the model does not implement.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,8 +8,7 @@ use super::settings::Settings;
 use crate::Protocol::{self, Ete, Etm4};
 use crate::etm4::config::field;
 
-/// Fields that other values than zero have no effect in: register, lowest bit, width, the protocol if only one has it, and
-/// what is asked for.
+/// Fields that have no effect: register, lowest bit, width, the protocol if only one has the field, and its purpose.
 const FIELDS: [(&str, u32, u32, Option<Protocol>, &str); 8] = [
     ("TRCVICTLR", 10, 1, None, "resets are always traced"),
     ("TRCVICTLR", 11, 1, None, "system errors are always traced"),
@@ -21,50 +20,49 @@ const FIELDS: [(&str, u32, u32, Option<Protocol>, &str); 8] = [
     ("TRCACATR", 16, 2, Some(Etm4), "data of loads and stores"),
 ];
 
-/// Fields of TRCCONFIGR that make other elements (ETMv4): a reader would look for what is not there.
+/// Fields of TRCCONFIGR that enable other elements (ETMv4), without which a reader cannot decode the trace.
 const ELEMENTS: [(u32, u32, &str); 3] =
     [(1, 2, "loads or stores as P0 elements"), (8, 3, "conditional instructions"), (16, 2, "data trace")];
 
 impl Settings {
-    /// What the registers ask for and the model does not do, each with its register. The trace is as if it were not asked
-    /// for.
-    pub fn unmodelled(&self) -> Vec<(String, &'static str)> {
+    /// Features that the registers enable and the model does not implement, each with its register. The trace is as if
+    /// they were off.
+    pub fn unmodeled(&self) -> Vec<(String, &'static str)> {
         self.registers().flat_map(|(register, value)| self.missing(register, value as u32)).collect()
     }
 
     fn missing(&self, register: &str, value: u32) -> Vec<(String, &'static str)> {
-        let is_asked = |(name, low, width, protocol, _): &&(&str, u32, u32, Option<Protocol>, &str)| {
-            let is_meant = protocol.is_none_or(|protocol| protocol == self.protocol);
-            is_meant && is_of(register, name) && field(value, *low, *width) != 0
+        let is_enabled = |(name, low, width, protocol, _): &&(&str, u32, u32, Option<Protocol>, &str)| {
+            let exists = protocol.is_none_or(|protocol| protocol == self.protocol);
+            exists && is_of(register, name) && field(value, *low, *width) != 0
         };
-        let fields = FIELDS.iter().filter(is_asked).map(|(.., what)| *what);
+        let fields = FIELDS.iter().filter(is_enabled).map(|(.., what)| *what);
         let selects = is_of(register, "TRCRSCTLR") && field(value, 0, 16) != 0;
         let resource = if selects { missing_resource(field(value, 16, 4)) } else { None };
         fields.chain(resource).map(|what| (String::from(register), what)).collect()
     }
 
-    /// Why nobody could read the trace of a unit with these registers, if so: they ask for elements that the model does
-    /// not make.
+    /// The reason why the trace could not be decoded, if the registers enable elements that the model does not emit.
     pub fn refusal(&self) -> Option<String> {
         let configuration = self.low("TRCCONFIGR");
-        let asked = ELEMENTS.iter().filter(|_| self.protocol != Ete);
-        let asked = asked.filter(|(low, width, _)| field(configuration, *low, *width) != 0);
-        asked.map(|(_, _, what)| format!("TRCCONFIGR asks for {what}, which the trace unit model does not make")).next()
+        let mut elements = ELEMENTS.iter().filter(|_| self.protocol != Ete);
+        let missing = elements.find(|(low, width, _)| field(configuration, *low, *width) != 0);
+        missing.map(|(.., what)| format!("TRCCONFIGR asks for {what}, which the trace unit model does not support"))
     }
 }
 
-/// Is it this register, or one of several of this name?
+/// Is it this register, or one of this name with a number?
 fn is_of(register: &str, name: &str) -> bool {
     register.strip_prefix(name).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// What a group of resources is, if it is none of the model.
+/// A group of resources that is not modeled.
 fn missing_resource(group: u32) -> Option<&'static str> {
     match group {
         0 => Some("external inputs"),
         1 => Some("comparator inputs of the PE"),
         2 => Some("counters and the sequencer"),
         3..=7 => None,
-        _ => Some("resources that are not defined"),
+        _ => Some("undefined resources"),
     }
 }

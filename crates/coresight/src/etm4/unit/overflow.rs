@@ -1,40 +1,40 @@
-//! A trace unit that runs out of room now and then: what the PE does until there is room again is lost.
+//! Random overflows of the trace unit, which lose instructions.
 //!
 //! The same seed makes the same overflows.
 
 use super::guess::random;
 
-/// Chooses overflows, and counts what they cost.
+/// Chooses overflows, and counts their losses.
 #[derive(Debug, Clone)]
 pub(super) struct Overflows {
-    /// Never zero; `None`: there is always room.
+    /// Never zero; `None`: no overflows.
     state: Option<u64>,
-    /// Instructions until there is room again.
+    /// Number of instructions that are still to be lost.
     missing: u64,
-    losses: Overflowed,
+    losses: OverflowLosses,
 }
 
-/// What overflows cost.
+/// Losses to overflows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Overflowed {
-    /// How often there was no room.
+pub struct OverflowLosses {
+    /// Number of overflows.
     pub overflows: u64,
-    /// Instructions that would have been traced, and were not.
+    /// Number of instructions that would have been traced.
     pub instructions: u64,
 }
 
-/// One P0 instruction in so many is the last for a while.
-const EVERY: u64 = 64;
-/// The most instructions that are lost at a time.
+/// Average number of P0 instructions between overflows.
+const PERIOD: u64 = 64;
+/// Greatest number of instructions that one overflow loses.
 const LONGEST: u64 = 256;
 
 impl Overflows {
     pub(super) fn new(seed: Option<u64>) -> Self {
         let state = seed.map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        Self { state, missing: 0, losses: Overflowed::default() }
+        Self { state, missing: 0, losses: OverflowLosses::default() }
     }
 
-    pub(super) fn losses(&self) -> Overflowed {
+    pub(super) fn losses(&self) -> OverflowLosses {
         self.losses
     }
 
@@ -47,7 +47,7 @@ impl Overflows {
         self.missing > 0
     }
 
-    /// Is there no room behind this P0 instruction?
+    /// Does an overflow follow this P0 instruction?
     #[inline]
     pub(super) fn start(&mut self) -> bool {
         self.state.is_some() && self.choose()
@@ -55,15 +55,15 @@ impl Overflows {
 
     fn choose(&mut self) -> bool {
         let random = self.state.as_mut().map_or(1, random);
-        let is_full = random.is_multiple_of(EVERY);
+        let is_full = random.is_multiple_of(PERIOD);
         if is_full {
-            self.missing = 1 + random / EVERY % LONGEST;
+            self.missing = 1 + random / PERIOD % LONGEST;
             self.losses.overflows += 1;
         }
         is_full
     }
 
-    /// Is this instruction lost, which would be traced or not?
+    /// Is this instruction lost? Counts it if it would be traced.
     #[inline]
     pub(super) fn lose(&mut self, is_shown: bool) -> bool {
         let is_lost = self.missing > 0;

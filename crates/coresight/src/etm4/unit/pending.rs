@@ -1,8 +1,8 @@
-//! Atoms that wait until there are enough for a long packet.
+//! Atoms that wait until they fill a long packet.
 
 use alloc::vec::Vec;
 
-/// Outcomes that no packet has told yet.
+/// Outcomes that no packet contains yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PendingAtoms {
     /// The oldest in bit 0, set for E.
@@ -10,15 +10,15 @@ pub(super) struct PendingAtoms {
     count: u32,
 }
 
-/// As many as are kept: with so many, the longest packet is known.
-const MOST: u32 = 48;
+/// Number of atoms at which packets are emitted: enough to choose the longest ones.
+const MAX: u32 = 48;
 
 impl PendingAtoms {
     #[inline(always)]
     pub(super) fn push(&mut self, taken: bool, out: &mut Vec<u8>) {
         self.bits |= u64::from(taken) << self.count;
         self.count += 1;
-        if self.count == MOST {
+        if self.count == MAX {
             self.make_room(out);
         }
     }
@@ -48,7 +48,7 @@ impl PendingAtoms {
         self.count = u64::BITS - self.bits.leading_zeros();
     }
 
-    /// The header of the longest packet, whose atoms are gone then.
+    /// Removes the atoms of the longest packet and returns its header.
     fn packet(&mut self) -> u8 {
         let (header, length) = self.longest();
         self.bits >>= length;
@@ -86,24 +86,24 @@ mod tests {
     use crate::etm4::atoms;
 
     #[test]
-    fn every_sequence_comes_back() {
+    fn every_sequence_is_decoded() {
         for bits in 0..1_u64 << 12 {
             for repeat in [1, 7] {
-                let (mut pending, mut out, mut told) = (PendingAtoms::default(), Vec::new(), Vec::new());
+                let (mut pending, mut out, mut pushed) = (PendingAtoms::default(), Vec::new(), Vec::new());
                 for at in 0..12 * repeat {
                     let taken = bits >> (at % 12) & 1 == 1;
-                    told.push(taken);
+                    pushed.push(taken);
                     pending.push(taken, &mut out);
                 }
                 pending.flush(&mut out);
                 let found: Vec<bool> = out.iter().flat_map(|header| atoms::from_header(*header).iter()).collect();
-                assert_eq!(found, told, "{bits:#b}");
+                assert_eq!(found, pushed, "{bits:#b}");
             }
         }
     }
 
     #[test]
-    fn runs_take_one_packet_for_twenty_four() {
+    fn runs_of_e_take_one_packet_per_24() {
         let (mut pending, mut out) = (PendingAtoms::default(), Vec::new());
         (0..240).for_each(|_| pending.push(true, &mut out));
         pending.flush(&mut out);

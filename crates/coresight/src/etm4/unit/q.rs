@@ -1,7 +1,7 @@
-//! Q elements: q_elements of blocks of which the trace says how many instructions they had, and not which way they went.
+//! Q elements: blocks of which the trace counts the instructions but not the branches.
 //!
-//! A stretch is made of whole blocks. Whatever has to be told in the middle of one ends it behind the last block that is
-//! complete. The same seed makes the same q_elements.
+//! A Q element stands for whole blocks. Anything that has to be emitted in the middle of one ends it after its last
+//! complete block. The same seed makes the same Q elements.
 
 use super::guess::random;
 use super::settings::Settings;
@@ -9,31 +9,31 @@ use super::{Class, Executed, Unit};
 use crate::Target;
 use crate::etm4::packet::Packet;
 
-/// Chooses q_elements, and counts what is in the open one.
+/// Chooses Q elements, and counts the instructions of the open one.
 #[derive(Debug, Clone)]
 pub(super) struct QElements {
     /// Never zero; `None`: there are no Q elements.
     state: Option<u64>,
     may_count: bool,
     may_be_silent: bool,
-    open: Option<Stretch>,
+    open: Option<OpenQ>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Stretch {
-    /// Blocks that are still to come.
+struct OpenQ {
+    /// Number of blocks until its end.
     blocks: u32,
-    /// Instructions, those of the last block too.
+    /// Number of instructions, those of an incomplete block included.
     instructions: u32,
-    /// Instructions of complete blocks.
+    /// Number of instructions of complete blocks.
     complete: u32,
-    /// Where execution went on behind the last complete block.
-    behind: Option<Target>,
+    /// Address after the last complete block.
+    next: Option<Target>,
 }
 
-/// One block in so many starts a stretch.
-const EVERY: u64 = 8;
-/// The most blocks of a stretch.
+/// Average number of blocks between Q elements.
+const PERIOD: u64 = 8;
+/// Greatest number of blocks of a Q element.
 const LONGEST: u64 = 6;
 
 impl QElements {
@@ -54,41 +54,41 @@ impl QElements {
         self.open.is_some()
     }
 
-    /// Does a stretch start here? Time for an answer is at the start of a block.
+    /// Does a Q element start here? To be called at the start of a block.
     pub(super) fn starts(&mut self) -> bool {
         let random = self.state.as_mut().map_or(1, random);
-        self.open.is_none() && random.is_multiple_of(EVERY)
+        self.open.is_none() && random.is_multiple_of(PERIOD)
     }
 
     pub(super) fn open(&mut self) {
         let random = self.state.as_mut().map_or(0, random);
-        self.open = Some(Stretch { blocks: 1 + (random % LONGEST) as u32, ..Stretch::default() });
+        self.open = Some(OpenQ { blocks: 1 + (random % LONGEST) as u32, ..OpenQ::default() });
     }
 
-    /// So many instructions are in it.
+    /// Adds instructions to the open Q element.
     pub(super) fn instructions(&mut self, count: u32) {
-        if let Some(stretch) = &mut self.open {
-            stretch.instructions = stretch.instructions.saturating_add(count);
+        if let Some(open) = &mut self.open {
+            open.instructions = open.instructions.saturating_add(count);
         }
     }
 
-    /// A block is complete.
+    /// Completes a block.
     pub(super) fn block(&mut self) {
-        if let Some(stretch) = &mut self.open {
-            (stretch.complete, stretch.behind) = (stretch.instructions, None);
-            stretch.blocks = stretch.blocks.saturating_sub(1);
+        if let Some(open) = &mut self.open {
+            (open.complete, open.next) = (open.instructions, None);
+            open.blocks = open.blocks.saturating_sub(1);
         }
     }
 
-    /// Execution went on here behind a block. True: the stretch is long enough.
+    /// Sets the address after a block. True: the Q element is long enough.
     pub(super) fn arrive(&mut self, at: Target) -> bool {
-        self.open.as_mut().is_some_and(|stretch| {
-            stretch.behind = stretch.behind.or(Some(at));
-            stretch.blocks == 0
+        self.open.as_mut().is_some_and(|open| {
+            open.next = open.next.or(Some(at));
+            open.blocks == 0
         })
     }
 
-    /// Is the count told? Without a choice it is what the trace unit can.
+    /// Does the next Q element have a count? Random if the trace unit supports both.
     fn counts(&mut self) -> bool {
         let random = self.state.as_mut().map_or(0, random);
         self.may_count && !(self.may_be_silent && random.is_multiple_of(4))
@@ -96,8 +96,8 @@ impl QElements {
 }
 
 impl Unit {
-    /// An instruction that a Q element may stand for.
-    pub(super) fn go_on_untold(&mut self, at: Target) {
+    /// Adds an instruction to the open Q element, or ends it.
+    pub(super) fn extend_q(&mut self, at: Target) {
         if self.view.may_be_in_q(at, &self.whole_context) {
             self.q_elements.instructions(1);
         } else {
@@ -105,8 +105,8 @@ impl Unit {
         }
     }
 
-    /// Does a Q element stand for this P0 instruction? Returns from exceptions are always told.
-    pub(super) fn is_untold(&mut self, executed: &Executed) -> bool {
+    /// Is this P0 instruction part of a Q element? Exception returns never are.
+    pub(super) fn is_in_q(&mut self, executed: &Executed) -> bool {
         if executed.class == Class::ExceptionReturn {
             self.flush_q();
         }
@@ -114,35 +114,35 @@ impl Unit {
         self.q_elements.is_open()
     }
 
-    /// Ends the open stretch behind its last complete block.
+    /// Ends the open Q element after its last complete block.
     #[inline]
     pub(super) fn flush_q(&mut self) {
         if self.q_elements.is_open() {
-            self.end_stretch();
+            self.end_q();
         }
     }
 
-    fn end_stretch(&mut self) {
-        let Some(Stretch { complete, behind, .. }) = self.q_elements.open.take() else { return };
+    fn end_q(&mut self) {
+        let Some(OpenQ { complete, next, .. }) = self.q_elements.open.take() else { return };
         if complete == 0 {
             return;
         }
         let count = self.q_elements.counts().then_some(complete);
-        // Calls within are not on the reader's return stack.
+        // Calls within the Q element are not on the reader's return stack.
         self.stack.clear();
         self.guesses.element(1);
-        let Some(behind) = behind else {
+        let Some(next) = next else {
             self.emit(&Packet::Q { count, address: None });
-            return self.go_anywhere();
+            return self.require_address();
         };
         (self.needs_address, self.address_is_forced) = (false, false);
-        let has_room = count.is_some() && !self.has_moved && self.addresses.is_near(behind);
+        let has_room = count.is_some() && !self.context_changed && self.addresses.is_near(next);
         if has_room {
-            let address = Some(self.addresses.shortest(behind));
+            let address = Some(self.addresses.shortest(next));
             self.emit(&Packet::Q { count, address });
         } else {
             self.emit(&Packet::Q { count, address: None });
-            self.address(behind, true);
+            self.address(next, true);
         }
     }
 }

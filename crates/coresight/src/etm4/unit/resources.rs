@@ -1,8 +1,8 @@
-//! Resources: selectors that choose among comparators, and what they make happen.
+//! Resources: selectors that combine comparators into events.
 //!
-//! Comes in: register values, then each instruction. Goes out: whether an event holds with it. An event is chosen by eight
+//! Takes register values, then each instruction. Produces whether an event holds with it. An event is chosen by eight
 //! bits: one selector, or a pair of them. Selector 0 never holds, selector 1 always. Counters, the sequencer, external
-//! inputs and inputs from the PE are not modelled and never hold: [`Settings::unmodelled`] tells who asks for them.
+//! inputs and inputs from the PE are not modeled and never hold: [`Settings::unmodeled`] lists their users.
 
 use super::comparators::{Comparators, any};
 use super::settings::Settings;
@@ -22,8 +22,8 @@ pub(super) struct Resources {
     shots: [u32; SHOTS],
     /// Single-shot comparators that are in use.
     shots_in_use: u32,
-    /// Single-shot comparators that matched already.
-    fired: u32,
+    /// Single-shot comparators that have matched.
+    pub(super) fired: u32,
 }
 
 impl Resources {
@@ -46,7 +46,7 @@ impl Resources {
         if is_pair { self.pair(event & 0xf, at, context) } else { self.selector(event & 0x1f, at, context) }
     }
 
-    /// An instruction was executed here: what happens once has happened.
+    /// Records which single-shot comparators match an executed instruction.
     #[inline]
     pub(super) fn pass(&mut self, at: Target, context: &Context) {
         let open = self.shots_in_use & !self.fired;
@@ -57,16 +57,7 @@ impl Resources {
         self.fired |= fires.fold(0, |bits, n| bits | 1 << n);
     }
 
-    /// Which single-shot comparators matched already.
-    pub(super) fn fired(&self) -> u32 {
-        self.fired
-    }
-
-    pub(super) fn set_fired(&mut self, fired: u32) {
-        self.fired = fired;
-    }
-
-    /// Both of a pair, turned round if the first says so.
+    /// Both selectors of a pair, inverted if the first one says so.
     fn pair(&self, pair: u32, at: Target, context: &Context) -> bool {
         let both = self.selector(2 * pair, at, context) && self.selector(2 * pair + 1, at, context);
         both != (field(self.selectors[2 * pair as usize], 21, 1) == 1)
@@ -90,11 +81,11 @@ impl Resources {
         holds != (field(control, 20, 1) == 1)
     }
 
-    /// Does a single-shot comparator match? Once, unless it is told to go on.
+    /// Does a single-shot comparator match? Once, unless it is set to repeat.
     fn shot(&self, n: usize, at: Target, context: &Context) -> bool {
         let control = self.shots[n];
-        let goes_on = field(control, 24, 1) == 1 || self.fired >> n & 1 == 0;
+        let may_match = field(control, 24, 1) == 1 || self.fired >> n & 1 == 0;
         let (addresses, ranges) = (field(control, 0, 16), field(control, 16, 8));
-        goes_on && (self.comparators.address(addresses, at, context) || self.comparators.range(ranges, at, context))
+        may_match && (self.comparators.address(addresses, at, context) || self.comparators.range(ranges, at, context))
     }
 }

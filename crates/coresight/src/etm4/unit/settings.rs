@@ -1,4 +1,4 @@
-//! How a trace unit is programmed: register values, and what no register says.
+//! Settings of a trace unit: register values, and behavior that no register controls.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,26 +8,26 @@ use crate::etm4::config::field;
 use crate::etm4::{Config, Registers};
 use crate::{Profile, Protocol};
 
-/// The registers of a trace unit, and how it behaves where the architecture leaves that open.
+/// The registers of a trace unit, and its behavior where the architecture leaves a choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// ETE or ETMv4.
     pub protocol: Protocol,
     registers: Registers,
-    /// The values in the order in which they were set first.
+    /// The values, in the order in which they were first set.
     all: Vec<(String, u64)>,
-    /// Taken branches are told by their own address (ETE).
+    /// Taken branches are traced as source addresses (ETE).
     pub source_addresses: bool,
-    /// With TRCIDR8 other than zero: guesses are made from this seed.
+    /// Seed of mispredictions and cancels, if TRCIDR8 is not zero.
     pub guess_seed: Option<u64>,
-    /// With TRCCONFIGR.QE other than zero: Q elements are made from this seed.
+    /// Seed of Q elements, if TRCCONFIGR.QE is not zero.
     pub q_seed: Option<u64>,
-    /// There is no room for the trace now and then, from this seed.
+    /// Seed of overflows.
     pub overflow_seed: Option<u64>,
 }
 
-/// Registers of a trace unit that just traces.
-const USUAL: [(&str, u64); 11] = [
+/// Default register values.
+const DEFAULTS: [(&str, u64); 11] = [
     ("TRCCONFIGR", 0x1),
     ("TRCTRACEIDR", 0x10),
     ("TRCIDR0", 0x2800_0ea1),
@@ -40,12 +40,12 @@ const USUAL: [(&str, u64); 11] = [
     ("TRCVIIECTLR", 0),
     ("TRCVISSCTLR", 0),
 ];
-/// By these an ETE is known, and an ETMv4.
+/// Identification registers of an ETE, and of an ETMv4.
 const ETE: [(&str, u64); 3] = [("TRCDEVARCH", 0x4770_5a13), ("TRCIDR1", 0x4100_fff0), ("TRCIDR2", 0xc000_1088)];
 const ETM4: [(&str, u64); 3] = [("TRCDEVARCH", 0x4770_4a13), ("TRCIDR1", 0x4100_f424), ("TRCIDR2", 0x0000_1088)];
-/// Other registers that the model knows.
+/// Other registers of the model.
 const OTHERS: [&str; 4] = ["TRCDEVARCH", "TRCEVENTCTL0R", "TRCEVENTCTL1R", "TRCQCTLR"];
-/// Registers that there are several of: the first number and how many there can be.
+/// Numbered registers: the first number and the end of the numbers.
 const NUMBERED: [(&str, usize, usize); 10] = [
     ("TRCIDR", 0, 14),
     ("TRCACVR", 0, 16),
@@ -60,20 +60,25 @@ const NUMBERED: [(&str, usize, usize); 10] = [
 ];
 
 impl Settings {
-    /// A trace unit that traces everything, with nothing but what the program flow needs. Protocols other than ETE are
-    /// taken for ETMv4.
+    /// A trace unit that traces the program flow of everything and nothing else. Protocols other than ETE are treated as
+    /// ETMv4.
     pub fn new(protocol: Protocol) -> Self {
-        let (registers, all) = (Registers::default(), Vec::new());
-        let (guess_seed, q_seed, overflow_seed) = (None, None, None);
-        let mut settings =
-            Self { protocol, registers, all, source_addresses: false, guess_seed, q_seed, overflow_seed };
+        let mut settings = Self {
+            protocol,
+            registers: Registers::default(),
+            all: Vec::new(),
+            source_addresses: false,
+            guess_seed: None,
+            q_seed: None,
+            overflow_seed: None,
+        };
         let own = if protocol == Protocol::Ete { ETE } else { ETM4 };
-        USUAL.iter().chain(&own).for_each(|(name, value)| settings.keep((*name).into(), *value));
+        DEFAULTS.iter().chain(&own).for_each(|(name, value)| settings.keep((*name).into(), *value));
         settings
     }
 
-    /// Sets a register by its architectural name. False: the name is none that the model knows. Counters (TRCCNT…) and the
-    /// sequencer (TRCSEQ…) are not modelled.
+    /// Sets a register by its architectural name. False: the model does not have the register. Counters (TRCCNT…) and the
+    /// sequencer (TRCSEQ…) are not modeled.
     pub fn set(&mut self, name: &str, value: u64) -> bool {
         let name = name.to_ascii_uppercase();
         let is_known = is_known(&name);
@@ -84,7 +89,7 @@ impl Settings {
     }
 
     fn keep(&mut self, name: String, value: u64) {
-        // Those that a reader needs have 32 bits.
+        // The registers that decoding needs have 32 bits.
         self.registers.set(&name, value as u32);
         match self.all.iter_mut().find(|(known, _)| *known == name) {
             Some((_, position)) => *position = value,
@@ -102,7 +107,7 @@ impl Settings {
         self.all.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
-    /// What a reader of the trace makes of the registers.
+    /// The configuration for decoding the trace.
     pub fn config(&self) -> Config {
         Config::new(self.protocol, Profile::Application, &self.registers).0
     }
@@ -117,31 +122,31 @@ impl Settings {
         self.asks_for(7, 0b10, 7)
     }
 
-    /// A bit of TRCCONFIGR, a type of contexts of address comparators, a group of resources.
+    /// Arguments: a bit of TRCCONFIGR, a context type of address comparators, a group of resources.
     fn asks_for(&self, traced: u32, context: u64, group: u64) -> bool {
-        let is_asked = |(name, value): (&str, u64)| {
+        let is_compared = |(name, value): (&str, u64)| {
             let compares = name.starts_with("TRCACATR") && value >> 2 & context != 0;
             compares || (name.starts_with("TRCRSCTLR") && value >> 16 & 0xf == group)
         };
-        field(self.low("TRCCONFIGR"), traced, 1) == 1 || self.registers().any(is_asked)
+        field(self.low("TRCCONFIGR"), traced, 1) == 1 || self.registers().any(is_compared)
     }
 
-    /// A register that has 32 bits; zero if nobody set it.
+    /// A 32-bit register; zero if it was not set.
     pub(super) fn low(&self, name: &str) -> u32 {
         self.get(name).unwrap_or(0) as u32
     }
 
-    /// One of several registers; zero if nobody set it.
+    /// A numbered register; zero if it was not set.
     pub(super) fn numbered(&self, name: &str, number: usize) -> u64 {
         self.get(&format!("{name}{number}")).unwrap_or(0)
     }
 
-    /// TRCSYNCPR: bytes between synchronisations.
+    /// TRCSYNCPR: bytes between synchronizations.
     pub(super) fn sync_period(&self) -> Option<u64> {
         Some(self.low("TRCSYNCPR") & 0x1f).filter(|power| *power > 0).map(|power| 1 << power)
     }
 
-    /// TRCTSCTLR selects an event that is always there: a timestamp as often as the time changes.
+    /// TRCTSCTLR selects the event that always holds: a timestamp whenever the time changes.
     pub(super) fn times_all(&self) -> bool {
         self.low("TRCTSCTLR") & 0xff == 1
     }
@@ -150,15 +155,15 @@ impl Settings {
         self.low("TRCCCCTLR") & 0xfff
     }
 
-    /// TRCCONFIGR.BB: are targets of direct branches told, at least somewhere?
+    /// TRCCONFIGR.BB: are targets of direct branches traced, at least somewhere?
     pub(super) fn broadcasts(&self) -> bool {
         field(self.low("TRCCONFIGR"), 3, 1) == 1
     }
 
-    /// May there be Q elements with a count, and without? TRCCONFIGR.QE asks for them, TRCIDR0.QSUPP has to offer them.
+    /// Are Q elements with a count enabled, and without one? TRCCONFIGR.QE enables them, TRCIDR0.QSUPP has to support them.
     pub(super) fn q_elements(&self) -> (bool, bool) {
-        let (asked, offered) = (field(self.low("TRCCONFIGR"), 13, 2), field(self.low("TRCIDR0"), 15, 2));
-        (asked & offered & 1 == 1, asked == 3 && offered >> 1 == 1)
+        let (enabled, supported) = (field(self.low("TRCCONFIGR"), 13, 2), field(self.low("TRCIDR0"), 15, 2));
+        (enabled & supported & 1 == 1, enabled == 3 && supported >> 1 == 1)
     }
 }
 
@@ -167,5 +172,5 @@ fn is_known(name: &str) -> bool {
         let number = name.strip_prefix(head).filter(|number| *number == "0" || !number.starts_with(['0', '+']));
         number.and_then(|number| number.parse().ok()).is_some_and(|number: usize| (*first..*end).contains(&number))
     };
-    OTHERS.contains(&name) || USUAL.iter().any(|(known, _)| *known == name) || NUMBERED.iter().any(is_numbered)
+    OTHERS.contains(&name) || DEFAULTS.iter().any(|(known, _)| *known == name) || NUMBERED.iter().any(is_numbered)
 }

@@ -1,15 +1,15 @@
-//! The return stack of the trace unit: targets that it need not tell.
+//! The return stack of the trace unit: targets that it may leave out.
 
 use crate::Target;
 
-/// How many entries there are. A reader keeps at least as many.
+/// Number of entries. A reader keeps at least as many.
 const DEPTH: usize = 15;
 
 /// Return addresses, youngest on top.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReturnStack {
     entries: [Target; DEPTH],
-    /// The youngest entry is the one before.
+    /// Index after the youngest entry.
     top: usize,
     count: usize,
 }
@@ -22,16 +22,16 @@ impl ReturnStack {
         self.count = (self.count + 1).min(DEPTH);
     }
 
-    /// Is this on top? Then it is taken away.
+    /// Pops the youngest entry if it is this one.
     #[inline]
     pub(super) fn pop_if(&mut self, target: Target) -> bool {
         let top = if self.top == 0 { DEPTH - 1 } else { self.top - 1 };
-        let is_it = self.count > 0 && self.entries[top] == target;
-        if is_it {
+        let is_on_top = self.count > 0 && self.entries[top] == target;
+        if is_on_top {
             self.top = top;
             self.count -= 1;
         }
-        is_it
+        is_on_top
     }
 
     pub(super) fn clear(&mut self) {

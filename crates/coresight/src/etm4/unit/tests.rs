@@ -11,24 +11,28 @@ fn texts(unit: &Unit) -> Vec<String> {
     packets.map(|packet| packet.map_or_else(|error| error.to_string(), |packet| packet.value.to_string())).collect()
 }
 
+fn settings(protocol: Protocol, registers: &[(&str, u64)]) -> Settings {
+    let mut settings = Settings::new(protocol);
+    registers.iter().for_each(|(name, value)| assert!(settings.set(name, *value), "{name}"));
+    settings
+}
+
 fn at(address: u64, class: Class) -> Executed {
     Executed { address, isa: SubIsa::Is0, length: 4, class, conditional: false, link: false, taken: true }
 }
 
 #[test]
-fn a_call_and_its_return() {
+fn call_and_return_depend_on_the_return_stack_and_broadcast() {
     let rows: &[(&str, u64, &[u8])] = &[
         // Atoms EE, the address of the return, an atom.
         ("no return stack", 0x1, &[0xdb, 0x95, 0x01, 0xf7]),
         // The return needs no address.
         ("return stack", 0x1001, &[0xff]),
-        // Both targets are told.
+        // Both targets are traced.
         ("branch broadcast", 0x9, &[0xf7, 0x95, 0x10, 0xf7, 0x95, 0x01, 0xf7]),
     ];
     for (name, configr, expected) in rows {
-        let mut settings = Settings::new(Protocol::Ete);
-        settings.set("TRCCONFIGR", *configr);
-        let mut unit = Unit::new(&settings);
+        let mut unit = Unit::new(&settings(Protocol::Ete, &[("TRCCONFIGR", *configr)]));
         unit.instruction(&Executed { link: true, ..at(0x1000, Class::Direct) });
         unit.instruction(&at(0x1040, Class::Indirect));
         unit.instruction(&at(0x1004, Class::Barrier));
@@ -40,7 +44,7 @@ fn a_call_and_its_return() {
 }
 
 #[test]
-fn the_rest_of_a_block_is_told_by_a_halt() {
+fn halt_traces_the_rest_of_a_block() {
     let mut unit = Unit::new(&Settings::new(Protocol::Ete));
     unit.instruction(&at(0x1000, Class::Other));
     unit.halt(Target { address: 0x1004, isa: SubIsa::Is0 });
@@ -48,10 +52,8 @@ fn the_rest_of_a_block_is_told_by_a_halt() {
 }
 
 #[test]
-fn a_context_that_changes_within_a_block_is_told_behind_it() {
-    let mut settings = Settings::new(Protocol::Ete);
-    assert!(settings.set("TRCCONFIGR", 0x41));
-    let mut unit = Unit::new(&settings);
+fn context_change_within_a_block_is_traced_after_it() {
+    let mut unit = Unit::new(&settings(Protocol::Ete, &[("TRCCONFIGR", 0x41)]));
     let context =
         |id| Context { el: 0, aarch64: true, security: Security::NonSecure, vmid: None, context_id: Some(id) };
     unit.context(context(5));
@@ -68,11 +70,9 @@ fn a_context_that_changes_within_a_block_is_told_behind_it() {
 }
 
 /// Two laps around 0x1000 to 0x100c. The context identifier is 5 in the first and 6 in the second, the virtual one is 9.
-/// Tells each packet of this kind with the number of instructions that were executed before.
+/// Returns each packet of this kind with the number of instructions executed before it.
 fn laps(protocol: Protocol, registers: &[(&str, u64)], kind: &str) -> Vec<(usize, String)> {
-    let mut settings = Settings::new(protocol);
-    registers.iter().for_each(|(name, value)| assert!(settings.set(name, *value), "{name}"));
-    let mut unit = Unit::new(&settings);
+    let mut unit = Unit::new(&settings(protocol, registers));
     let mut found = Vec::new();
     for lap in 0..2 {
         let (vmid, context_id) = (Some(9), Some(5 + lap));
@@ -102,7 +102,7 @@ fn events_happen_where_their_resources_start_to_hold() {
         ("TRCVMIDCVR1", 9),
     ];
     let (address, range, context, virtual_context) = (0x4_0001, 0x5_0001, 0x6_0001, 0x7_0002);
-    let (shot, turned, pair_turned) = (0x3_0001, 1 << 20, 1 << 21);
+    let (shot, inverted, pair_inverted) = (0x3_0001, 1 << 20, 1 << 21);
     type Row<'r> = (&'r str, &'r [(&'r str, u64)], &'r [(usize, u8)]);
     let rows: &[Row<'_>] = &[
         ("nothing selected", &[], &[]),
@@ -111,10 +111,10 @@ fn events_happen_where_their_resources_start_to_hold() {
         ("not enabled", &[("TRCRSCTLR2", address), ("TRCEVENTCTL1R", 0)], &[]),
         ("never", &[("TRCEVENTCTL0R", 0)], &[]),
         ("always", &[("TRCEVENTCTL0R", 1)], &[(0, 1)]),
-        ("a range, told once a lap", &[("TRCRSCTLR2", range)], &[(1, 1), (5, 1)]),
-        ("outside of a range", &[("TRCRSCTLR2", range | turned)], &[(0, 1), (3, 1), (7, 1)]),
+        ("a range, once per lap", &[("TRCRSCTLR2", range)], &[(1, 1), (5, 1)]),
+        ("outside of a range", &[("TRCRSCTLR2", range | inverted)], &[(0, 1), (3, 1), (7, 1)]),
         ("a context identifier", &[("TRCRSCTLR2", context)], &[(4, 1)]),
-        ("any other", &[("TRCRSCTLR2", context | turned)], &[(0, 1)]),
+        ("any other", &[("TRCRSCTLR2", context | inverted)], &[(0, 1)]),
         ("no byte of it compared", &[("TRCRSCTLR2", context), ("TRCCIDCCTLR0", 0xff)], &[(0, 1)]),
         ("all but one byte", &[("TRCRSCTLR2", context), ("TRCCIDCVR0", 0xa05), ("TRCCIDCCTLR0", 0x2)], &[(0, 1)]),
         ("the other bytes", &[("TRCRSCTLR2", context), ("TRCCIDCVR0", 0xa05), ("TRCCIDCCTLR0", 0xd)], &[]),
@@ -127,38 +127,42 @@ fn events_happen_where_their_resources_start_to_hold() {
         ("in a virtual context", &[("TRCRSCTLR2", address), ("TRCACATR0", 0x18)], &[(1, 1), (5, 1)]),
         ("in both", &[("TRCRSCTLR2", address), ("TRCACATR0", 0xc), ("TRCVMIDCVR0", 9)], &[(5, 1)]),
         ("not at EL0", &[("TRCRSCTLR2", address), ("TRCACATR0", 0x1000)], &[]),
-        // Both of a pair; what is turned round is turned round before, the pair behind.
+        // Both of a pair; selectors are inverted before they are combined, the pair after.
         ("A and B", &[("TRCEVENTCTL0R", 0x81), ("TRCRSCTLR2", address), ("TRCRSCTLR3", context)], &[(5, 1)]),
         (
             "not A and B",
-            &[("TRCEVENTCTL0R", 0x81), ("TRCRSCTLR2", range | turned), ("TRCRSCTLR3", context)],
+            &[("TRCEVENTCTL0R", 0x81), ("TRCRSCTLR2", range | inverted), ("TRCRSCTLR3", context)],
             &[(4, 1), (7, 1)],
         ),
         (
             "neither",
-            &[("TRCEVENTCTL0R", 0x81), ("TRCRSCTLR2", range | turned), ("TRCRSCTLR3", context | turned)],
+            &[("TRCEVENTCTL0R", 0x81), ("TRCRSCTLR2", range | inverted), ("TRCRSCTLR3", context | inverted)],
             &[(0, 1), (3, 1)],
         ),
         (
             "not both",
-            &[("TRCEVENTCTL0R", 0x81), ("TRCRSCTLR2", range | pair_turned), ("TRCRSCTLR3", context)],
+            &[("TRCEVENTCTL0R", 0x81), ("TRCRSCTLR2", range | pair_inverted), ("TRCRSCTLR3", context)],
             &[(0, 1), (7, 1)],
         ),
         (
             "either",
-            &[("TRCEVENTCTL0R", 0x81), ("TRCRSCTLR2", range | turned | pair_turned), ("TRCRSCTLR3", context | turned)],
+            &[
+                ("TRCEVENTCTL0R", 0x81),
+                ("TRCRSCTLR2", range | inverted | pair_inverted),
+                ("TRCRSCTLR3", context | inverted),
+            ],
             &[(1, 1), (4, 1)],
         ),
         ("an address, once", &[("TRCRSCTLR2", shot), ("TRCSSCCR0", 1)], &[(1, 1)]),
         ("a range, once", &[("TRCRSCTLR2", shot), ("TRCSSCCR0", 0x1_0000)], &[(1, 1)]),
-        ("an address, again and again", &[("TRCRSCTLR2", shot), ("TRCSSCCR0", 0x100_0001)], &[(1, 1), (5, 1)]),
-        ("once, which was before", &[("TRCRSCTLR2", shot), ("TRCSSCCR0", 1), ("TRCSSCSR0", 1 << 31)], &[]),
+        ("an address, repeatedly", &[("TRCRSCTLR2", shot), ("TRCSSCCR0", 0x100_0001)], &[(1, 1), (5, 1)]),
+        ("once, and it had matched before", &[("TRCRSCTLR2", shot), ("TRCSSCCR0", 1), ("TRCSSCSR0", 1 << 31)], &[]),
         (
             "several",
             &[("TRCRSCTLR2", address), ("TRCEVENTCTL0R", 0x0200_0101), ("TRCEVENTCTL1R", 0xb)],
             &[(0, 3), (1, 8), (5, 8)],
         ),
-        ("counters are not modelled", &[("TRCRSCTLR2", 0x2_0001)], &[]),
+        ("counters are not modeled", &[("TRCRSCTLR2", 0x2_0001)], &[]),
     ];
     for protocol in [Protocol::Ete, Protocol::Etm4] {
         for (name, registers, expected) in rows {
@@ -170,9 +174,9 @@ fn events_happen_where_their_resources_start_to_hold() {
     }
 }
 
-/// A timestamp that is asked for within a block comes before the next.
+/// A timestamp that is requested within a block comes before the next block.
 #[test]
-fn timestamps_are_asked_for_by_resources() {
+fn timestamps_are_requested_by_resources() {
     let usual: &[(&str, u64)] = &[("TRCCONFIGR", 0x801), ("TRCACVR0", 0x1004), ("TRCRSCTLR2", 0x4_0001)];
     let rows: &[(&str, u64, &[usize])] =
         &[("never", 0, &[0]), ("always", 1, &[0, 4]), ("an address", 2, &[0, 4]), ("nothing selected", 3, &[0])];
@@ -184,7 +188,7 @@ fn timestamps_are_asked_for_by_resources() {
 }
 
 #[test]
-fn what_the_model_does_not_do_is_told() {
+fn unmodeled_settings_are_reported() {
     let rows: &[(Protocol, &str, u64, &[&str])] = &[
         (Protocol::Ete, "TRCVICTLR", 0x201, &[]),
         (Protocol::Ete, "TRCVICTLR", 0xe01, &["resets are always traced", "system errors are always traced"]),
@@ -197,9 +201,7 @@ fn what_the_model_does_not_do_is_told() {
         (Protocol::Etm4, "TRCACATR15", 0x3, &["addresses of loads and stores"]),
     ];
     for (protocol, name, value, expected) in rows {
-        let mut settings = Settings::new(*protocol);
-        assert!(settings.set(name, *value), "{name}");
-        let found: Vec<_> = settings.unmodelled().iter().map(|(_, what)| *what).collect();
+        let found: Vec<_> = settings(*protocol, &[(name, *value)]).unmodeled().iter().map(|(_, what)| *what).collect();
         assert_eq!(found, *expected, "{name}={value:#x}");
     }
     let rows: &[(Protocol, u64, bool)] = &[
@@ -210,24 +212,22 @@ fn what_the_model_does_not_do_is_told() {
         (Protocol::Etm4, 0x1_0001, true),
     ];
     for (protocol, value, is_refused) in rows {
-        let mut settings = Settings::new(*protocol);
-        settings.set("TRCCONFIGR", *value);
-        assert_eq!(settings.refusal().is_some(), *is_refused, "{protocol:?} {value:#x}");
+        let refusal = settings(*protocol, &[("TRCCONFIGR", *value)]).refusal();
+        assert_eq!(refusal.is_some(), *is_refused, "{protocol:?} {value:#x}");
     }
     let mut settings = Settings::new(Protocol::Ete);
     let unknown = ["TRCCNTCTLR0", "TRCSEQEVR0", "TRCRSCTLR1", "TRCRSCTLR32", "TRCACVR16", "TRCACVR01", "TRCACVR", "X"];
     unknown.iter().for_each(|name| assert!(!settings.set(name, 1), "{name}"));
 }
 
-/// With Q elements, every instruction is told or counted.
+/// With Q elements, every instruction has an atom or is counted.
 #[test]
-fn q_elements_count_what_they_stand_for() {
+fn q_elements_count_their_instructions() {
     for (protocol, configuration, offered) in
         [(Protocol::Ete, 0x2001, 0x8000), (Protocol::Etm4, 0x2001, 0x8000), (Protocol::Ete, 0x6001, 0x1_8000)]
     {
-        let mut settings = Settings::new(protocol);
-        settings.set("TRCCONFIGR", configuration);
-        settings.set("TRCIDR0", 0x2800_0ea1 | offered);
+        let registers = [("TRCCONFIGR", configuration), ("TRCIDR0", 0x2800_0ea1 | offered)];
+        let mut settings = settings(protocol, &registers);
         settings.q_seed = Some(1);
         let mut unit = Unit::new(&settings);
         (0..1000).for_each(|number| {
@@ -253,10 +253,9 @@ fn q_elements_count_what_they_stand_for() {
 }
 
 #[test]
-fn behind_an_overflow_the_trace_starts_anew() {
+fn trace_restarts_after_an_overflow() {
     for protocol in [Protocol::Ete, Protocol::Etm4] {
-        let mut settings = Settings::new(protocol);
-        settings.set("TRCCONFIGR", 0x11);
+        let mut settings = settings(protocol, &[("TRCCONFIGR", 0x11)]);
         settings.overflow_seed = Some(1);
         let mut unit = Unit::new(&settings);
         for _ in 0..2000 {
@@ -269,16 +268,16 @@ fn behind_an_overflow_the_trace_starts_anew() {
         let losses = unit.overflowed();
         assert!(starts.len() > 1 && losses.overflows == starts.len() as u64, "{losses:?}: {starts:?}");
         for (number, start) in starts.iter().enumerate() {
-            let behind = &texts[start + 1..starts.get(number + 1).copied().unwrap_or(texts.len())];
-            let starts_anew = ["alignment sync", "trace info", "trace on", "address"];
-            let is_new = behind.iter().zip(starts_anew).all(|(text, wanted)| text.starts_with(wanted));
-            assert!(behind.is_empty() || is_new, "{protocol:?}: {behind:?}");
-            let mut counts = behind.iter().filter(|text| text.starts_with("cycle"));
+            let after = &texts[start + 1..starts.get(number + 1).copied().unwrap_or(texts.len())];
+            let restart = ["alignment sync", "trace info", "trace on", "address"];
+            let is_restarted = after.iter().zip(restart).all(|(text, wanted)| text.starts_with(wanted));
+            assert!(after.is_empty() || is_restarted, "{protocol:?}: {after:?}");
+            let mut counts = after.iter().filter(|text| text.starts_with("cycle"));
             let is_unknown = counts.next().is_none_or(|text| text.contains("unknown"));
-            assert!(is_unknown && counts.all(|text| !text.contains("unknown")), "{protocol:?}: {behind:?}");
+            assert!(is_unknown && counts.all(|text| !text.contains("unknown")), "{protocol:?}: {after:?}");
         }
-        let told: usize =
+        let traced: usize =
             texts.iter().filter(|text| text.starts_with("atom")).map(|text| text.matches('E').count()).sum();
-        assert_eq!(told as u64 + losses.instructions, 2000, "{texts:?}");
+        assert_eq!(traced as u64 + losses.instructions, 2000, "{texts:?}");
     }
 }

@@ -41,16 +41,17 @@ pub(super) struct ViewInst {
     start_stop: u32,
     broadcast: u32,
     q: u32,
-    /// What makes the events that are traced; zero for those that are not.
+    /// Selectors of the traced events; zero for those that are not traced.
     events: [u32; 4],
-    /// What asks for timestamps.
+    /// Selector of the event that requests timestamps.
     time: u32,
     /// Events that held with the last instruction.
     holding: u8,
-    /// Between a start and a stop.
+    /// Between a start point and a stop point.
     is_started: bool,
-    /// Some instructions may be left out.
+    /// Some instructions may not be traced.
     filters: bool,
+    /// Instructions need a decision: filters, events or timestamp requests are on.
     watches: bool,
     cached: CachedWindow,
     memo: DecisionMemo,
@@ -91,7 +92,7 @@ impl ViewInst {
         let all = CachedWindow::new((0, u64::MAX), Decision::SHOWN);
         let resources = Resources::new(settings);
         let is_started = control & 1 << 9 != 0;
-        let state = State { is_started, holding: 0, fired: resources.fired() };
+        let state = State { is_started, holding: 0, fired: resources.fired };
         Self {
             memo: DecisionMemo::new(resources.comparators.windows(), state),
             resources,
@@ -175,7 +176,7 @@ impl ViewInst {
 
     /// The state of the machine.
     fn state(&self) -> State {
-        State { is_started: self.is_started, holding: self.holding, fired: self.resources.fired() }
+        State { is_started: self.is_started, holding: self.holding, fired: self.resources.fired }
     }
 
     fn enter(&mut self, next: u16) {
@@ -183,7 +184,7 @@ impl ViewInst {
             self.memo.state = next;
             let State { is_started, holding, fired } = self.memo.states[usize::from(next)];
             (self.is_started, self.holding) = (is_started, holding);
-            self.resources.set_fired(fired);
+            self.resources.fired = fired;
         }
     }
 
@@ -197,7 +198,7 @@ impl ViewInst {
         Decision { is_shown, events, asks_for_time }
     }
 
-    /// Is it traced? Start and stop points take effect.
+    /// Is an executed instruction traced? Start and stop points take effect.
     fn passes(&mut self, at: Target, context: &Context) -> bool {
         let is_shown = self.shows(at, context);
         // The instruction at a stop point is the last that is traced.
@@ -215,7 +216,7 @@ impl ViewInst {
             && self.has_address(at, context)
     }
 
-    /// Are targets of direct branches at this address told?
+    /// Are targets of direct branches at this address traced?
     pub(super) fn broadcasts_at(&self, at: Target, context: &Context) -> bool {
         self.is_chosen(self.broadcast, at, context)
     }
@@ -225,7 +226,7 @@ impl ViewInst {
         self.is_chosen(self.q, at, context)
     }
 
-    /// Ranges and a mode: inside of them, or everywhere else.
+    /// Is the address in the ranges of a control register, or outside of them, as its mode bit says?
     fn is_chosen(&self, control: u32, at: Target, context: &Context) -> bool {
         let is_in = self.resources.comparators.range(control, at, context);
         is_in == (field(control, 8, 1) == 1)
@@ -241,7 +242,7 @@ impl ViewInst {
         let is_masked = match context.security {
             Security::Secure | Security::Root => bit(16),
             Security::NonSecure => context.el < 3 && bit(20),
-            // The bit of a Realm level says whether it differs from the Non-secure one.
+            // The bit of a Realm level inverts that of the Non-secure one.
             Security::Realm => context.el < 3 && bit(20) != bit(24),
         };
         !is_masked
@@ -260,7 +261,7 @@ pub(super) mod tests {
     use crate::etm4::unit::guess::random;
     use crate::{Protocol, SubIsa};
 
-    /// Registers that look at addresses in many ways: filters, start and stop, events of all kinds, single shots.
+    /// Registers that use addresses in many ways: filters, start and stop points, events of all kinds, single shots.
     pub(in super::super) fn settings(state: &mut u64) -> Settings {
         let mut settings = Settings::new(Protocol::Ete);
         let mut set = |name: &str, value: u64| assert!(settings.set(name, value), "{name}");

@@ -2,17 +2,17 @@
 //!
 //! program + a tape of random bytes ─▶ **packets**, and the ranges that were executed
 //!
-//! The tape says which way branches go, where indirect ones lead and when exceptions come. The trace unit leaves out
-//! what its return stack knows, synchronises now and then, and, with speculation, guesses wrong and takes it back.
+//! The tape decides the outcomes of branches, the targets of indirect ones and the exceptions. The trace unit leaves out
+//! targets on its return stack, synchronizes at random, and, with speculation, mispredicts and cancels.
 
 use unspool_coresight::etm4::packet::{Address, ExceptionAddress, FewAtoms, TraceInfo};
 use unspool_coresight::etm4::{Config, Packet};
 use unspool_coresight::{Atoms, Context, Security, SubIsa};
 use unspool_isa::{ControlFlow, Decoded};
 
-use super::plain::{Program, Told};
+use super::reference::{FlowEvent, Program};
 
-/// How many return addresses the trace unit keeps; an analyzer need not know.
+/// Depth of the trace unit's return stack; an analyzer need not know it.
 const DEPTH: usize = 3;
 
 #[derive(Debug)]
@@ -22,15 +22,15 @@ pub(crate) struct Machine<'p> {
     tape: std::vec::IntoIter<u8>,
     el: u8,
     at: u64,
-    /// Where the range that is being executed started.
+    /// Start of the current range.
     start: u64,
     stack: Vec<u64>,
-    /// Atoms that no packet carries yet.
+    /// Atoms that no packet contains yet.
     waiting: Vec<bool>,
     /// P0 elements that are not committed.
     speculative: u32,
     pub(crate) packets: Vec<Packet>,
-    pub(crate) executed: Vec<Told>,
+    pub(crate) executed: Vec<FlowEvent>,
 }
 
 impl<'p> Machine<'p> {
@@ -52,12 +52,12 @@ impl<'p> Machine<'p> {
 
     /// Executes until the tape or the program ends.
     pub(crate) fn run(&mut self) {
-        self.synchronise(true);
+        self.synchronize(true);
         while let Some(roll) = self.tape.next() {
             let Some(facts) = self.program.facts(self.el, self.at) else { break };
             match roll {
                 0..6 => self.exception(),
-                6..9 => self.synchronise(false),
+                6..9 => self.synchronize(false),
                 9..12 => self.stop_tracing(),
                 _ => self.execute(&facts, roll),
             }
@@ -79,7 +79,7 @@ impl<'p> Machine<'p> {
         self.packets.push(packet);
     }
 
-    fn synchronise(&mut self, trace_on: bool) {
+    fn synchronize(&mut self, trace_on: bool) {
         let speculation = (self.config.max_speculation > 0).then_some(0);
         self.send_atoms();
         self.commit(self.speculative);
@@ -90,45 +90,44 @@ impl<'p> Machine<'p> {
         self.packets.push(Packet::AddressContext { address: self.address(), context: self.context() });
         self.stack.clear();
         if self.start != self.at {
-            // Somewhere in the middle of a range an address would be a contradiction: trace units send it behind a P0
-            // element.
+            // In the middle of a range an address would be a contradiction: trace units send it after a P0 element.
             self.packets.pop();
             self.packets.push(Packet::Context(Some(self.context())));
         }
     }
 
-    /// Trace of the range that is being executed is lost.
+    /// Loses the trace of the current range.
     fn stop_tracing(&mut self) {
         self.start = self.at;
-        self.synchronise(true);
+        self.synchronize(true);
     }
 
     fn execute(&mut self, facts: &Decoded, roll: u8) {
-        let behind = self.at + 4;
+        let next = self.at + 4;
         let is_p0 = facts.flow.is_p0() && (facts.flow != ControlFlow::Wfx || self.config.wfx_is_p0);
         if !is_p0 {
-            self.at = behind;
+            self.at = next;
             return;
         }
         let taken = !facts.conditional || roll & 1 == 1;
-        self.executed.push(Told::Range { start: self.start, end: behind, taken });
+        self.executed.push(FlowEvent::Range { start: self.start, end: next, taken });
         self.atom(taken, facts.conditional, roll);
         if taken && facts.link && self.config.return_stack {
-            self.stack.push(behind);
+            self.stack.push(next);
             self.stack.drain(..self.stack.len().saturating_sub(DEPTH));
         }
         self.at = match facts.flow {
-            ControlFlow::Direct if taken => facts.target.map_or(behind, |target| target.address),
-            ControlFlow::Indirect | ControlFlow::ExceptionReturn if taken => self.somewhere(roll),
-            _ => behind,
+            ControlFlow::Direct if taken => facts.target.map_or(next, |target| target.address),
+            ControlFlow::Indirect | ControlFlow::ExceptionReturn if taken => self.indirect_target(roll),
+            _ => next,
         };
         self.start = self.at;
         if facts.flow.is_indirect() && taken {
-            self.tell_target();
+            self.send_target();
         }
     }
 
-    fn somewhere(&self, roll: u8) -> u64 {
+    fn indirect_target(&self, roll: u8) -> u64 {
         match self.stack.last() {
             Some(&top) if roll & 2 == 0 => top,
             _ => self.program.base + 4 * u64::from(roll >> 3),
@@ -136,7 +135,7 @@ impl<'p> Machine<'p> {
     }
 
     /// Sends the target of an indirect branch, unless the analyzer finds it on its return stack.
-    fn tell_target(&mut self) {
+    fn send_target(&mut self) {
         if self.stack.last() == Some(&self.at) {
             self.stack.pop();
         } else {
@@ -149,8 +148,8 @@ impl<'p> Machine<'p> {
         if self.start != self.at {
             let last = self.program.facts(self.el, self.at - 4);
             let ends_in_p0 = last.is_some_and(|facts| facts.flow.is_p0());
-            // A range that ends in front of a return address has no P0 instruction in it, except a WFI that is none.
-            self.executed.push(Told::Range {
+            // A range that ends before a return address has no P0 instruction in it, except a WFI that is none.
+            self.executed.push(FlowEvent::Range {
                 start: self.start,
                 end: self.at,
                 taken: !ends_in_p0 || !self.config.wfx_is_p0,
@@ -182,7 +181,7 @@ impl<'p> Machine<'p> {
             self.send(Packet::Mispredict(FewAtoms::None));
         }
         if roll & 0x18 == 0 {
-            // A wrong way that is not taken after all.
+            // Atoms of a wrong path, which are canceled.
             let count = u32::from(roll >> 5 & 3).min(self.config.max_speculation);
             self.send(Packet::Atoms(Atoms::new(roll.into(), count as u8)));
             self.deepen(count);

@@ -8,7 +8,7 @@ use crate::access::{Access, Operation, Stage, direction};
 use crate::bits::{field, flag};
 use Operation::{Load, LoadStore, Prefetch, Store, TagAndDataStore, TagLoad, TagStore};
 
-/// What a word of this group does.
+/// The access of a word in this group.
 pub(super) fn access(word: u32) -> Access {
     match (field(word, 27, 3), flag(word, 26), flag(word, 24)) {
         (0b001, true, is_single) => simd::structures(word, is_single),
@@ -26,10 +26,10 @@ pub(super) fn access(word: u32) -> Access {
     }
 }
 
-/// In the place of a register that is not there.
+/// Register number that means no register.
 const NO_REGISTER: u32 = 0b11111;
 
-/// The bytes that the two highest bits tell.
+/// Number of bytes, as the two highest bits encode it.
 fn size(word: u32) -> u16 {
     1 << (word >> 30)
 }
@@ -99,14 +99,14 @@ fn pair(word: u32, is_simd: bool) -> Access {
     Access::sized(direction(is_load), bytes)
 }
 
-/// One register: by an offset in the opcode or in a register, and what shares that encoding.
+/// One register: by an offset in the opcode or in a register, and instructions that share that encoding.
 fn single(word: u32, is_simd: bool, is_scaled: bool) -> Access {
     let addressing = field(word, 10, 2);
     match (is_scaled, flag(word, 21), addressing) {
         (true, _, _) | (false, false, 0b00) => one_register(word, is_simd),
         // Unprivileged ones are of general registers only.
         (false, false, 0b10) if is_simd => Access::NOTHING,
-        // Only the forms above and those by register announce.
+        // Only the forms above and those by register can be prefetches.
         (false, false, _) => not_a_prefetch(one_register(word, is_simd)),
         (false, true, 0b10) if flag(word, 14) => one_register(word, is_simd),
         (false, true, 0b00) if is_simd => simd::atomic(word),
@@ -156,7 +156,7 @@ fn has_eight_registers(word: u32) -> bool {
     !flag(word, 0) && field(word, 0, 5) <= 22
 }
 
-/// What remains of the general registers: ordered accesses, ranges, tags, and atomics of pairs.
+/// The remaining accesses of general registers: ordered accesses, ranges, tags, and atomics of pairs.
 fn ordered_or_tagged(word: u32) -> Access {
     match (flag(word, 21), field(word, 10, 2), word >> 30) {
         (false, 0b00, _) => not_a_prefetch(one_register(word, false)),

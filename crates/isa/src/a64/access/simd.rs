@@ -14,7 +14,7 @@ pub(super) fn structures(word: u32, is_single: bool) -> Access {
     }
 }
 
-/// So many registers of 8 or 16 bytes.
+/// Number of bytes of one to four registers of 8 or 16 bytes.
 fn whole_registers(word: u32) -> Option<u16> {
     let registers = match field(word, 12, 4) {
         // LD4, LD1 of four

@@ -1,4 +1,4 @@
-//! SME: loads and stores of ZA, of ZT0 and of many vectors at once; and which of the rest find their way in ZA by a
+//! SME: loads and stores of ZA, of ZT0 and of several vectors at once; and the other instructions that index ZA by a
 //! register.
 //!
 //! Specification: Arm DDI 0487, "SME encodings", and DDI 0616.
@@ -7,12 +7,15 @@ use super::sve::{VECTOR, predicated, unpredicated};
 use crate::access::{Access, direction};
 use crate::bits::{field, flag};
 
-/// What a word of this group does.
+/// The access of a word in this group.
 pub(super) fn access(word: u32) -> Access {
     match word >> 24 {
         0xa0 | 0xa1 if !flag(word, 23) => many_vectors(word),
-        0xc0 => Access { sme_index: moves_slices(word), ..VECTOR },
-        0xc1 => Access { sme_index: works_on_groups(word), ..VECTOR },
+        // MOVA and MOVAZ of slices and groups, and ZERO of groups. The rest of these are ZERO of tiles and of ZT0, MOVT,
+        // LUTI, ADDHA and ADDVA.
+        0xc0 => Access { sme_index: field(word, 19, 2) == 0b00 || field(word, 18, 6) == 0b000_011, ..VECTOR },
+        // All that work on groups of vectors of the ZA array; not those that work on Z registers only, such as SEL.
+        0xc1 => Access { sme_index: !(flag(word, 21) && flag(word, 15)), ..VECTOR },
         0xe0 => slice(word, field(word, 22, 2)),
         0xe1 if field(word, 22, 2) == 0b11 => slice(word, 4),
         0xe1 => array_or_table(word),
@@ -48,15 +51,4 @@ fn array_or_table(word: u32) -> Access {
         0xe11f_8000 if word & 0x0000_600f == 0 => Access { bytes: Some(64), ..access },
         _ => VECTOR,
     }
-}
-
-/// MOVA and MOVAZ of slices and groups, and ZERO of groups. The rest of these are ZERO of tiles and of ZT0, MOVT, LUTI,
-/// ADDHA and ADDVA.
-fn moves_slices(word: u32) -> bool {
-    field(word, 19, 2) == 0b00 || field(word, 18, 6) == 0b000_011
-}
-
-/// All that work on groups of vectors of the ZA array; not those that work on Z registers only, such as SEL.
-fn works_on_groups(word: u32) -> bool {
-    !(flag(word, 21) && flag(word, 15))
 }

@@ -12,7 +12,7 @@ use crate::access::{Access, Operation};
 use crate::bits::{field, flag};
 use Operation::{Load, Store, VectorPrefetch};
 
-/// What a word of this group does.
+/// The access of a word in this group.
 pub(super) fn access(word: u32) -> Access {
     match word >> 29 {
         0b100 => gather_words(word),
@@ -23,15 +23,15 @@ pub(super) fn access(word: u32) -> Access {
     }
 }
 
-/// Of the vectors, and nothing with memory.
+/// A vector instruction without a memory access.
 pub(super) const VECTOR: Access = Access { vector: true, ..Access::NOTHING };
 
-/// As the predicate says, elements of `1 << size` bytes in memory.
+/// A predicated access of elements of `1 << size` bytes in memory.
 pub(super) fn predicated(operation: Operation, size: u32) -> Access {
     Access { predicated: true, ..unpredicated(operation, size) }
 }
 
-/// All of a register, in elements of `1 << size` bytes.
+/// An access of a whole register, in elements of `1 << size` bytes.
 pub(super) fn unpredicated(operation: Operation, size: u32) -> Access {
     Access { operation, element: Some(1 << size), ..VECTOR }
 }
@@ -46,23 +46,23 @@ fn shape(word: u32) -> u32 {
     field(word, 13, 3)
 }
 
-/// The zero register is no index, save to first-faulting loads.
+/// Whether there is an index: the zero register is none, except in first-faulting loads.
 fn has_index(word: u32) -> bool {
     field(word, 16, 5) != 0b11111
 }
 
-/// LD1 of 32-bit offsets or bases, and what shares the encoding: LD1R, LDR, PRF.
+/// LD1 of 32-bit offsets or bases, and instructions that share its encoding: LD1R, LDR, PRF.
 fn gather_words(word: u32) -> Access {
     match (size(word), field(word, 21, 2), shape(word)) {
         // LDR of a predicate, LDR of a vector
         (0b11, 0b00 | 0b01, 0b000) if flag(word, 4) => VECTOR,
         (0b11, 0b00 | 0b01, 0b000 | 0b010) => unpredicated(Load, 0),
         // PRF of an offset, PRF of 32-bit offsets
-        (0b11, 0b10 | 0b11, prefetch @ 0b000..=0b011) => announced(word, prefetch),
-        (0b00, 0b01 | 0b11, prefetch @ 0b000..=0b011) => announced(word, prefetch),
+        (0b11, 0b10 | 0b11, prefetch @ 0b000..=0b011) => prefetch_of(word, prefetch),
+        (0b00, 0b01 | 0b11, prefetch @ 0b000..=0b011) => prefetch_of(word, prefetch),
         // PRF of two registers, PRF of bases
         (_, 0b00, 0b110) if !has_index(word) => VECTOR,
-        (size, 0b00, 0b110 | 0b111) => announced(word, size),
+        (size, 0b00, 0b110 | 0b111) => prefetch_of(word, size),
         (_, 0b10 | 0b11, 0b100..=0b111) => replicated(word),
         // LDNT1
         (size, 0b00, 0b100 | 0b101) => gathered(word, size, !flag(word, 13), false),
@@ -76,9 +76,9 @@ fn gather_words(word: u32) -> Access {
 fn gather_doublewords(word: u32) -> Access {
     match (size(word), field(word, 21, 2), shape(word)) {
         // PRF of 32-bit offsets, of 64-bit offsets, of bases
-        (0b00, 0b01 | 0b11, prefetch @ 0b000..=0b011) => announced(word, prefetch),
-        (0b00, 0b11, prefetch) => announced(word, prefetch & 0b11),
-        (size, 0b00, 0b111) => announced(word, size),
+        (0b00, 0b01 | 0b11, prefetch @ 0b000..=0b011) => prefetch_of(word, prefetch),
+        (0b00, 0b11, prefetch) => prefetch_of(word, prefetch & 0b11),
+        (size, 0b00, 0b111) => prefetch_of(word, size),
         // LD1Q
         (0b00, 0b00, 0b101) => predicated(Load, 4),
         (_, 0b00, 0b101) => VECTOR,
@@ -90,7 +90,7 @@ fn gather_doublewords(word: u32) -> Access {
 }
 
 /// A prefetch leaves bit 4 clear.
-fn announced(word: u32, size: u32) -> Access {
+fn prefetch_of(word: u32, size: u32) -> Access {
     if flag(word, 4) { VECTOR } else { predicated(VectorPrefetch, size) }
 }
 
@@ -176,7 +176,7 @@ fn store(word: u32) -> Access {
     if is_valid { predicated(Store, size) } else { VECTOR }
 }
 
-/// They hide where ST1 would have no size: two to four registers in bits 23 and 22.
+/// ST2Q to ST4Q are encoded where ST1 would have no size: two to four registers in bits 23 and 22.
 fn is_store_of_quadwords(word: u32) -> bool {
     let has_offset = field(word, 20, 2) == 0b00;
     !flag(word, 24) && field(word, 22, 2) != 0b00 && (has_offset || flag(word, 21) && has_index(word))

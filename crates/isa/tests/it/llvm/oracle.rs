@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use unspool_isa::Isa;
 use unspool_testing::skip;
 
-/// What LLVM makes of an opcode.
+/// Output of LLVM for an opcode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Text {
     /// No instruction.
@@ -25,7 +25,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Takes the newest `llvm-mc` there is.
+    /// Finds the newest `llvm-mc`.
     pub(crate) fn find(options: &[&str]) -> Option<Self> {
         let named = std::env::var("UNSPOOL_LLVM_MC").ok();
         let numbered = (14..=30).rev().map(|version| format!("llvm-mc-{version}"));
@@ -92,7 +92,7 @@ impl Machine {
         found
     }
 
-    /// Runs it with all its pipes in motion, so that none can fill up and stop it.
+    /// Runs it with a thread per pipe, so that no full pipe can stop it.
     fn run(&self, input: String) -> (String, String) {
         let mut child = Command::new(&self.program)
             .arg("--disassemble")
@@ -121,8 +121,8 @@ fn runs(program: &str) -> bool {
     silent.is_ok_and(|status| status.success())
 }
 
-/// One line an opcode, bracketed so that a refused one takes no neighbour along. The second value tells for every line
-/// whether it is padding: an IT instruction would put its condition into the text of what follows.
+/// One line per opcode, in brackets so that a refused one does not affect its neighbors. The second value is whether each
+/// line is padding: an IT instruction would put its condition into the text of what follows.
 fn spell(isa: Isa, opcodes: &[u32]) -> (String, Vec<bool>) {
     let mut input = String::new();
     let mut lines = Vec::new();

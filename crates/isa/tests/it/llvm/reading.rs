@@ -1,11 +1,13 @@
-//! What an instruction does, read from its text alone. Knows names of instructions, no encodings.
+//! The effect of an instruction, from its text alone. Knows names of instructions, no encodings.
 
 use unspool_isa::{ControlFlow, Decoded, Isa};
 
-/// What the text says.
+use super::split as split_comment;
+
+/// Control flow of an instruction, as its text defines it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Reading {
-    /// What it does to control flow.
+    /// Effect on control flow.
     pub(crate) flow: ControlFlow,
     /// The condition can fail. `None`: not compared.
     pub(crate) conditional: Option<bool>,
@@ -13,7 +15,7 @@ pub(crate) struct Reading {
     pub(crate) link: bool,
     /// See [`Decoded::ret`].
     pub(crate) ret: bool,
-    /// Where a direct branch goes, counted from what the PC reads as.
+    /// Offset of a direct branch from the value of the PC.
     pub(crate) offset: Option<i64>,
     /// The direct branch changes between A32 and T32.
     pub(crate) exchanges: bool,
@@ -22,7 +24,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Whether these are the facts of an instruction with this text.
+    /// Whether an instruction with this text is decoded so.
     pub(crate) fn fits(&self, isa: Isa, address: u64, facts: &Decoded) -> bool {
         let target = facts.target.map(|target| (target.address, target.isa));
         (self.flow, self.link, self.ret) == (facts.flow, facts.link, facts.ret)
@@ -48,11 +50,9 @@ impl Reading {
     }
 }
 
-/// Reads the text of `opcode`, which is used only where [`differs`] says that LLVM has another view.
+/// Reads the text of `opcode`, which is used only where LLVM [differs](differs).
 pub(crate) fn read(isa: Isa, opcode: u32, text: &str) -> Reading {
-    let text = text.split("//").next().unwrap_or_default().split('@').next().unwrap_or_default().trim();
-    let (name, operands) = text.split_once('\t').unwrap_or((text, ""));
-    let (name, operands) = (name.trim(), operands.trim());
+    let (name, operands) = split_comment(text.split("//").next().unwrap_or_default(), "@");
     if let Some(flow) = differs(isa, opcode) {
         return Reading { flow, ..Reading::default() };
     }
@@ -125,11 +125,11 @@ const UNPREDICTABLE_TO_PC: [&str; 39] = [
     "rev", "rev16", "revsh", "pkhbt", "pkhtb", "ssat", "ssat16", "qadd", "sbfx", "autg", "pacg",
 ];
 
-/// How the names of more such instructions start: multiplications, exclusive accesses, moves from vectors.
+/// Starts of the names of more such instructions: multiplications, exclusive accesses, moves from vectors.
 const UNPREDICTABLE_FAMILIES: [&str; 12] =
     ["sm", "um", "us", "ub", "mul", "mla", "mls", "ldrex", "ldaex", "strex", "stlex", "vmov"];
 
-/// What LLVM accepts although the architecture calls it unpredictable: nothing is claimed of it.
+/// Whether LLVM accepts the instruction although the architecture calls it unpredictable: then it is not decoded.
 fn unpredictable(isa: Isa, opcode: u32, base: &str, operands: &str) -> bool {
     let names_pc = operands.starts_with("pc,");
     let family = UNPREDICTABLE_FAMILIES.iter().any(|start| base.starts_with(start));
@@ -143,7 +143,7 @@ fn unpredictable(isa: Isa, opcode: u32, base: &str, operands: &str) -> bool {
     }
 }
 
-/// As in `r1, lsl r2`, and in `lsl pc, r1, r2`, which LLVM prints as MOV.
+/// Whether a register is the amount of a shift: `r1, lsl r2`, and `lsl pc, r1, r2`, which LLVM prints as MOV.
 fn shifts_by_register(operands: &str) -> bool {
     let last = operands.rsplit(", ").next().unwrap_or_default();
     let amount = ["lsl ", "lsr ", "asr ", "ror "].iter().find_map(|shift| last.strip_prefix(shift));

@@ -1,10 +1,10 @@
-//! The classes that the name of a RISC-V instruction tells.
+//! Classes of a RISC-V instruction, from its name.
 
 use unspool_isa::{Class, ControlFlow, Decoded, Operation};
 
 use super::super::riscv::Instruction;
 
-/// Whether those that the name tells are there, and no others of their kind.
+/// Whether the classes are those of the name.
 pub(crate) fn fit(ours: &Instruction, name: &str, operands: &str) -> bool {
     let rows = of_names(name).into_iter().chain(of_memory(ours, name)).chain(of_flow(&ours.decoded));
     // A mask in v0 can only be where an instruction is maskable.
@@ -41,7 +41,7 @@ const MULTIPLY_ADD: [&str; 21] = [
     "vfmsub", "vfnmsub", "vfmacc", "vfnmacc", "vfmsac", "vfnmsac", "vfwmacc", "vfwnmacc", "vfwmsac", "vfwnmsac",
 ];
 
-/// What the name of a load or store tells behind its first two letters.
+/// Classes of a load or store, from the name after its first two letters.
 fn of_memory(ours: &Instruction, name: &str) -> [(Class, bool); 5] {
     let is_vector = ours.access.vector && ours.access.is_memory_access();
     let kind = name.get(2..).filter(|_| is_vector).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Opcodes worth a comparison: random ones, and dense ones where the branches live.
+//! Opcodes to compare: random ones, and dense ones near branches.
 
 use unspool_testing::Random;
 
-/// How many words a test takes from the whole space.
+/// Number of random words from the whole space.
 fn count() -> usize {
     std::env::var("UNSPOOL_LLVM_SAMPLES").ok().and_then(|text| text.parse().ok()).unwrap_or(40_000)
 }
@@ -15,34 +15,16 @@ pub(crate) fn a64(random: &mut Random) -> Vec<u32> {
         words.extend(random.words(count() / 10, 0xff00_0000, top << 24));
     }
     let seeds = [
-        0xd61f_0000,
-        0xd61f_081f,
-        0xd63f_0000,
-        0xd65f_03c0,
-        0xd65f_0bff,
-        0xd69f_03e0,
-        0xd69f_0bff,
-        0xd6bf_03e0,
-        0xd71f_0800,
-        0xd73f_0800,
-        0x5500_001f,
-        0xd503_20df,
-        0xd503_205f,
-        0xd503_207f,
-        0xd503_3fdf,
-        0xd503_1000,
-        0xd503_1020,
-        0xd523_3060,
-        0x5400_0000,
-        0x7400_0000,
-        0x7500_0000,
+        0xd61f0000, 0xd61f081f, 0xd63f0000, 0xd65f03c0, 0xd65f0bff, 0xd69f03e0, 0xd69f0bff, 0xd6bf03e0, 0xd71f0800,
+        0xd73f0800, 0x5500001f, 0xd50320df, 0xd503205f, 0xd503207f, 0xd5033fdf, 0xd5031000, 0xd5031020, 0xd5233060,
+        0x54000000, 0x74000000, 0x75000000,
     ];
-    words.extend(neighbours(random, &seeds));
+    words.extend(neighbors(random, &seeds));
     words
 }
 
-/// Where A64 has memory. The whole space; every system instruction, with a register and without; every exception; and
-/// all combinations of the bits that tell loads and stores apart, in the base set, in SVE and in SME.
+/// Opcodes of A64 near memory accesses. The whole space; every system instruction, with a register and without; every exception; and
+/// all combinations of the bits that distinguish loads and stores, in the base set, in SVE and in SME.
 pub(crate) fn a64_memory(random: &mut Random) -> Vec<u32> {
     let mut words = random.words(count(), 0, 0);
     for system in [0xd508_0000, 0xd528_0000, 0xd548_0000] {
@@ -85,7 +67,7 @@ fn forms(random: &mut Random, top: u32, positions: &[u32]) -> Vec<u32> {
     words
 }
 
-/// The whole space; everything with the PC as destination; loads of many registers; and the neighbours of the rest.
+/// The whole space; everything with the PC as destination; loads of many registers; and the neighbors of the rest.
 pub(crate) fn a32(random: &mut Random) -> Vec<u32> {
     let mut words = random.words(count(), 0, 0);
     words.extend(random.words(count(), 0x0000_f000, 0x0000_f000));
@@ -95,30 +77,14 @@ pub(crate) fn a32(random: &mut Random) -> Vec<u32> {
     words.extend(random.words(count() / 2, 0x0e00_0000, 0x0a00_0000));
     words.extend(random.words(count() / 2, 0xf000_0000, 0xf000_0000));
     let seeds = [
-        0xe12f_ff1e,
-        0xe12f_ff20,
-        0xe12f_ff30,
-        0xe160_006e,
-        0xe320_f002,
-        0xe320_f003,
-        0xf57f_f06f,
-        0xf810_0a00,
-        0xf8bd_0a00,
-        0xee07_0f95,
-        0xe1a0_f00e,
-        0xe1b0_f00e,
-        0xe25e_f004,
-        0xe49d_f004,
-        0xe8bd_8000,
-        0xe8fd_8000,
-        0xfa00_0000,
-        0xe79f_f101,
+        0xe12fff1e, 0xe12fff20, 0xe12fff30, 0xe160006e, 0xe320f002, 0xe320f003, 0xf57ff06f, 0xf8100a00, 0xf8bd0a00,
+        0xee070f95, 0xe1a0f00e, 0xe1b0f00e, 0xe25ef004, 0xe49df004, 0xe8bd8000, 0xe8fd8000, 0xfa000000, 0xe79ff101,
     ];
-    words.extend(neighbours(random, &seeds));
+    words.extend(neighbors(random, &seeds));
     words
 }
 
-/// All halfwords that are whole instructions; the whole space of pairs; each group of pairs; and neighbours.
+/// All halfwords that are whole instructions; the whole space of pairs; each group of pairs; and neighbors.
 pub(crate) fn t32(random: &mut Random) -> Vec<u32> {
     let mut words: Vec<u32> = (0..0xe800).collect();
     words.extend(random.words(count(), 0xe000_0000, 0xe000_0000).into_iter().filter(|word| word >> 27 > 0b11100));
@@ -132,39 +98,16 @@ pub(crate) fn t32(random: &mut Random) -> Vec<u32> {
     words.extend(random.words(count() / 4, 0xfff0_f000, 0xf8d0_f000));
     words.extend(random.words(count() / 4, 0xfff0_0000, 0xfb50_0000));
     let seeds = [
-        0xe8d0_f000,
-        0xe8d1_f010,
-        0xe810_c000,
-        0xe990_c000,
-        0xe8bd_8000,
-        0xe911_8000,
-        0xe89f_8001,
-        0xf3de_8f00,
-        0xf3de_8f04,
-        0xf3c1_8f00,
-        0xf3bf_8f6f,
-        0xf3af_8002,
-        0xf3af_8003,
-        0xf85d_fb04,
-        0xf8dd_f000,
-        0xf851_f002,
-        0xf85f_f000,
-        0xfb5e_cf1d,
-        0xf040_c001,
-        0xf00f_c001,
-        0xf02f_c001,
-        0xf01f_c001,
-        0xf000_c001,
-        0xf040_e001,
-        0xf00f_e001,
-        0xee07_0f95,
+        0xe8d0f000, 0xe8d1f010, 0xe810c000, 0xe990c000, 0xe8bd8000, 0xe9118000, 0xe89f8001, 0xf3de8f00, 0xf3de8f04,
+        0xf3c18f00, 0xf3bf8f6f, 0xf3af8002, 0xf3af8003, 0xf85dfb04, 0xf8ddf000, 0xf851f002, 0xf85ff000, 0xfb5ecf1d,
+        0xf040c001, 0xf00fc001, 0xf02fc001, 0xf01fc001, 0xf000c001, 0xf040e001, 0xf00fe001, 0xee070f95,
     ];
-    words.extend(neighbours(random, &seeds).into_iter().filter(|word| word >> 27 > 0b11100));
+    words.extend(neighbors(random, &seeds).into_iter().filter(|word| word >> 27 > 0b11100));
     words
 }
 
-/// All halfwords; the whole space of words; and of every family all that tells its instructions apart, which is the third
-/// and the highest seven bits, and where there are many, the registers too.
+/// All halfwords; the whole space of words; and of every family all bits that distinguish its instructions: `funct3`
+/// and the highest seven bits, and in large families the registers too.
 pub(crate) fn riscv(random: &mut Random) -> Vec<u32> {
     let mut words: Vec<u32> = (0..1 << 16).filter(|half| half & 0b11 != 0b11).collect();
     words.extend(random.words(count(), 0b11, 0b11));
@@ -175,7 +118,7 @@ pub(crate) fn riscv(random: &mut Random) -> Vec<u32> {
             words.extend(random.words(1 + count() / 40_000, 0xfe00_707f, form));
             for register in 0..32_u32 {
                 match family {
-                    // Numbers, conversions, vectors in memory, the system: the second register tells more.
+                    // Numbers, conversions, vectors in memory, the system: the second register distinguishes more.
                     0x07 | 0x0f | 0x13 | 0x1b | 0x27 | 0x2f | 0x33 | 0x53 | 0x73 => {
                         words.extend(random.words(1, 0xfff0_707f, form | register << 20));
                         words.push(form | register << 20);
@@ -196,7 +139,7 @@ pub(crate) fn riscv(random: &mut Random) -> Vec<u32> {
 }
 
 /// Words that differ from each seed in no bit, in one, in two, and in some random few.
-fn neighbours(random: &mut Random, seeds: &[u32]) -> Vec<u32> {
+fn neighbors(random: &mut Random, seeds: &[u32]) -> Vec<u32> {
     let mut words = Vec::new();
     for &seed in seeds {
         words.push(seed);

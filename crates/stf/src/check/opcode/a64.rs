@@ -1,14 +1,13 @@
-//! A64 opcodes, as the rules see them.
+//! A64 opcodes in terms of the rules.
 //!
-//! The format has a number for Arm and none for its instruction sets: words of four bytes are taken for A64 as long as
-//! nothing speaks against it. The decoder claims nothing of what is unallocated, so that such an opcode may be an
-//! instruction that is newer than it. Only where the encoding has no room for branches or accesses, that is taken as none.
+//! The format has a number for Arm, but none for its instruction sets: words of four bytes are taken for A64 unless one
+//! is not A64. An opcode that the decoder does not know may be a newer instruction, so it is checked only where the
+//! encoding has no room for branches or accesses.
 
 use unspool_isa::{Access, ControlFlow, Decoded, Isa, Operation, access, decode};
 
 use super::{Memory, Opcode};
 
-/// What is known of an opcode.
 pub(super) fn opcode(word: u32) -> Opcode {
     let (decoded, access) = (decode(Isa::A64, 0, word), access(Isa::A64, word));
     Opcode {
@@ -23,13 +22,7 @@ pub(super) fn opcode(word: u32) -> Opcode {
     }
 }
 
-/// Is this a word that A64 leaves to nobody, so that the trace must be of another set? Half of the numbers in A32 code
-/// are in such.
-pub(in super::super) fn is_foreign(word: u32) -> bool {
-    matches!(group(word), 0b0001 | 0b0011)
-}
-
-/// The first thing that tells instructions apart.
+/// The top-level encoding group.
 fn group(word: u32) -> u32 {
     word >> 25 & 0xf
 }
@@ -39,11 +32,11 @@ fn is_known(word: u32, decoded: &Decoded, access: &Access) -> bool {
         return true;
     }
     match group(word) {
-        // Numbers, registers, floating-point and vectors.
+        // Data processing: immediate, register, floating-point and vector.
         0b1000 | 0b1001 | 0b0101 | 0b1101 | 0b0111 | 0b1111 => true,
         // SVE: the accesses are in the upper half.
         0b0010 => word >> 31 == 0,
-        // Hints, barriers and system registers. Of system instructions some belong to whoever made the processor.
+        // Hints, barriers and system registers. Some system instructions are implementation defined.
         0b1010 | 0b1011 => word >> 24 == 0xd5 && !is_system(word) && decoded.flow != ControlFlow::TransactionStart,
         _ => false,
     }
@@ -64,24 +57,24 @@ fn memory(word: u32, decoded: &Decoded, access: &Access) -> Memory {
         AddressTranslation, CacheMaintenance, CacheMaintenanceAll, Prefetch, TagAndDataStore, TagAndDataZero, TagLoad,
         TagStore, TagZero, VectorPrefetch,
     };
-    let is_open = match access.operation {
+    let is_optional = match access.operation {
         Prefetch | VectorPrefetch | CacheMaintenance | CacheMaintenanceAll | AddressTranslation => true,
-        // Whether an access of tags is one that is told, no text says.
+        // The specification does not define whether accesses to tags are recorded.
         TagLoad | TagStore | TagAndDataStore | TagZero | TagAndDataZero => true,
-        // Calls and returns, and those from traps, may have a guarded control stack.
+        // Calls, returns and exception returns may use a guarded control stack.
         _ => {
             let is_return = decoded.ret || decoded.flow == ControlFlow::ExceptionReturn;
             decoded.link || is_return || access.operation.touches_tags()
         }
     };
-    // The bytes of a predicated access are the most that it may have, and those on the guarded control stack are of
-    // both stacks together.
+    // The size of a predicated access is a maximum, and that of an access to the guarded control stack covers both
+    // stacks.
     let is_exact = !access.predicated && !access.suppresses_faults && !matches!(group(word), 0b1010 | 0b1011);
     Memory {
-        reads: access.reads() && !is_open,
-        writes: access.writes() && !is_open,
+        reads: access.reads() && !is_optional,
+        writes: access.writes() && !is_optional,
         is_conditional: access.may_not_write,
-        is_open,
-        bytes: access.bytes.filter(|_| is_exact && !is_open),
+        is_optional,
+        bytes: access.bytes.filter(|_| is_exact && !is_optional),
     }
 }

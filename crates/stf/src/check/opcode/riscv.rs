@@ -1,14 +1,13 @@
-//! RISC-V opcodes, as the rules see them.
+//! RISC-V opcodes in terms of the rules.
 
 use unspool_isa::{Access, ControlFlow, Isa, Operation, access, decode};
 
 use super::super::header::Header;
 use super::{Memory, Opcode};
 
-/// What is known of an opcode in a record of `length` bytes.
 pub(super) fn opcode(opcode: u32, length: u8, header: &Header) -> Opcode {
     let set = header.set();
-    // Without a known width of registers only the length matters.
+    // Without a known register width, only the length is checked.
     let isa = set.unwrap_or(Isa::Rv64);
     let is_misfit = header.is_riscv() && isa.length(opcode as u16) != length;
     let is_claimed = header.riscv.claims(opcode);
@@ -21,8 +20,8 @@ pub(super) fn opcode(opcode: u32, length: u8, header: &Header) -> Opcode {
         && !access(Isa::Rv64, opcode).is_memory_access();
     let is_ambiguous = header.is_unusual && !is_claimed && is_shared(opcode, length);
     let memory = memory(&own_access);
-    // Whether the table of a jump by a table is told as an access, no text says.
-    let is_open = memory.is_open || is_claimed && decoded.flow.is_branch();
+    // The specification does not define whether the table of a table jump is recorded as an access.
+    let is_optional = memory.is_optional || is_claimed && decoded.flow.is_branch();
     Opcode {
         is_known: exists && set.is_some() && !is_misfit && !is_ambiguous,
         is_misfit,
@@ -31,7 +30,7 @@ pub(super) fn opcode(opcode: u32, length: u8, header: &Header) -> Opcode {
         flow: decoded.flow,
         conditional: decoded.conditional,
         offset: decoded.target_address(),
-        memory: Memory { is_open, ..memory },
+        memory: Memory { is_optional, ..memory },
         is_vector: own_access.vector,
         ..Opcode::unknown(set)
     }
@@ -42,12 +41,12 @@ fn memory(access: &Access) -> Memory {
         reads: access.reads(),
         writes: access.writes(),
         is_conditional: access.may_not_write,
-        is_open: matches!(access.operation, Operation::Prefetch | Operation::CacheMaintenance),
+        is_optional: matches!(access.operation, Operation::Prefetch | Operation::CacheMaintenance),
         bytes: access.bytes,
     }
 }
 
-/// Opcodes that Zcmp, Zcmt, Zclsd and Zfinx have for themselves: compressed accesses of floating-point registers.
+/// Is it an opcode that Zcmp, Zcmt, Zclsd and Zfinx redefine, a compressed access of floating-point registers?
 fn is_shared(opcode: u32, length: u8) -> bool {
     length == 2 && matches!((opcode & 3, opcode >> 13 & 7), (0 | 2, 1 | 3 | 5 | 7))
 }

@@ -1,4 +1,4 @@
-//! Programs that do everything that a trace can tell, made from numbers.
+//! Programs with everything that a trace can contain, made from numbers.
 
 use unspool_stf::builder::{
     Access, BuildError, Builder, Built, Cause, Event, Features, Header, Iem, Mode, RecordSink, Step,
@@ -10,16 +10,17 @@ pub(crate) const VLEN: u32 = 256;
 pub(crate) const EVERYTHING: Features =
     Features(Features::OPERAND_VALUE.0 | 0x8 | 0x100 | 0x400 | 0x2000 | 0x4000 | Features::VEC.0);
 
-/// What is told before an instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Record before an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Before {
+    #[default]
     Nothing,
     Comment,
     Process([u32; 3]),
     Encoding(Iem),
 }
 
-/// An access, with what was read or written.
+/// An access with its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Touch {
     pub(crate) address: u64,
@@ -28,8 +29,15 @@ pub(crate) struct Touch {
     pub(crate) contents: Vec<u64>,
 }
 
+impl Touch {
+    fn access(&self) -> Access<'_> {
+        let Self { address, bytes, is_write, ref contents } = *self;
+        Access { address, bytes, is_write, attributes: 0, contents }
+    }
+}
+
 /// An instruction of a program.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Line {
     pub(crate) before: Before,
     pub(crate) pc: u64,
@@ -43,7 +51,7 @@ pub(crate) struct Line {
     pub(crate) has_microop: bool,
 }
 
-/// A program: each number is an instruction.
+/// A program with one instruction per number.
 pub(crate) fn program(numbers: &[u64]) -> Vec<Line> {
     let mut pc = START;
     numbers
@@ -58,8 +66,8 @@ pub(crate) fn program(numbers: &[u64]) -> Vec<Line> {
 }
 
 fn next(line: &Line) -> u64 {
-    let led = line.events.iter().rev().find_map(|event| event.2);
-    led.or(line.target).unwrap_or(line.pc + if line.opcode & 3 == 3 { 4 } else { 2 })
+    let redirected = line.events.iter().rev().find_map(|event| event.2);
+    redirected.or(line.target).unwrap_or(line.pc + if line.opcode & 3 == 3 { 4 } else { 2 })
 }
 
 fn line(index: u64, number: u64, pc: u64) -> Line {
@@ -72,18 +80,7 @@ fn line(index: u64, number: u64, pc: u64) -> Line {
         let contents = (0..words).map(|at| if at + 1 == words { number & last } else { number }).collect();
         Touch { address: memory, bytes, is_write, contents }
     };
-    let plain = Line {
-        before: Before::Nothing,
-        pc,
-        opcode: 0x13,
-        target: None,
-        accesses: vec![],
-        events: vec![],
-        walk: None,
-        register: None,
-        has_bus: false,
-        has_microop: false,
-    };
+    let plain = Line { pc, opcode: 0x13, ..Line::default() };
     let load = Line { opcode: 0x0007_2783, accesses: vec![touch(4, false)], ..plain.clone() };
     match number % 23 {
         0 => Line { opcode: 0x1, ..plain },
@@ -120,8 +117,8 @@ fn line(index: u64, number: u64, pc: u64) -> Line {
     }
 }
 
-/// Tells the line to the writer.
-pub(crate) fn tell<S: RecordSink>(line: &Line, trace: &mut Builder<S>) -> Result<(), BuildError> {
+/// Writes a line to the builder.
+pub(crate) fn write<S: RecordSink>(line: &Line, trace: &mut Builder<S>) -> Result<(), BuildError> {
     match line.before {
         Before::Nothing => {}
         Before::Comment => trace.comment("here")?,
@@ -129,29 +126,11 @@ pub(crate) fn tell<S: RecordSink>(line: &Line, trace: &mut Builder<S>) -> Result
         Before::Encoding(iem) => trace.encoding(iem)?,
     }
     let entries = [0x9000_u64.to_le_bytes(), 0xf_u64.to_le_bytes()].concat();
-    let walks: Vec<PageTableWalk<'_>> = line
-        .walk
-        .iter()
-        .map(|first_use| PageTableWalk {
-            address: 0x2000_0000,
-            first_use: *first_use,
-            page_size: 4096,
-            entries: &entries,
-        })
-        .collect();
+    let walk = |first_use| PageTableWalk { address: 0x2000_0000, first_use, page_size: 4096, entries: &entries };
+    let walks: Vec<PageTableWalk<'_>> = line.walk.into_iter().map(walk).collect();
     let registers: Vec<Register<'_>> =
         line.register.iter().map(|(number, meta, value)| Register { number: *number, meta: *meta, value }).collect();
-    let accesses: Vec<Access<'_>> = line
-        .accesses
-        .iter()
-        .map(|touch| Access {
-            address: touch.address,
-            bytes: touch.bytes,
-            is_write: touch.is_write,
-            attributes: 0,
-            contents: &touch.contents,
-        })
-        .collect();
+    let accesses: Vec<Access<'_>> = line.accesses.iter().map(Touch::access).collect();
     let events: Vec<Event<'_>> =
         line.events.iter().map(|(cause, data, target)| Event { cause: *cause, data, target: *target }).collect();
     let other = (BusAccess { address: 0x3000, size: 8, initiator: 3, index: 0, attributes: 0, kind: 2 }, &[1_u64][..]);
@@ -179,11 +158,11 @@ pub(crate) fn built(lines: &[Line], features: Features) -> Result<Built<Vec<u8>>
         ..Header::new(START)
     };
     let mut trace = Builder::new(Vec::new(), &header)?;
-    lines.iter().try_for_each(|line| tell(line, &mut trace))?;
+    lines.iter().try_for_each(|line| write(line, &mut trace))?;
     Ok(trace.finish())
 }
 
-/// A trace whose header says just what it has.
+/// A trace whose header declares just the features that it uses.
 pub(crate) fn trace(lines: &[Line]) -> Vec<u8> {
     let unused = built(lines, EVERYTHING).unwrap().unused;
     let built = built(lines, EVERYTHING.without(unused)).unwrap();

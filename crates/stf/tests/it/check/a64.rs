@@ -1,6 +1,6 @@
-//! Traces of A64 instructions: what opcodes say is held against them too, and no more than that.
+//! Traces of A64 instructions, checked against their opcodes.
 
-use super::words::*;
+use super::fixtures::*;
 use super::{accepted, broken};
 
 const NOP: u32 = 0xd503_201f;
@@ -32,12 +32,12 @@ const DC_ZVA: u32 = 0xd50b_7420;
 const STG: u32 = 0xd920_0800;
 /// `ld1w {z0.s}, p0/z, [x0]`
 const LD1W: u32 = 0xa540_a000;
-/// `ld1rw {z0.s}, p0/z, [x0]`, whose bytes the opcode tells
+/// `ld1rw {z0.s}, p0/z, [x0]`, whose opcode determines the size
 const LD1RW: u32 = 0x8540_c000;
 const FADD_V: u32 = 0x4e20_d400;
-/// An access that nobody has defined.
+/// An unallocated access.
 const RESERVED_ACCESS: u32 = 0x0c00_1000;
-/// A system instruction of whoever made the processor.
+/// An implementation defined system instruction.
 const SYS: u32 = 0xd508_b000;
 
 fn arm(features: u64, body: Records) -> Records {
@@ -61,14 +61,14 @@ fn broken_flow() -> Vec<broken::Row> {
     vec![
         ("stf-target-missing", "A64: a call", 11, a64(vec![op(BL), op(NOP)])),
         ("stf-target-missing", "A64: a return", 11, a64(vec![op(RET), op(NOP)])),
-        ("stf-target-missing", "A64: the return from a trap", 11, a64(vec![op(ERET), op(NOP)])),
+        ("stf-target-missing", "A64: an exception return", 11, a64(vec![op(ERET), op(NOP)])),
         ("stf-target-missing", "A64: the condition \"always\"", 11, a64(vec![op(B_AL), op(NOP)])),
         ("stf-target-opcode", "A64: a jump", 11, a64(vec![to(PC + 16), op(B)])),
         ("stf-target-opcode", "A64: a branch", 11, a64(vec![to(MEM), op(CBZ)])),
         ("stf-target-not-taken", "A64: a branch", 11, a64(vec![to(PC + 8), op(CBZ)])),
         ("stf-target-no-branch", "A64: an addition", 11, a64(vec![to(MEM), op(ADD)])),
         ("stf-target-no-branch", "A64: a load", 11, a64(vec![to(MEM), read(8), word(0), op(LDR)])),
-        ("stf-event-missing", "A64: a call of those above", 11, a64(vec![op(SVC), Record::ForcePc(MEM), op(NOP)])),
+        ("stf-event-missing", "A64: a system call", 11, a64(vec![op(SVC), Record::ForcePc(MEM), op(NOP)])),
         ("stf-mode-down", "A64: to user mode", 11, a64(vec![mode(0), op(NOP), op(NOP)])),
         ("stf-opcode-illegal", "A64: zeros", 11, a64(vec![op(0)])),
         ("stf-fetch-fault-nop", "A64: a load", 12, a64(vec![event(1, &[PC + 4]), op(LDR)])),
@@ -110,14 +110,14 @@ fn accepted_flow() -> Vec<accepted::Row> {
         ("A64: a jump to the next instruction", a64(vec![op(B_4), op(NOP)])),
         ("A64: the next address is forced", a64(vec![op(BR), Record::ForcePc(MEM), op(NOP)])),
         ("A64: a jump at the end", a64(vec![op(BR)])),
-        ("A64: a call that was answered without a trap", a64(vec![op(SVC), op(NOP)])),
+        ("A64: a call without a trap", a64(vec![op(SVC), op(NOP)])),
         ("A64: a call with its event", {
             a64(vec![event(8, &[64]), mode(3), Record::EventPcTarget(MEM), op(SVC), op(NOP)])
         }),
-        ("A64: back to user mode", a64(vec![to(MEM), mode(0), op(ERET), op(NOP)])),
+        ("A64: a return to user mode", a64(vec![to(MEM), mode(0), op(ERET), op(NOP)])),
         ("A64: a fetch that failed", a64(vec![event(1, &[PC + 4]), Record::EventPcTarget(MEM), op(NOP), op(NOP)])),
         ("A64: zeros, and an event", a64(vec![event(2, &[PC + 4, 0, 1]), Record::EventPcTarget(MEM), op(0)])),
-        ("A64: what nobody has defined", a64(vec![to(MEM), read(8), word(0), op(RESERVED_ACCESS), op(NOP)])),
+        ("A64: an unallocated access", a64(vec![to(MEM), read(8), word(0), op(RESERVED_ACCESS), op(NOP)])),
         ("A64: a system register", a64(vec![register(0xc080, 0x34), op(0xd538_1000)])),
     ]
 }
@@ -140,7 +140,7 @@ fn accepted_accesses() -> Vec<accepted::Row> {
         ("A64: an exclusive store", a64(vec![write(8), word(0), op(STXR)])),
         ("A64: an exclusive store that failed", a64([load(), vec![op(STXR), op(NOP)]].concat())),
         ("A64: a prefetch", a64([load(), vec![op(PRFM), read(8), word(0), op(PRFM)]].concat())),
-        ("A64: zeros for a block", a64([load(), vec![op(DC_ZVA)], zeros(), vec![op(DC_ZVA)]].concat())),
+        ("A64: a block of zeros", a64([load(), vec![op(DC_ZVA)], zeros(), vec![op(DC_ZVA)]].concat())),
         ("A64: tags", a64([load(), vec![op(STG), write(16), word(0), word(0), op(STG)]].concat())),
         ("A64: a predicate selects nothing", a64([load(), vec![op(LD1W), op(LD1RW), op(NOP)]].concat())),
         (
@@ -150,7 +150,7 @@ fn accepted_accesses() -> Vec<accepted::Row> {
         ("A64: a guarded control stack", {
             a64(vec![to(PC + 12), write(8), word(0), op(BL), to(PC + 8), read(8), word(0), op(RET), op(NOP)])
         }),
-        ("A64: a system instruction of its own", a64(vec![read(8), word(0), op(SYS)])),
+        ("A64: an implementation defined instruction", a64(vec![read(8), word(0), op(SYS)])),
         ("A64: vectors", arm(0xc_0000, vec![op(FADD_V)])),
     ]
 }

@@ -1,8 +1,8 @@
-//! Traces in which nothing is wrong, unusual as some of them are.
+//! Traces without findings, some of them unusual.
 
 use unspool_stf::builder::our_trace_info;
 
-use super::words::*;
+use super::fixtures::*;
 
 pub(crate) type Row = (&'static str, Records);
 
@@ -11,22 +11,20 @@ pub(crate) fn rows() -> Vec<Row> {
 }
 
 fn headers() -> Vec<Row> {
-    let mut early = header();
-    early[1] = Record::Version { major: 1, minor: 3 };
-    early[6] = Record::TraceInfoFeature(0x20);
+    let early = |minor| {
+        let mut records = trace(vec![]);
+        records[1] = Record::Version { major: 1, minor };
+        records[6] = Record::TraceInfoFeature(0x20);
+        records
+    };
     vec![
-        ("the least", trace(vec![])),
+        ("the minimum", trace(vec![])),
         ("transactions", transactions()),
         ("an end mark", trace(vec![Record::ReserveEnd])),
         ("a comment at the end", trace(vec![Record::Comment(b"that is all")])),
-        ("version 1.3", [early, vec![mode(3), op(NOP)]].concat()),
-        ("version 1.2", {
-            let mut records = trace(vec![]);
-            records[1] = Record::Version { major: 1, minor: 2 };
-            records[6] = Record::TraceInfoFeature(0x20);
-            records
-        }),
-        ("who made it before us", inserted(6, Record::TraceInfo(our_trace_info()))),
+        ("version 1.3", early(3)),
+        ("version 1.2", early(2)),
+        ("our trace info", inserted(6, Record::TraceInfo(our_trace_info()))),
         ("a comment at the end of the header", inserted(8, Record::Comment(b"late"))),
         ("two comments", inserted(3, Record::Comment(b""))),
         ("a process", inserted(7, Record::ProcessIdExt([1, 2, 3]))),
@@ -43,10 +41,10 @@ fn flow() -> Vec<Row> {
         ("a jump", trace(vec![to(PC + 12), op(JAL), op(NOP)])),
         ("a branch", trace(vec![to(PC + 12), op(BEQ), op(NOP)])),
         ("a branch that is not taken", trace(vec![op(BEQ), op(NOP)])),
-        ("a branch, and something else happens", trace(vec![op(BEQ), Record::ForcePc(MEM), op(NOP)])),
+        ("a branch, and a forced address", trace(vec![op(BEQ), Record::ForcePc(MEM), op(NOP)])),
         ("a jump, and the next address is forced", trace(vec![op(RET), Record::ForcePc(MEM), op(NOP)])),
         ("a jump to the next instruction", trace(vec![op(JAL_4), op(NOP)])),
-        ("a call that was answered without a trap", trace(vec![op(ECALL), op(NOP)])),
+        ("a call without a trap", trace(vec![op(ECALL), op(NOP)])),
         ("a jump at the end", trace(vec![op(RET)])),
         ("a jump that faulted", trace([fault(), vec![op(RET), op(NOP)]].concat())),
         ("a target of an unknown opcode", trace(vec![to(MEM), op(UNKNOWN)])),
@@ -55,9 +53,9 @@ fn flow() -> Vec<Row> {
         ("a high address in RV32", rv32(vec![Record::ForcePc(0xffff_ffff_8000_0000), op(NOP)])),
         ("a jump in a high half of RV32", rv32(vec![Record::ForcePc(0xffff_ffff_8000_0000), to(0x8000_0008), op(JAL)])),
         ("another encoding mode", trace(vec![Record::InstIem(1), op(NOP), Record::InstIem(2), op(ADDIW)])),
-        ("a target behind a register", trace(vec![register(1, 0x31), to(MEM), op(RET)])),
-        ("a register behind content", trace(vec![read(8), word(0), register(1, 0x31), op(LD)])),
-        ("a process behind a register", trace(vec![register(1, 0x31), Record::ProcessIdExt([0; 3]), op(NOP)])),
+        ("a target after a register", trace(vec![register(1, 0x31), to(MEM), op(RET)])),
+        ("a register after content", trace(vec![read(8), word(0), register(1, 0x31), op(LD)])),
+        ("a process after a register", trace(vec![register(1, 0x31), Record::ProcessIdExt([0; 3]), op(NOP)])),
     ]
 }
 
@@ -70,10 +68,8 @@ fn accesses() -> Vec<Row> {
         ("a load in two parts", trace(vec![read(3), word(0xff_ffff), read(5), word(0), op(LD)])),
         ("a byte", trace(vec![read(1), word(0xff), op(LB)])),
         ("an atomic", trace(vec![read(8), word(0), write(8), word(0), op(AMOADD_D)])),
-        ("a store without its reservation", trace(vec![read(8), word(0), op(LD), op(SC_D), op(NOP)])),
-        ("a conditional store of a model that reads first", {
-            trace(vec![read(8), word(0), write(8), word(0), op(SC_D)])
-        }),
+        ("a failed conditional store", trace(vec![read(8), word(0), op(LD), op(SC_D), op(NOP)])),
+        ("a conditional store that reads first", trace(vec![read(8), word(0), write(8), word(0), op(SC_D)])),
         ("a block of zeros", trace(vec![read(8), word(0), op(LD), op(CBO_ZERO), op(NOP)])),
         ("a conditional store", trace(vec![write(8), word(0), op(SC_D)])),
         ("a vector", trace(vec![read(32), word(0), word(0), word(0), word(0), op(VLE64)])),
@@ -96,7 +92,7 @@ fn accesses() -> Vec<Row> {
             extended(b"rv64gc_zcmp", vec![write(24), word(0), word(0), word(0), push]),
         ),
         ("a walk", featured(FEATURES | 0x101, vec![walk(4096, 0xf), read(8), word(0), op(LD)])),
-        ("a walk that led nowhere", {
+        ("a walk without a leaf, and a fault", {
             featured(FEATURES | 0x100, [vec![walk(4096, 0)], fault(), vec![op(LD)]].concat())
         }),
         ("another master", trace(vec![bus(8, 1, 2), Record::BusMasterContent(0), op(NOP)])),
@@ -113,12 +109,12 @@ fn events() -> Vec<Row> {
         ("a custom fault", trace(vec![custom, op(NOP)])),
         ("a call", trace(vec![event(11, &[64]), Record::EventPcTarget(MEM), op(ECALL), op(NOP)])),
         ("a return to user mode", trace(vec![to(MEM), mode(0), op(MRET), op(NOP)])),
-        // Whether it was taken, or interrupted and left, nobody can tell.
+        // It may have been taken, or interrupted.
         ("a branch, and a forced address where it leads", trace(vec![op(BEQ), Record::ForcePc(PC + 12), op(NOP)])),
         ("user mode, and a forced address", trace(vec![mode(0), op(NOP), Record::ForcePc(MEM), op(NOP)])),
         ("a higher mode", trace(vec![to(MEM), mode(1), op(MRET), event(9, &[1]), mode(3), op(ECALL), op(NOP)])),
-        ("a nop that could not be fetched", trace(vec![event(12, &[PC, 0]), op(NOP)])),
-        ("what is illegal", trace(vec![event(2, &[PC, 0, 2]), Record::InstOpcode16(0)])),
-        ("what is illegal, in four bytes", trace(vec![event(2, &[PC, 0, 2]), op(0)])),
+        ("a failed fetch of a nop", trace(vec![event(12, &[PC, 0]), op(NOP)])),
+        ("an illegal instruction", trace(vec![event(2, &[PC, 0, 2]), Record::InstOpcode16(0)])),
+        ("an illegal instruction of four bytes", trace(vec![event(2, &[PC, 0, 2]), op(0)])),
     ]
 }

@@ -1,6 +1,6 @@
-//! Traces that break one rule each: rule, name of the row, number of the record, records.
+//! Traces that each break one rule: rule, name of the row, number of the record, records.
 
-use super::words::*;
+use super::fixtures::*;
 
 pub(crate) type Row = (&'static str, &'static str, u64, Records);
 
@@ -11,7 +11,7 @@ pub(crate) fn rows() -> Vec<Row> {
 
 fn anatomy() -> Vec<Row> {
     let all = [
-        super::words::header()[..8].to_vec(),
+        super::fixtures::header()[..8].to_vec(),
         vec![Record::ProtocolId(1), Record::ClockId { id: 1, name: b"clk" }, Record::EndHeader],
         vec![mode(3), op(NOP), transaction(1, 1)],
     ];
@@ -21,24 +21,24 @@ fn anatomy() -> Vec<Row> {
     let mut extended = inserted(8, Record::IsaExtended(b"rv64gc"));
     extended[1] = version(5);
     vec![
-        ("stf-not-empty", "nothing", 0, vec![]),
-        ("stf-end-header", "only a header, and no end", 7, super::words::header()[..8].to_vec()),
-        ("stf-one-header", "a version behind the header", 11, trace(vec![version(6), op(NOP)])),
+        ("stf-not-empty", "an empty trace", 0, vec![]),
+        ("stf-end-header", "a header without an end", 7, super::fixtures::header()[..8].to_vec()),
+        ("stf-one-header", "a version after the header", 11, trace(vec![version(6), op(NOP)])),
         ("stf-one-header", "a second end", 9, inserted(9, Record::EndHeader)),
         ("stf-body-in-header", "a register in the header", 8, inserted(8, register(1, 0x11))),
         ("stf-header-once", "two instruction sets", 4, inserted(4, Record::Isa(1))),
         ("stf-header-once", "two starts", 8, inserted(8, Record::ForcePc(PC))),
-        ("stf-header-order", "trace info behind the features", 6, swapped(5)),
+        ("stf-header-order", "trace info after features", 6, swapped(5)),
         ("stf-record-version", "wide events in 1.4", 6, with(1, version(4))),
         ("stf-record-version", "extensions in 1.5", 8, extended),
-        ("stf-no-instruction", "only a header", 8, super::words::header()),
+        ("stf-no-instruction", "only a header", 8, super::fixtures::header()),
         ("stf-open-group", "a register without an instruction", 11, trace(vec![register(1, 0x11)])),
-        ("stf-mixed", "a transaction behind an instruction", 13, mixed),
-        ("stf-record-order", "a register behind a ready one", 12, {
+        ("stf-mixed", "a transaction after an instruction", 13, mixed),
+        ("stf-record-order", "a register after a ready one", 12, {
             trace(vec![Record::InstReadyReg(1), register(1, 0x11), op(NOP)])
         }),
-        ("stf-record-order", "a target behind an access", 13, { trace(vec![read(8), word(0), to(PC), op(UNKNOWN)]) }),
-        ("stf-end-last", "an instruction behind the end", 11, trace(vec![Record::ReserveEnd, op(NOP)])),
+        ("stf-record-order", "a target after an access", 13, trace(vec![read(8), word(0), to(PC), op(UNKNOWN)])),
+        ("stf-end-last", "an instruction after the end", 11, trace(vec![Record::ReserveEnd, op(NOP)])),
     ]
 }
 
@@ -55,14 +55,14 @@ fn header() -> Vec<Row> {
         ("stf-comment-nul", "a zero at the end", 2, with(2, Record::Comment(b"text\0"))),
         ("stf-comment-nul", "in the body", 11, trace(vec![Record::Comment(b"\0"), op(NOP)])),
         ("stf-isa-missing", "no instruction set", 7, without(3)),
-        ("stf-isa-before-iem", "behind the mode", 4, swapped(3)),
+        ("stf-isa-before-iem", "after the mode", 4, swapped(3)),
         ("stf-isa-known", "9", 3, with(3, Record::Isa(9))),
         ("stf-iem-missing", "no encoding mode", 7, without(4)),
         ("stf-iem-known", "7", 4, with(4, Record::InstIem(7))),
         ("stf-iem-known", "7 in the body", 11, trace(vec![Record::InstIem(7), op(NOP)])),
         ("stf-trace-info-missing", "no trace info", 7, without(5)),
         ("stf-generator-known", "200", 5, with(5, info(200, b"a tool"))),
-        ("stf-generator-known", "reserved, and not us", 5, with(5, info(0, b"a tool"))),
+        ("stf-generator-known", "reserved, by another tool", 5, with(5, info(0, b"a tool"))),
         ("stf-feature-missing", "no features", 7, without(6)),
         ("stf-feature-claim", "physical addresses", 6, with(6, Record::TraceInfoFeature(FEATURES | 1))),
         ("stf-feature-claim", "processes", 6, with(6, Record::TraceInfoFeature(FEATURES | 0x400))),
@@ -113,14 +113,14 @@ fn flow() -> Vec<Row> {
         ("stf-pc-width", "in RV32", 11, rv32(vec![Record::ForcePc(1 << 40), op(NOP)])),
         ("stf-target-missing", "a return", 11, trace(vec![op(RET), op(NOP)])),
         ("stf-target-missing", "a jump", 11, trace(vec![op(JAL), op(NOP)])),
-        ("stf-target-missing", "the return from a trap", 11, trace(vec![op(MRET), op(NOP)])),
+        ("stf-target-missing", "a return from a trap", 11, trace(vec![op(MRET), op(NOP)])),
         ("stf-target-opcode", "a jump elsewhere", 11, trace(vec![to(MEM), op(JAL)])),
         ("stf-target-opcode", "a branch elsewhere", 11, trace(vec![to(MEM), op(BEQ)])),
-        ("stf-target-not-taken", "behind the branch", 11, trace(vec![to(PC + 8), op(BEQ)])),
+        ("stf-target-not-taken", "the next instruction", 11, trace(vec![to(PC + 8), op(BEQ)])),
         ("stf-target-no-branch", "of a nop", 11, trace(vec![to(MEM), op(NOP)])),
-        ("stf-target-no-branch", "of a call to the system", 11, trace(vec![to(MEM), op(ECALL)])),
+        ("stf-target-no-branch", "of a system call", 11, trace(vec![to(MEM), op(ECALL)])),
         ("stf-target-once", "two targets", 12, trace(vec![to(PC), to(MEM), op(RET)])),
-        ("stf-mode-start", "no mode", 9, [super::words::header(), vec![op(NOP)]].concat()),
+        ("stf-mode-start", "no mode", 9, [super::fixtures::header(), vec![op(NOP)]].concat()),
         ("stf-mode-down", "to user mode by a nop", 11, trace(vec![mode(0), op(NOP), op(NOP)])),
         ("stf-mode-down", "to supervisor mode by a nop", 11, trace(vec![mode(1), op(NOP), op(NOP)])),
     ]
@@ -134,28 +134,24 @@ fn registers_and_walks() -> Vec<Row> {
         ("stf-register-meta", "reserved bits", 11, trace(vec![register(1, 0x51), op(NOP)])),
         ("stf-register-number", "x40", 11, trace(vec![register(40, 0x11), op(NOP)])),
         ("stf-register-number", "a CSR of 13 bits", 11, trace(vec![register(0x1000, 0x14), op(NOP)])),
-        ("stf-walk-before-access", "behind it", 13, walks(vec![read(8), word(0), walk(4096, 0xf), op(LD)])),
+        ("stf-walk-before-access", "after it", 13, walks(vec![read(8), word(0), walk(4096, 0xf), op(LD)])),
         ("stf-walk-page-size", "1000", 11, walks(vec![walk(1000, 0xf), op(NOP)])),
-        ("stf-walk-leaf", "an entry that points on", 11, walks(vec![walk(4096, 1), op(NOP)])),
+        ("stf-walk-leaf", "not a leaf", 11, walks(vec![walk(4096, 1), op(NOP)])),
     ]
 }
 
 fn accesses() -> Vec<Row> {
     let kind = Record::InstMemAccess(MemAccess { address: MEM, size: 8, attributes: 0, kind: 0 });
     vec![
-        ("stf-access-missing", "of a load among others", 14, {
-            trace(vec![read(8), word(0), op(LD), op(LD), op(NOP)])
-        }),
-        ("stf-access-missing", "of a store among others", 14, {
-            trace(vec![read(8), word(0), op(LD), op(SD), op(NOP)])
-        }),
-        ("stf-access-missing", "before the first", 11, { trace(vec![op(LD), op(LD), read(8), word(0), op(LD)]) }),
+        ("stf-access-missing", "of a load among others", 14, trace(vec![read(8), word(0), op(LD), op(LD), op(NOP)])),
+        ("stf-access-missing", "of a store among others", 14, trace(vec![read(8), word(0), op(LD), op(SD), op(NOP)])),
+        ("stf-access-missing", "before the first", 11, trace(vec![op(LD), op(LD), read(8), word(0), op(LD)])),
         ("stf-access-last", "a store at the end", 14, trace(vec![read(8), word(0), op(LD), op(SD)])),
         ("stf-accesses-absent", "none at all", 11, trace(vec![op(LD), op(SD)])),
         ("stf-access-unexpected", "of a nop", 11, trace(vec![read(8), word(0), op(NOP)])),
         ("stf-access-kind", "0", 11, trace(vec![kind, word(0), op(LD)])),
         ("stf-access-direction", "a load that writes", 11, trace(vec![write(8), word(0), op(LD)])),
-        ("stf-access-direction", "a store that reads, too", 11, {
+        ("stf-access-direction", "a store that also reads", 11, {
             trace(vec![read(8), word(0), write(8), word(0), op(SD)])
         }),
         ("stf-access-atomic", "an atomic that only reads", 13, trace(vec![read(8), word(0), op(AMOADD_D)])),
@@ -192,12 +188,12 @@ fn events() -> Vec<Row> {
         ("stf-event-known", "interrupt 14", 11, trace(vec![event(interrupt | 14, &[0]), op(NOP)])),
         ("stf-event-known", "special 1", 11, trace(vec![event(1 << 62 | 1, &[0]), op(NOP)])),
         ("stf-event-data", "a page fault without fields", 11, trace(vec![event(13, &[]), op(LD)])),
-        ("stf-event-missing", "a load that did not end, as a forced address shows", 11, {
+        ("stf-event-missing", "a load, and a forced address", 11, {
             trace(vec![op(LD), Record::ForcePc(MEM), read(8), word(0), op(LD), op(LD), Record::ForcePc(PC), op(NOP)])
         }),
         ("stf-event-missing", "a call", 11, trace(vec![op(ECALL), Record::ForcePc(MEM), op(NOP)])),
         ("stf-event-zero-extended", "in RV32", 11, rv32(vec![event(interrupt | 7, &[1 << 32]), op(NOP)])),
-        ("stf-fetch-fault-nop", "a load that was not fetched", 12, trace(vec![event(12, &[PC, 0]), op(LD)])),
+        ("stf-fetch-fault-nop", "a load", 12, trace(vec![event(12, &[PC, 0]), op(LD)])),
         ("stf-mode-known", "7", 11, trace(vec![mode(7), op(NOP)])),
         ("stf-mode-known", "no field", 11, trace(vec![event(1 << 62, &[]), op(NOP)])),
         ("stf-event-target", "no event", 11, trace(vec![Record::EventPcTarget(MEM), op(NOP)])),

@@ -1,4 +1,4 @@
-//! Blocks that a core executes repeatedly: each is prepared for the trace unit once.
+//! Blocks that a core executes repeatedly, prepared for the trace unit once.
 //!
 //! block trace ─▶ **executions of prepared blocks** ─▶ the trace unit; the first execution of each block ─▶ steps
 
@@ -22,9 +22,8 @@ pub(super) struct Blocks {
 #[derive(Debug, Clone, Copy)]
 struct Prepared {
     start: u64,
-    /// Where it leads if the branch at its end is not taken, and if it is taken.
-    leads_to: [u64; 2],
-    /// That branch is indirect.
+    /// Successors if the branch at its end is not taken, and if it is taken.
+    successors: [u64; 2],
     is_indirect: bool,
     instructions: u32,
     /// Its blocks of the trace unit: the index of the first, and their number.
@@ -32,23 +31,22 @@ struct Prepared {
     units: u32,
 }
 
-/// No instruction is here.
+/// Address that no instruction can have.
 const NOWHERE: u64 = 1;
 
 impl Prepared {
-    /// A block that is not prepared.
     const UNKNOWN: Self =
-        Self { start: NOWHERE, leads_to: [NOWHERE; 2], is_indirect: false, instructions: 0, first: 0, units: 0 };
+        Self { start: NOWHERE, successors: [NOWHERE; 2], is_indirect: false, instructions: 0, first: 0, units: 0 };
 
-    /// Whether execution can continue there.
+    /// Whether execution can continue at `next`.
     #[inline(always)]
     fn may_lead_to(&self, next: u64, is_taken: bool) -> bool {
-        next == self.leads_to[usize::from(is_taken)] || (self.is_indirect && is_taken)
+        next == self.successors[usize::from(is_taken)] || (self.is_indirect && is_taken)
     }
 }
 
 impl Blocks {
-    /// The prepared block of an execution, if it can continue as the trace does.
+    /// Prepared block of an execution, if it can continue as the trace does.
     #[inline(always)]
     fn of_execution(&self, trace: &BlockTrace<'_>, index: usize) -> Option<&Prepared> {
         let execution = trace.executions.get(index)?;
@@ -58,7 +56,6 @@ impl Blocks {
 }
 
 impl Core {
-    /// Takes many blocks.
     pub(in crate::encode) fn blocks(&mut self, trace: &BlockTrace<'_>) -> Result<(), SinkError> {
         let (mut index, mut position) = (0, trace.position);
         while index < trace.executions.len() {
@@ -72,11 +69,11 @@ impl Core {
         Ok(())
     }
 
-    /// Hands executions from this one on to the trace unit, up to the first whose block is not prepared: returns their number
-    /// and that of their instructions.
+    /// Feeds the trace unit with executions from `index`, up to the first whose block is not prepared. Returns the
+    /// numbers of executions and instructions.
     fn execute_prepared(&mut self, trace: &BlockTrace<'_>, index: usize) -> (usize, u64) {
         let Some(&Prepared { start, .. }) = self.blocks.of_execution(trace, index) else { return (0, 0) };
-        self.settle(start, trace.time);
+        self.resolve_at(start, trace.time);
         let cycles = u64::from(!self.counts_time);
         let (mut executions, mut instructions) = (0, 0);
         for (at, execution) in trace.executions.iter().enumerate().skip(index) {
@@ -86,11 +83,11 @@ impl Core {
             }
             (executions, instructions) = (executions + 1, instructions + u64::from(known.instructions));
         }
-        self.instructions += instructions;
+        self.totals.instructions += instructions;
         (executions, instructions)
     }
 
-    /// Takes an execution as steps, and prepares its block. Returns the number of steps.
+    /// Executes a block step by step, and prepares it. Returns the number of steps.
     #[inline(never)]
     fn execute_steps(&mut self, trace: &BlockTrace<'_>, index: usize, position: u64) -> Result<u64, SinkError> {
         trace.steps(index, position).try_for_each(|step| self.step(&step))?;
@@ -101,8 +98,8 @@ impl Core {
         Ok(trace.blocks[number].opcodes.len() as u64)
     }
 
-    /// Completes the step before: the next A64 instruction is at `start`.
-    fn settle(&mut self, start: u64, time: Option<u64>) {
+    /// Completes the pending instruction: the next A64 instruction is at `start`.
+    fn resolve_at(&mut self, start: u64, time: Option<u64>) {
         (self.in_it, self.last_isa) = (0, SubIsa::Is0);
         if let Some(pending) = self.pending {
             self.resolve(&pending, Target { address: start, isa: SubIsa::Is0 });
@@ -113,7 +110,7 @@ impl Core {
         self.pass_time(time);
     }
 
-    /// Prepares a block whose steps were just taken, if the trace unit can take it at once.
+    /// Prepares a block whose steps were just executed, if the trace unit can execute it as a whole.
     #[inline(never)]
     fn prepare(&mut self, number: usize, block: &model::Block) {
         let known = |index: usize| {
@@ -129,7 +126,7 @@ impl Core {
         self.blocks.units.extend(self.unit.blocks(block.start, last.executed));
         let prepared = Prepared {
             start: block.start,
-            leads_to: leads_to(&last, block),
+            successors: successors(&last, block),
             is_indirect: matches!(last.executed.class, Class::Indirect | Class::ExceptionReturn),
             instructions: block.opcodes.len() as u32,
             first: first as u32,
@@ -142,8 +139,8 @@ impl Core {
     }
 }
 
-/// Where a block leads if the branch at its end is not taken, and if it is taken. A contradiction leads nowhere.
-fn leads_to(last: &Known, block: &model::Block) -> [u64; 2] {
+/// Successors of a block if the branch at its end is not taken, and if it is taken. A contradiction has none.
+fn successors(last: &Known, block: &model::Block) -> [u64; 2] {
     let is_branch = !matches!(last.executed.class, Class::Other | Class::Barrier);
     let target = last.target().filter(|target| target.isa == SubIsa::Is0).map_or(NOWHERE, |target| target.address);
     match (is_branch, block.ends_in_branch) {

@@ -1,4 +1,4 @@
-//! A file whose blocks are known becomes the same capture as its steps, one by one.
+//! Encoding block by block makes the same capture as encoding step by step.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,16 +10,17 @@ use unspool::astf::record::{
 };
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
-use unspool::encode::{EncodeOptions, Encoded, Encoder, encode};
+use unspool::encode::{EncodeOptions, Encoded, encode};
 use unspool::isa::decode;
 use unspool::model::{BlockSink, BlockTrace, Event, Isa, Step, StepSource};
 use unspool::{OpenSteps, OpenedSteps, open_steps};
 use unspool_testing::Random;
 
 use super::program::Program;
-use super::{BASE, Told, assert_same, settings};
+use super::{BASE, Executed, assert_same_execution, settings};
+use crate::fixtures::collect;
 
-/// A run as an ASTF file: what steps say, times now and then, and traps where the run is interrupted.
+/// Run as an ASTF file: its steps, times now and then, and traps where the run is interrupted.
 fn file(steps: &[Step], seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut records = vec![Record::Header(Header::new(Level::BasicPlus, true, Storage::Raw))];
@@ -34,14 +35,8 @@ fn file(steps: &[Step], seed: u64) -> Vec<u8> {
                 let is_branch = decode(Isa::A64, pc, iword).flow.is_branch();
                 let ea = next.filter(|next| is_branch && *next != pc + 4);
                 let (ea_valid, ea) = (ea.is_some(), ea.unwrap_or(0));
-                records.push(Record::Instruction(Instruction {
-                    pc,
-                    iword,
-                    is_branch,
-                    ea_valid,
-                    ea,
-                    ..Default::default()
-                }));
+                let record = Instruction { pc, iword, is_branch, ea_valid, ea, ..Instruction::default() };
+                records.push(Record::Instruction(record));
             }
             Event::Context(context) => records.push(Record::Context(Context {
                 el: context.level.unwrap_or(0),
@@ -64,13 +59,7 @@ fn open(path: &Path) -> OpenedSteps {
 }
 
 fn step_by_step(path: &Path, directory: &Path, options: EncodeOptions) -> Encoded {
-    let mut encoder = Encoder::new(directory, options).unwrap();
-    let take = &mut |step: &Step| {
-        encoder.push(step).unwrap();
-        ControlFlow::Continue(())
-    };
-    open(path).each(take).unwrap();
-    encoder.finish().unwrap()
+    super::encode(&collect(open(path)), directory, options)
 }
 
 /// All files of a capture.
@@ -79,7 +68,7 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
 }
 
-/// Filters, events and what the trace unit makes up by itself, by the bits of a number.
+/// Filters, events and overflows, by the bits of a number.
 fn more_settings(mut settings: Settings, options: u64, program: &Program) -> Settings {
     let (low, high) = program.span(1);
     let mut set = |name: &str, value: u64| assert!(settings.set(name, value), "{name}");
@@ -98,11 +87,11 @@ fn more_settings(mut settings: Settings, options: u64, program: &Program) -> Set
     settings
 }
 
-/// Counts what came at once.
+/// Number of instructions that came in blocks.
 #[derive(Default)]
-struct AtOnce(usize);
+struct InBlocks(usize);
 
-impl BlockSink for AtOnce {
+impl BlockSink for InBlocks {
     fn step(&mut self, _: &Step) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
@@ -114,24 +103,24 @@ impl BlockSink for AtOnce {
 }
 
 #[test]
-fn known_blocks_become_the_same_capture() {
-    let mut at_once = AtOnce::default();
+fn blocks_make_the_same_capture() {
+    let mut in_blocks = InBlocks::default();
     for options in 0..256 {
         let program = Program::new(Isa::A64, BASE, options);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.astf");
         fs::write(&path, file(&program.run(3000, options), options)).unwrap();
-        open(&path).follow(&mut at_once).unwrap();
+        open(&path).follow(&mut in_blocks).unwrap();
         let settings = more_settings(settings(Protocol::Ete, options, &program), options, &program);
         let (formatted, time_unit) = (options & 1 == 0, open(&path).time_unit());
         let options = EncodeOptions { settings, formatted, buffer: None, time_unit };
-        let [one, other] = ["one by one", "at once"].map(|name| folder.path().join(name));
+        let [one, other] = ["by steps", "by blocks"].map(|name| folder.path().join(name));
         let expected = step_by_step(&path, &one, options.clone());
         let (encoded, _) = encode(&other, vec![open(&path)], options.clone()).unwrap();
         assert_eq!(encoded, expected, "{options:?}");
         assert_eq!(contents(&other), contents(&one), "{options:?}");
     }
-    assert!(at_once.0 > 256 * 1500, "{}", at_once.0);
+    assert!(in_blocks.0 > 256 * 1500, "{}", in_blocks.0);
 }
 
 #[test]
@@ -151,9 +140,9 @@ fn each_source_has_cores_of_its_own() {
         for (core, path) in paths.iter().enumerate() {
             let alone = folder.path().join(format!("core {core}, formatted {formatted}"));
             step_by_step(path, &alone, options.clone());
-            let (found, expected) = (Told::read(&out, &format!("UNIT_{core}")), Told::read(&alone, "UNIT_0"));
+            let (found, expected) = (Executed::read(&out, &format!("UNIT_{core}")), Executed::read(&alone, "UNIT_0"));
             assert!(expected.instructions.len() > 15_000);
-            assert_same(&format!("core {core}"), &found, &expected);
+            assert_same_execution(&format!("core {core}"), &found, &expected);
         }
     }
 }

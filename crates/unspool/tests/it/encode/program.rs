@@ -1,4 +1,4 @@
-//! Programs from a seed, and what a PE does with them: loops, calls, returns, indirect branches, system calls, interrupts.
+//! Random programs and their execution: loops, calls, returns, indirect branches, system calls, interrupts.
 
 use unspool::model::{Branch, Context, Event, Exception, ExceptionKind, Instruction, Isa, Security, Step};
 use unspool_testing::Random;
@@ -37,7 +37,7 @@ pub(crate) struct Program {
 const LENGTH: usize = 24;
 
 impl Program {
-    /// Functions of equal length; the last is where exceptions go.
+    /// Functions of equal length; the last is the exception handler.
     pub(crate) fn new(isa: Isa, base: u64, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let count = 8;
@@ -82,18 +82,18 @@ impl Program {
         Self { isa, code, functions, vector: (count - 1) * LENGTH }
     }
 
-    /// From the first address of a function to its last.
+    /// First and last address of a function.
     pub(crate) fn span(&self, function: usize) -> (u64, u64) {
         (self.code[function * LENGTH].address, self.code[function * LENGTH + LENGTH - 1].address)
     }
 
-    /// The address behind so many instructions in a row, if there are as many.
-    pub(crate) fn behind(&self, start: u64, count: usize) -> Option<u64> {
+    /// Address after `count` consecutive instructions from `start`, if there are as many.
+    pub(crate) fn end_of(&self, start: u64, count: usize) -> Option<u64> {
         let first = self.code.iter().position(|placed| placed.address == start)?;
         self.code.get(first + count - 1).map(|placed| placed.address + u64::from(placed.length))
     }
 
-    /// Executes so many instructions.
+    /// Executes `count` instructions.
     pub(crate) fn run(&self, count: usize, seed: u64) -> Vec<Step> {
         let mut random = Random::new(seed ^ 0x5555);
         let mut steps = vec![step(context(0, 1), 0)];
@@ -103,32 +103,32 @@ impl Program {
         for number in 0..count {
             let placed = self.code[at];
             time += random.below(9);
-            let branch = |taken, to: usize| Some(Branch { taken, target: taken.then(|| self.code[to].address) });
-            let (next, told) = match placed.op {
+            let branch_to = |taken, to: usize| Some(Branch { taken, target: taken.then(|| self.code[to].address) });
+            let (next, branch) = match placed.op {
                 Op::Nop | Op::Wide | Op::Barrier | Op::System => (at + 1, None),
                 Op::If(to) => {
                     let taken = random.below(3) > 0;
-                    (if taken { to } else { at + 1 }, branch(taken, to))
+                    (if taken { to } else { at + 1 }, branch_to(taken, to))
                 }
-                Op::Goto(to) => (to, branch(true, to)),
+                Op::Goto(to) => (to, branch_to(true, to)),
                 Op::Call(to) => {
                     calls.push(at + 1);
-                    (to, branch(true, to))
+                    (to, branch_to(true, to))
                 }
                 Op::CallRegister | Op::Jump => {
                     if placed.op == Op::CallRegister {
                         calls.push(at + 1);
                     }
                     let to = self.functions[random.below(self.functions.len() as u64) as usize];
-                    (to, branch(true, to))
+                    (to, branch_to(true, to))
                 }
                 Op::Return => {
                     let to = if random.below(10) > 0 { calls.pop().unwrap_or(0) } else { self.functions[1] };
-                    (to, branch(true, to))
+                    (to, branch_to(true, to))
                 }
                 Op::ExceptionReturn => {
                     let to = interrupted.pop().unwrap_or(0);
-                    (to, branch(true, to))
+                    (to, branch_to(true, to))
                 }
             };
             calls.truncate(64);
@@ -138,9 +138,8 @@ impl Program {
                     opcode: Some(placed.opcode),
                     length: placed.length,
                     isa: self.isa,
-                    is_executed: None,
-                    branch: told,
-                    za_index: None,
+                    branch,
+                    ..Instruction::default()
                 }),
                 time,
             ));
@@ -196,50 +195,25 @@ fn length(isa: Isa, op: Op) -> u8 {
 
 fn opcode(isa: Isa, op: Op, address: u64, target: u64) -> u32 {
     let offset = target.wrapping_sub(address) as u32;
+    let (a64, a32, t32) = (offset >> 2, offset.wrapping_sub(8) >> 2 & 0xff_ffff, offset.wrapping_sub(4) >> 1);
+    // J1 and J2 of a T32 BL are set, and so is S if the offset is negative.
+    let t32_call = 0xf000_f800 | (t32 >> 23 & 1) << 26 | (t32 >> 11 & 0x3ff) << 16 | t32 & 0x7ff;
+    let opcodes = match op {
+        Op::Nop => [0xd503_201f, 0xe320_f000, 0xbf00],
+        Op::Wide => [0xd503_201f, 0xe320_f000, 0xf3af_8000],
+        Op::Barrier => [0xd503_3fdf, 0xf57f_f06f, 0xf3bf_8f6f],
+        Op::If(_) => [0x5400_0001 | (a64 & 0x7_ffff) << 5, 0x1a00_0000 | a32, 0xd100 | t32 & 0xff],
+        Op::Goto(_) => [0x1400_0000 | a64 & 0x3ff_ffff, 0xea00_0000 | a32, 0xe000 | t32 & 0x7ff],
+        Op::Call(_) => [0x9400_0000 | a64 & 0x3ff_ffff, 0xeb00_0000 | a32, t32_call],
+        Op::CallRegister => [0xd63f_0020, 0xe12f_ff31, 0x4788],
+        Op::Jump => [0xd61f_0020, 0xe12f_ff11, 0x4708],
+        Op::Return => [0xd65f_03c0, 0xe12f_ff1e, 0x4770],
+        Op::System => [0xd400_0001, 0xef00_0000, 0xdf00],
+        Op::ExceptionReturn => [0xd69f_03e0, 0xe1b0_f00e, 0xf3de_8f00],
+    };
     match isa {
-        Isa::A64 => match op {
-            Op::Nop | Op::Wide => 0xd503_201f,
-            Op::Barrier => 0xd503_3fdf,
-            Op::If(_) => 0x5400_0001 | (offset >> 2 & 0x7_ffff) << 5,
-            Op::Goto(_) => 0x1400_0000 | offset >> 2 & 0x3ff_ffff,
-            Op::Call(_) => 0x9400_0000 | offset >> 2 & 0x3ff_ffff,
-            Op::CallRegister => 0xd63f_0020,
-            Op::Jump => 0xd61f_0020,
-            Op::Return => 0xd65f_03c0,
-            Op::System => 0xd400_0001,
-            Op::ExceptionReturn => 0xd69f_03e0,
-        },
-        Isa::A32 => {
-            let offset = offset.wrapping_sub(8) >> 2 & 0xff_ffff;
-            match op {
-                Op::Nop | Op::Wide => 0xe320_f000,
-                Op::Barrier => 0xf57f_f06f,
-                Op::If(_) => 0x1a00_0000 | offset,
-                Op::Goto(_) => 0xea00_0000 | offset,
-                Op::Call(_) => 0xeb00_0000 | offset,
-                Op::CallRegister => 0xe12f_ff31,
-                Op::Jump => 0xe12f_ff11,
-                Op::Return => 0xe12f_ff1e,
-                Op::System => 0xef00_0000,
-                Op::ExceptionReturn => 0xe1b0_f00e,
-            }
-        }
-        _ => {
-            let offset = offset.wrapping_sub(4) >> 1;
-            match op {
-                Op::Nop => 0xbf00,
-                Op::Wide => 0xf3af_8000,
-                Op::Barrier => 0xf3bf_8f6f,
-                Op::If(_) => 0xd100 | offset & 0xff,
-                Op::Goto(_) => 0xe000 | offset & 0x7ff,
-                // J1 and J2 are set, and so is S if the offset is negative.
-                Op::Call(_) => 0xf000_f800 | (offset >> 23 & 1) << 26 | (offset >> 11 & 0x3ff) << 16 | offset & 0x7ff,
-                Op::CallRegister => 0x4788,
-                Op::Jump => 0x4708,
-                Op::Return => 0x4770,
-                Op::System => 0xdf00,
-                Op::ExceptionReturn => 0xf3de_8f00,
-            }
-        }
+        Isa::A64 => opcodes[0],
+        Isa::A32 => opcodes[1],
+        _ => opcodes[2],
     }
 }

@@ -1,0 +1,52 @@
+//! Loss reports of `convert`, on standard error, since standard output may be the trace.
+
+use std::io::{self, Write};
+
+use unspool::convert::report::LossReport;
+use unspool::model::json::Object;
+use unspool::number::many;
+use unspool::target::is_stream;
+
+use super::args::Args;
+use crate::diagnostic::diagnostic;
+
+pub(super) fn print_losses(args: &Args, name: &str, report: &LossReport) {
+    if args.json {
+        let mut text = String::new();
+        report.push_json(&mut text);
+        return print_json(&text);
+    }
+    report.lines().iter().for_each(|line| diagnostic(format_args!("{name}: {line}")));
+}
+
+/// Prints that the output is not kept because of losses.
+pub(super) fn print_denial(args: &Args, name: &str, report: &LossReport) {
+    if args.json {
+        print_losses(args, name, report);
+        let written = if is_stream(&args.output) { "part" } else { "nothing" };
+        let mut line = String::new();
+        Object::new(&mut line).string("kind", "denied").string("written", written).end();
+        return print_json(&line);
+    }
+    diagnostic(format_args!("{name}: {}; {}", report.refusal(), unkept(args)));
+}
+
+pub(super) fn print_other_cores(args: &Args, name: &str, steps: u64) {
+    if steps > 0 && args.json {
+        let mut line = String::new();
+        Object::new(&mut line).string("kind", "left_out").string("what", "other-cores").plain("count", steps).end();
+        print_json(&line);
+    } else if steps > 0 {
+        diagnostic(format_args!("{name}: {} of other cores omitted", many(steps, "step")));
+    }
+}
+
+fn print_json(text: &str) {
+    // With standard error closed, messages are dropped.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// State of an output that is not kept.
+pub(super) fn unkept(args: &Args) -> &'static str {
+    if is_stream(&args.output) { "the output so far is incomplete" } else { "nothing was written" }
+}

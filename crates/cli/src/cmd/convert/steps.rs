@@ -1,0 +1,218 @@
+//! Conversions to another format, step by step.
+//!
+//! IN ─▶ steps ─▶ sink of the format ─▶ OUT
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anyhow::{anyhow, bail};
+use unspool::analyze::diff;
+use unspool::analyze::join::{Common, Join, common};
+use unspool::convert::report::{LossReport, describe_position};
+use unspool::convert::{
+    ConversionPlan, FileSink, Format, OpenSinkError, Origin, SinkOptions, TransferError, plan, transfer,
+};
+use unspool::file::{TarmacFile, TraceFile, is_standard};
+use unspool::model::{SinkError, StepSink};
+use unspool::target::{WriteError, is_stream};
+use unspool::tarmac::parse::ParseOptions;
+use unspool::tarmac::restyle::Style;
+use unspool::{FileKind, Meter, OpenSteps, OpenedSteps, astf, open_steps, stf, tarmac};
+
+use super::args::Args;
+use super::losses::{print_denial, print_losses, print_other_cores, unkept};
+use crate::diagnostic::diagnostic;
+use crate::file::{report_astf, report_stf};
+use crate::progress::Progress;
+use crate::verdict::Verdict;
+
+pub(super) struct Source {
+    kind: FileKind,
+    origin: Origin,
+    name: String,
+    /// Unit of positions.
+    unit: &'static str,
+    meter: Meter,
+}
+
+impl Source {
+    pub(super) fn file(args: &Args, mut file: TraceFile) -> anyhow::Result<(Self, OpenedSteps)> {
+        let (kind, name) = (file.kind(), file.name().to_string());
+        let (origin, unit) = match &mut file {
+            TraceFile::Astf(file) => {
+                report_astf(file);
+                (Origin::Astf, "record")
+            }
+            TraceFile::Stf(file) => {
+                report_stf(file);
+                (if file.is_arm() { Origin::StfArm } else { Origin::StfRiscv }, "record")
+            }
+            TraceFile::Tarmac(_) => (Origin::Tarmac, "line"),
+        };
+        let (steps, meter) = file.into_steps(args.big_endian);
+        Ok((Self { kind, origin, name, unit, meter }, joined(args, kind, steps)?))
+    }
+
+    pub(super) fn capture(args: &Args) -> anyhow::Result<(Self, OpenedSteps)> {
+        let kind = FileKind::Capture;
+        let steps = open_steps(&args.input, &open_options(args, Some(kind))?)?;
+        let name = args.input.display().to_string();
+        let source = Self { kind, origin: Origin::Capture, name, unit: "offset", meter: Meter::default() };
+        Ok((source, joined(args, kind, steps)?))
+    }
+
+    pub(super) fn convert(&self, args: &Args, steps: OpenedSteps, to: Format) -> anyhow::Result<Verdict> {
+        if let ConversionPlan::Refused { why, unless } = plan(self.origin, to)
+            && (unless.is_none() || args.accesses.is_none())
+        {
+            let unless = unless.map_or(String::new(), |unless| format!(", unless {unless}"));
+            bail!("{}: {why}{unless}", self.name);
+        }
+        let options = sink_options(args, to)?;
+        let sink = FileSink::open(&args.output, steps.coverage(), steps.time_unit(), &options);
+        let sink = sink.map_err(|error| match error {
+            OpenSinkError::Write(error) => error.into(),
+            OpenSinkError::Sink(error) => self.refusal(error),
+        })?;
+        self.transfer(args, steps, to, sink)
+    }
+
+    /// Transfers the steps, keeps the output, and reports losses.
+    fn transfer(&self, args: &Args, steps: OpenedSteps, to: Format, mut sink: FileSink) -> anyhow::Result<Verdict> {
+        let stops_at_loss = args.native().stops_at_loss();
+        let (mut progress, mut count) = (Progress::new(false), 0_u64);
+        let done = transfer(steps, args.core, &mut sink, |_, sink| {
+            count += 1;
+            if count.is_multiple_of(STRIDE) {
+                self.meter.report(&mut progress.callback());
+            }
+            if stops_at_loss && !sink.losses().is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        drop(progress);
+        let done = done.map_err(|error| self.failure(args, error))?;
+        if let Some(damage) = &done.damage {
+            diagnostic(format_args!("{}: {damage}", self.name));
+            if args.keep_damaged {
+                sink.finish().map_err(|error| self.refusal(error))?;
+            }
+        }
+        let report = LossReport::new(self.unit, to.name()).with_steps(&done.not_in_steps, sink.losses());
+        print_other_cores(args, &self.name, done.other_cores);
+        if args.native().is_denied(&report) {
+            print_denial(args, &self.name, &report);
+            return Ok(Verdict::Problems);
+        }
+        if done.damage.is_some() && !args.keep_damaged {
+            if is_stream(&args.output) {
+                diagnostic(format_args!("{}: {}", self.name, unkept(args)));
+            }
+            return Ok(Verdict::Problems);
+        }
+        sink.keep().map_err(|error| WriteError::new(&args.output, error))?;
+        print_losses(args, &self.name, &report);
+        Ok(Verdict::of(done.damage.is_some() || report.is_unreadable()))
+    }
+
+    /// Error of an incomplete transfer.
+    fn failure(&self, args: &Args, error: TransferError) -> anyhow::Error {
+        match error {
+            TransferError::NoCore { .. } => anyhow!("{}: {error}; see --core", self.name),
+            TransferError::Sink(SinkError::Io(error)) => self.refusal(error.into()),
+            TransferError::Sink(error) => self.unpaired(args).unwrap_or_else(|| self.refusal(error)),
+            TransferError::Source(error) => {
+                self.unpaired(args).unwrap_or_else(|| anyhow!(error).context(self.name.clone()))
+            }
+        }
+    }
+
+    /// Error of a sink that refuses a step.
+    fn refusal(&self, error: SinkError) -> anyhow::Error {
+        match error {
+            SinkError::Io(error) => anyhow!(error).context("cannot write the trace"),
+            SinkError::Refused { position: Some(position), reason } => {
+                anyhow!("{}: {}: {reason}", self.name, describe_position(self.unit, position))
+            }
+            SinkError::Refused { position: None, reason } => anyhow!("{}: {reason}", self.name),
+        }
+    }
+
+    /// Error if the other trace does not match.
+    fn unpaired(&self, args: &Args) -> Option<anyhow::Error> {
+        let path = args.accesses.as_deref()?;
+        let steps = [reopen(args, self.kind).ok()?, open_other(args, path).ok()?];
+        let (name, core) = (path.display(), args.accesses_core);
+        match common(steps, pairing(args))? {
+            Common::Instructions => None,
+            Common::NoSuchCore => Some(anyhow!("{name}: no instruction of core {core}; see --accesses-core")),
+            Common::Nothing => Some(anyhow!(
+                "{name}: no instruction in common with {}; --accesses needs a trace of the same run",
+                self.name
+            )),
+        }
+    }
+}
+
+fn sink_options(args: &Args, to: Format) -> anyhow::Result<SinkOptions> {
+    Ok(match to {
+        Format::Astf => {
+            let lower = astf::lower::LowerOptions {
+                level: args.astf_level,
+                storage: args.astf_storage()?,
+                assumed: args.assume.unwrap_or_default(),
+                ..astf::lower::LowerOptions::default()
+            };
+            SinkOptions::Astf { lower, write: args.astf_options()? }
+        }
+        Format::Stf => {
+            let version = args.stf_version.unwrap_or_default();
+            let storage = args.stf_storage().unwrap_or(stf::Storage::PLAIN);
+            SinkOptions::Stf { lower: stf::lower::LowerOptions { version }, storage, write: args.stf_options() }
+        }
+        Format::Tarmac => {
+            let style = args.dialect.unwrap_or(Style::Rev3);
+            let lower = tarmac::lower::LowerOptions { style, disassemble: !args.no_disassembly };
+            SinkOptions::Tarmac { lower, container: args.log_container(), write: args.log_options() }
+        }
+    })
+}
+
+/// Steps between two updates of the progress bar.
+const STRIDE: u64 = 1 << 14;
+
+fn open_options(args: &Args, kind: Option<FileKind>) -> anyhow::Result<OpenSteps> {
+    Ok(OpenSteps {
+        kind,
+        source: args.source.clone(),
+        codes: args.images.load()?,
+        tarmac: tarmac::read::ReadOptions { parse: ParseOptions { implicit_thumb: args.implicit_thumb } },
+        big_endian: args.big_endian,
+        threads: args.jobs.threads(),
+        ..OpenSteps::default()
+    })
+}
+
+/// Joins the steps with those of `--accesses`.
+fn joined(args: &Args, kind: FileKind, steps: OpenedSteps) -> anyhow::Result<OpenedSteps> {
+    let Some(other) = &args.accesses else { return Ok(steps) };
+    if is_standard(&args.input) || is_standard(other) {
+        bail!("--accesses needs files: aligning the traces reads one of them twice");
+    }
+    Ok(Box::new(Join::new([steps, reopen(args, kind)?], open_other(args, other)?, pairing(args))))
+}
+
+fn reopen(args: &Args, kind: FileKind) -> anyhow::Result<OpenedSteps> {
+    match kind {
+        FileKind::Tarmac => {
+            Ok(TarmacFile::open(&args.input, &args.tarmac().options(None))?.into_steps(args.big_endian).0)
+        }
+        kind => Ok(open_steps(&args.input, &open_options(args, Some(kind))?)?),
+    }
+}
+
+fn open_other(args: &Args, path: &Path) -> anyhow::Result<OpenedSteps> {
+    Ok(open_steps(path, &OpenSteps { source: None, ..open_options(args, None)? })?)
+}
+
+fn pairing(args: &Args) -> diff::Options {
+    diff::Options { cores: [args.core.unwrap_or(0), args.accesses_core], ..diff::Options::default() }
+}

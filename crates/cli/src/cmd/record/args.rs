@@ -1,0 +1,119 @@
+//! Arguments of `record`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::bail;
+use unspool::astf::record::Level;
+use unspool::convert::Format;
+
+use crate::args::{ASTF_LEVELS, one_of, parse_context, parse_number};
+
+/// Run a program or a whole system under QEMU, and write a trace of its execution
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Output file; its name selects the format [default: the name of the program with .astf for AArch64, .tarmac for
+    /// AArch32, .stf for RISC-V]
+    #[arg(short, long, value_name = "OUT")]
+    pub(super) output: Option<PathBuf>,
+
+    /// Start when a thread first reaches this address or function
+    #[arg(long, value_name = "ADDR|SYMBOL")]
+    pub(super) from: Option<String>,
+
+    /// Then skip the first N instructions of each thread
+    #[arg(long, value_name = "N", value_parser = parse_number, default_value = "0")]
+    pub(super) skip: u64,
+
+    /// Record at most N instructions of each thread; the program runs to its end, a system is stopped
+    #[arg(long, value_name = "N", value_parser = parse_number)]
+    pub(super) limit: Option<u64>,
+
+    /// Record the values that instructions write to registers (Tarmac and STF); needs QEMU 9.0 or later with plugins
+    #[arg(long)]
+    pub(super) registers: bool,
+
+    /// Plugin [default: libunspool_plugin.so beside unspool]
+    #[arg(long, value_name = "PATH")]
+    pub(super) plugin: Option<PathBuf>,
+
+    /// Emulator [default: qemu-aarch64, qemu-arm or qemu-riscv64; with --system qemu-system-aarch64]
+    #[arg(long, value_name = "PATH")]
+    pub(super) emulator: Option<PathBuf>,
+
+    /// Record a whole AArch64 system, with all Exception levels; arguments after '--' are those of the emulator
+    #[arg(long, help_heading = "Systems")]
+    pub(super) system: bool,
+
+    /// State that the emulator does not report: el=0 to 3 (where CPUs start), security=secure or nonsecure (below EL3),
+    /// sp=0 or x (SP_EL0 or SP_ELx), vl=BITS (vectors)
+    #[arg(long, value_name = "KEY=VALUE,...", value_parser = parse_context, requires = "system", help_heading = "Systems")]
+    pub(super) assume: Option<unspool::model::Context>,
+
+    /// Where the trace of a CPU cannot continue, start another file: OUT with -2 before its extension and so on
+    #[arg(long, requires = "system", help_heading = "Systems")]
+    pub(super) split: bool,
+
+    /// Level of ASTF traces [default: basicplus]. A Basic trace has no exceptions, and no instructions whose address is
+    /// unknown: those are counted
+    #[arg(long, value_name = "LEVEL", value_parser = one_of(ASTF_LEVELS), requires = "system", help_heading = "Systems")]
+    pub(super) astf_level: Option<Level>,
+
+    /// Program and its arguments; with --system, the arguments of the emulator
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(super) program: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unspool record -o sort.astf -- ./sort 1000
+  unspool record -o main.astf.xz --from main --limit 1000000 -- ./program
+  unspool record -o run.zstf -- ./riscv-program
+  unspool record --registers --emulator ~/qemu-10/build/qemu-aarch64 -o sort.tarmac -- ./sort 1000
+  unspool record --system -o boot.astf -- -M virt -cpu cortex-a72 -nodefaults -nographic -kernel image.elf
+  unspool record --system -o firmware.astf.xz --assume security=nonsecure,sp=x -- -M virt,secure=on -bios bl1.bin
+  unspool record --system -o linux.tarmac.xz --limit 100000000 -- -M virt -cpu cortex-a57 -nographic -kernel Image
+
+The emulator is QEMU in user mode: the package qemu-user of Debian 12 (QEMU 7.2) supports plugins. It reports
+instructions, their opcodes, and the addresses of accesses; not data or register values, and not the addresses of prefetches,
+cache maintenance and DC ZVA: ASTF is written without those, and they are counted. SVE and SME are disabled, since their
+accesses are not reported; QEMU_CPU selects another processor.
+QEMU 9.2 and later reports the data of accesses too, which Tarmac and STF then contain; 9.0 and later reports registers
+(--registers), of programs and of systems. Packages of such user-mode emulators are built without plugins: build one
+(configure --enable-plugins --target-list=aarch64-linux-user,arm-linux-user,riscv64-linux-user), and name it with --emulator.
+Recorded are all registers at the start, and then what each instruction writes: X0 to X30, SP, V0 to V31 and the flags in
+PSTATE; x1 to x31 and f0 to f31 of RISC-V; of AArch32, R0 to R14, D0 to D31 and the CPSR, where an instruction changes them.
+The result of a system call is written by the call. After a signal all registers are recorded again, as state. Not recorded:
+SVE, SME and RISC-V vectors, system registers and CSRs, FPSR, FPCR and FPSCR, the branch type in PSTATE, and the IT state.
+ASTF is compressed with zlib, unless the name selects otherwise (.astf.xz, .astf.raw): raw records have 32 bytes each.
+Each thread is a trace of its own, OUT, OUT with .1 before its extension and so on; a Tarmac log has them all, as cores.
+Child processes of a program are not recorded. A program that is stopped by Ctrl-C or SIGTERM leaves a complete trace up to
+there.
+
+A system is recorded with QEMU in system mode, the package qemu-system-arm (7.2 and 10.0 are tested). Its log of exceptions is
+combined with what it executes; -d and -D are reserved for that. ASTF is BasicPlus, unless --astf-level is basic. Each CPU is
+a trace of its own. A recording ends when the system ends (by PSCI or semihosting), by its monitor, by Ctrl-C, or when all
+CPUs have reached --limit: the trace is complete up to there. -icount shift=1,sleep=off makes runs repeatable.
+The level at the start is the one that the first exception comes from; if none comes for long, use --assume el=. The Security
+state below EL3 is not reported: use --assume. Calls that the emulator serves (PSCI) are exceptions that continue after the
+call. QEMU 9.0 and later reports registers, and 9.2 and later the data of accesses, which Tarmac and STF then contain. Without
+registers (7.2) the stack pointer after a return to EL1 to EL3 is known only if SPSR_ELx was not written since the exception
+(--assume sp=), and prefetches, DC ZVA and maintenance of caches and translations by address have no address in ASTF: a trace
+ends there, and is complete up to there (exit code 1), continues after it in another file (--split), or is Basic and written
+without them (--astf-level basic).";
+
+impl Args {
+    /// Rejects `--registers` for a format without register values.
+    pub(super) fn check_registers(&self, format: Format) -> anyhow::Result<()> {
+        if self.registers && !has_values(format) {
+            bail!("ASTF has no register values: --registers needs Tarmac or STF (-o OUT.tarmac, OUT.stf)");
+        }
+        Ok(())
+    }
+}
+
+/// Does the format have data and register values?
+pub(super) fn has_values(format: Format) -> bool {
+    format != Format::Astf
+}

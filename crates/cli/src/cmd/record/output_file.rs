@@ -1,0 +1,168 @@
+//! One output file of a recording, of any format.
+//!
+//! steps ─▶ **file** ─▶ totals for the user
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use unspool::astf::lower::{LeftOut, LowerOptions};
+use unspool::astf::{self, record::Storage};
+use unspool::container::CompressOptions;
+use unspool::convert::{FileSink, Format, OpenSinkError, SinkOptions};
+use unspool::model::{Coverage, Losses, SinkError, Step, StepSink, TimeUnit};
+use unspool::number::grouped;
+use unspool::target::{astf_storage, log_container};
+use unspool::tarmac::restyle::Style;
+use unspool::{stf, tarmac};
+
+use crate::diagnostic::diagnostic;
+
+pub(super) struct OutputFile {
+    pub(super) path: PathBuf,
+    pub(super) instructions: u64,
+    pub(super) sink: FileSink,
+}
+
+pub(super) struct Written {
+    path: PathBuf,
+    instructions: u64,
+    losses: Losses,
+    /// Instructions that are not in the trace, by kind.
+    left_out: Vec<LeftOut>,
+    /// Why the trace ends here.
+    pub(super) reason: Option<String>,
+}
+
+impl OutputFile {
+    /// Creates a file; `lower` and `in_patterns` are for ASTF.
+    pub(super) fn create(
+        path: PathBuf,
+        format: Format,
+        coverage: Coverage,
+        lower: &LowerOptions,
+        in_patterns: bool,
+    ) -> anyhow::Result<Self> {
+        let options = match format {
+            Format::Astf => SinkOptions::Astf {
+                lower: LowerOptions { storage: storage(&path), ..*lower },
+                write: astf::write::WriteOptions { in_patterns, ..Default::default() },
+            },
+            Format::Stf => SinkOptions::Stf {
+                lower: stf::lower::LowerOptions::default(),
+                storage: stf::Storage::from_path(&path).unwrap_or(stf::Storage::PLAIN),
+                write: stf::write::WriteOptions::default(),
+            },
+            Format::Tarmac => SinkOptions::Tarmac {
+                lower: tarmac::lower::LowerOptions { style: Style::Rev3, disassemble: true },
+                container: log_container(&path),
+                write: CompressOptions::default(),
+            },
+        };
+        match FileSink::open(&path, coverage, TimeUnit::Unknown, &options) {
+            Ok(sink) => Ok(Self { path, instructions: 0, sink }),
+            Err(OpenSinkError::Write(error)) => Err(error.into()),
+            Err(OpenSinkError::Sink(error)) => Err(sink_error(&path, error)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, step: &Step) -> Result<(), SinkError> {
+        self.sink.push(step)?;
+        self.instructions += u64::from(step.event.instruction().is_some());
+        Ok(())
+    }
+
+    /// Names the file in an error of its sink.
+    pub(super) fn error(&self, error: SinkError) -> anyhow::Error {
+        sink_error(&self.path, error)
+    }
+
+    /// Completes the file. `reason`: the trace ends here because a step was refused.
+    pub(super) fn finish(mut self, reason: Option<String>) -> anyhow::Result<Written> {
+        match self.sink.finish() {
+            // The reason is known already.
+            Err(SinkError::Refused { .. }) if reason.is_some() => {}
+            finished => finished.map_err(|error| self.error(error))?,
+        }
+        let Self { path, instructions, sink } = self;
+        let left_out = match &sink {
+            FileSink::Astf(sink) => sink.left_out().collect(),
+            FileSink::Stf(_) | FileSink::Tarmac(_) => Vec::new(),
+        };
+        let losses = sink.losses().clone();
+        sink.keep().with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Written { path, instructions, losses, left_out, reason })
+    }
+}
+
+impl Written {
+    pub(super) fn report(&self) {
+        let name = self.path.display();
+        for LeftOut { kind, count, first } in &self.left_out {
+            let (count, kind) = (grouped(*count), kind.name());
+            diagnostic(format_args!(
+                "{name}: dropped: the emulator does not report the address of {count} {kind}, the first at {first:#x}"
+            ));
+        }
+        diagnostic(format_args!("{name}: {} instructions", grouped(self.instructions)));
+        if !self.losses.is_empty() {
+            diagnostic(format_args!("{name}: dropped: the format has no field for it: {}", self.losses));
+        }
+        if let Some(reason) = &self.reason {
+            diagnostic(format_args!("{reason}; the file ends there"));
+        }
+    }
+}
+
+pub(super) fn sink_error(path: &Path, error: SinkError) -> anyhow::Error {
+    match error {
+        SinkError::Io(error) => anyhow!(error).context(format!("cannot write {}", path.display())),
+        SinkError::Refused { position: Some(position), reason } => {
+            anyhow!("{}: instruction {position}: {reason}", path.display())
+        }
+        SinkError::Refused { position: None, reason } => anyhow!("{}: {reason}", path.display()),
+    }
+}
+
+/// Storage of records: compressed, unless the name selects otherwise. A second of a program has gigabytes of records.
+fn storage(path: &Path) -> Storage {
+    let is_raw = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("raw"));
+    astf_storage(path).filter(|storage| *storage != Storage::Raw || is_raw).unwrap_or(Storage::Zlib)
+}
+
+/// Path of the file of a thread or CPU: all but the first have a number before the extensions.
+pub(super) fn numbered(path: &Path, number: usize) -> PathBuf {
+    if number == 0 {
+        return path.to_path_buf();
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let is_format = |part: &&str| ["astf", "stf", "zstf", "tarmac", "log"].contains(part);
+    let parts: Vec<&str> = name.split('.').collect();
+    let extensions = parts.iter().rposition(is_format).unwrap_or(parts.len() - 1).max(1);
+    let (stem, rest) = parts.split_at(extensions.min(parts.len()));
+    let mut numbered = OsString::from(format!("{}.{number}", stem.join(".")));
+    if !rest.is_empty() {
+        numbered.push(format!(".{}", rest.join(".")));
+    }
+    path.with_file_name(numbered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_numbered() {
+        let rows = [
+            ("out.astf", 0, "out.astf"),
+            ("out.astf", 1, "out.1.astf"),
+            ("a/b.c.astf.xz", 12, "a/b.c.12.astf.xz"),
+            ("out", 2, "out.2"),
+            ("out.bin", 2, "out.2.bin"),
+        ];
+        for (name, number, expected) in rows {
+            assert_eq!(numbered(Path::new(name), number), Path::new(expected), "{name}");
+        }
+    }
+}
