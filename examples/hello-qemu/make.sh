@@ -16,7 +16,7 @@ trap 'rm -r "$work"' EXIT
 "$unspool" encode "$work/hello.astf" -o "$work/capture" --return-stack --formatted
 "$unspool" diff "$work/capture" "$work/hello.astf"
 
-# The program itself is the image, so that its functions have names. It is linked such that the file stands in memory as it is.
+# The program itself is the image, so that its functions have names. It is linked so that memory has the layout of the file.
 rm -f ./*.ini ./*.bin
 cp "$work"/capture/*.ini "$work"/capture/*.bin .
 rm program_*.bin

@@ -346,7 +346,7 @@ fn flows() -> Vec<Seed> {
             let context = Packet::Context(Some(context(Security::Secure, None)));
             let one = Packet::Q { count: Some(1), address: None };
             let atom = Packet::Atoms(Atoms::new(1, 1));
-            seeds.push(("lost_behind_q", input(&head, 1, &a64, &[one, atom, Packet::TraceOn, context, atom])));
+            seeds.push(("lost_after_q", input(&head, 1, &a64, &[one, atom, Packet::TraceOn, context, atom])));
             seeds.push(("resolved", input(&head, 0x19, &a64, &walk(SubIsa::Is0, 0x8000))));
             seeds.push(("top_of_memory", input(&head, 5, &a64, &walk(SubIsa::Is0, u64::MAX - 0x1f))));
         }
@@ -420,7 +420,7 @@ fn zips() -> Vec<Seed> {
 fn astfs() -> Vec<Seed> {
     let records = example::records();
     let (file, body) = (records.as_flattened(), records[1..].as_flattened());
-    let mut seeds = vec![("file", with(0, file)), ("behind_header", with(1, body))];
+    let mut seeds = vec![("file", with(0, file)), ("after_header", with(1, body))];
     seeds.extend([("raw", 96), ("lzma", 97), ("zlib", 98)].map(|(name, choice)| (name, with(choice, body))));
     for (name, in_patterns) in [("pieces", false), ("pieces_of_patterns", true)] {
         let options = WriteOptions { threads: 1, in_patterns, ..WriteOptions::default() };
@@ -464,7 +464,7 @@ fn stf_body() -> Vec<u8> {
 fn stfs() -> Vec<Seed> {
     let body = stf_body();
     let change = [30, 0, 1];
-    let mut seeds = vec![("file", with(0, &[stf::HEADER, &body].concat())), ("behind_header", with(1, &body))];
+    let mut seeds = vec![("file", with(0, &[stf::HEADER, &body].concat())), ("after_header", with(1, &body))];
     seeds.extend(
         [("plain", 20), ("zstf", 21), ("gzip", 22), ("xz", 23), ("zstd", 24)]
             .map(|(name, choice)| (name, with(choice, &body))),

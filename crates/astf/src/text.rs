@@ -89,7 +89,7 @@ impl Lines {
         }
         unusual::write(view, out);
         if let Some(chain) = broken {
-            out.push_str(" behind a string that is cut short: ");
+            out.push_str(" after a truncated string: ");
             chain.write_quoted(out);
         }
     }

@@ -164,7 +164,7 @@ fn preserves_flow(item: &Item) -> bool {
     }
 }
 
-/// The start of the instructions that an item stands for.
+/// The start of the instructions that an item represents.
 fn start_of(item: &Item) -> Option<u64> {
     match item {
         Item::Q { start, .. } => *start,

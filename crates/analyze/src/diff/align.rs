@@ -2,7 +2,7 @@
 //!
 //! two sequences of keys ─▶ **number of keys to skip in each**
 //!
-//! A key stands for an instruction; equal keys mean equal instructions. Among several alignments, the one that leaves
+//! A key represents an instruction; equal keys mean equal instructions. Among several alignments, the one that leaves
 //! the fewest keys unmatched is chosen; a short run of equal keys is often a function that was called before.
 
 use std::collections::HashMap;

@@ -68,7 +68,7 @@ fn user(pid: u64) -> State {
 /// A Basic trace of one level: eight instructions, two processes, a system call that is not traced.
 fn basic() -> Vec<Bytes> {
     let mut trace = Builder::new(Vec::new(), &Header::new(Level::Basic, true, Storage::Raw)).unwrap();
-    trace.string(b"a title that needs more than one record to be told").unwrap();
+    trace.string(b"a title that needs more than one record to store").unwrap();
     trace.timestamp(100).unwrap();
     trace.context(&user(1)).unwrap();
     trace.instruction(&Step::plain(0x1000, NOP)).unwrap();

@@ -187,7 +187,7 @@ fn strings_are_joined_and_escaped() {
             &[string(&[b'a'; 28], 60), time(1), string(b"next", 4)],
             &[
                 "1 string    : ..",
-                "2 timestamp : Value: 1 behind a string that is cut short: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
+                "2 timestamp : Value: 1 after a truncated string: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
                 "3 string    : \"next\"",
             ],
         ),

@@ -274,7 +274,7 @@ fn a_gigabyte_of_zeros_takes_little_memory() {
     let run = unspool(&["packets", text(&file), "--protocol", "ete", "--raw"]);
     stays_small_for_long(run.peak);
     let run = run.expect(1, &["no alignment synchronization in 1073741824 bytes"]);
-    assert_eq!(run.items(), ["! not synchronised yet, 1073741824 bytes skipped"]);
+    assert_eq!(run.items(), ["! not synchronized yet, 1073741824 bytes skipped"]);
     unspool(&["packets", text(&file), "--protocol", "ete", "--formatted"]).expect(2, &["no trace id", "--id"]);
 }
 

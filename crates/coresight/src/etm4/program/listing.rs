@@ -209,7 +209,7 @@ impl Writer {
             self.line(&format!("msr {}, x1", name(register)), "");
         }
         self.line("isb", "trace unit and buffer see their registers");
-        self.line("msr oslar_el1, xzr", "OS Lock off: the trace unit goes on as it was");
+        self.line("msr oslar_el1, xzr", "OS Lock off: the trace unit continues as before");
         self.line("ldp x0, x1, [sp], #16", "");
         self.line("isb", "");
     }

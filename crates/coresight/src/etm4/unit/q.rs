@@ -1,6 +1,6 @@
 //! Q elements: blocks of which the trace counts the instructions but not the branches.
 //!
-//! A Q element stands for whole blocks. Anything that has to be emitted in the middle of one ends it after its last
+//! A Q element represents whole blocks. Anything that has to be emitted in the middle of one ends it after its last
 //! complete block. The same seed makes the same Q elements.
 
 use super::guess::random;
