@@ -17,6 +17,9 @@ pub enum Isa {
 }
 
 impl Isa {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::A64, Self::A32, Self::T32, Self::Rv32, Self::Rv64];
+
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -32,6 +35,21 @@ impl Isa {
     #[inline]
     pub const fn is_riscv(self) -> bool {
         matches!(self, Self::Rv32 | Self::Rv64)
+    }
+
+    /// Whether it is an instruction set of AArch32.
+    #[inline]
+    pub const fn is_aarch32(self) -> bool {
+        matches!(self, Self::A32 | Self::T32)
+    }
+
+    /// Length in bytes of the shortest instructions, which is also their alignment.
+    #[inline]
+    pub const fn alignment(self) -> u64 {
+        match self {
+            Self::A64 | Self::A32 => 4,
+            Self::T32 | Self::Rv32 | Self::Rv64 => 2,
+        }
     }
 
     /// The address bits that exist: all 64, or the low 32.

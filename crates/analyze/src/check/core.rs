@@ -11,7 +11,7 @@ use super::access;
 use super::context::{Cause, Change};
 use super::control_flow::{Known, Next, is_same};
 use super::exception_vectors::{Bases, Raised};
-use super::last::{Family, Last, Touched, family};
+use super::last::{Last, Touched};
 use super::report::{Reporter, Source};
 use super::rules::RuleId;
 
@@ -168,10 +168,12 @@ impl Core {
         let (after, before) = (instruction.isa, self.isa);
         self.is_state_reported = false;
         let Some(before) = before else { return };
-        let is_wrong = match (family(before), family(after)) {
-            (Family::RiscV, Family::RiscV) => false,
-            (Family::AArch32, Family::AArch32) => !self.cause.is_any() && !self.may_interwork(after),
-            _ => !self.cause.is_any() && !self.returned() && source.covers(Facet::Exceptions),
+        let is_wrong = if before.is_riscv() && after.is_riscv() {
+            false
+        } else if before.is_aarch32() && after.is_aarch32() {
+            !self.cause.is_any() && !self.may_interwork(after)
+        } else {
+            !self.cause.is_any() && !self.returned() && source.covers(Facet::Exceptions)
         };
         if is_wrong {
             let detail = format_args!("{} after {}", after.name(), before.name());
@@ -187,11 +189,10 @@ impl Core {
 
     #[inline]
     fn check_state(&mut self, position: u64, instruction: &Instruction, out: &mut Reporter<'_>) {
-        let is_a64 = match family(instruction.isa) {
-            Family::A64 => true,
-            Family::AArch32 => false,
-            Family::RiscV => return,
-        };
+        let is_a64 = instruction.isa == Isa::A64;
+        if !is_a64 && !instruction.isa.is_aarch32() {
+            return;
+        }
         if self.context.is_aarch64 != Some(is_a64) && !std::mem::replace(&mut self.is_state_reported, true) {
             let state = if is_a64 { "AArch32" } else { "AArch64" };
             let detail = format_args!("{} in {state} state", instruction.isa.name());
@@ -204,7 +205,7 @@ impl Core {
     fn check_handler(&mut self, instruction: &Instruction, out: &mut Reporter<'_>) {
         let Some(raised) = self.raised.take() else { return };
         let kind = raised.exception.kind;
-        let is_arm = family(instruction.isa) != Family::RiscV;
+        let is_arm = !instruction.isa.is_riscv();
         let is_plain = !matches!(kind, ExceptionKind::Unknown | ExceptionKind::Debug);
         if is_arm && is_plain && self.context.level == Some(0) {
             let detail = format_args!("{kind:?} to {:#x}, but execution continues in EL0", instruction.address);
@@ -314,7 +315,7 @@ impl Core {
     #[inline]
     fn settle(&mut self, is_whole: bool, source: &mut Source, out: &mut Reporter<'_>) {
         let Some(last) = &self.last else { return };
-        let is_aligned = last.instruction.address & alignment(last.instruction.isa) == 0;
+        let is_aligned = last.instruction.address % last.instruction.isa.alignment() == 0;
         if is_aligned {
             self.is_alignment_reported = false;
         } else if is_whole && !std::mem::replace(&mut self.is_alignment_reported, true) {
@@ -345,14 +346,5 @@ fn check_length(position: u64, instruction: &Instruction, out: &mut Reporter<'_>
     if length != expected {
         let detail = format_args!("{} of {length} bytes at {address:#x}, but its opcode has {expected}", isa.name());
         out.add(RuleId::OpcodeLength, position, (address, u64::from(length)), detail);
-    }
-}
-
-/// Mask of the address bits that must be zero.
-#[inline]
-fn alignment(isa: Isa) -> u64 {
-    match isa {
-        Isa::A64 | Isa::A32 => 0b11,
-        Isa::T32 | Isa::Rv32 | Isa::Rv64 => 0b01,
     }
 }

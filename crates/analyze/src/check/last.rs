@@ -42,7 +42,7 @@ impl Touched {
 
 impl Last {
     pub(super) fn is_riscv(&self) -> bool {
-        family(self.instruction.isa) == Family::RiscV
+        self.instruction.isa.is_riscv()
     }
 
     /// Compares its branch outcome and condition with its opcode.
@@ -84,22 +84,5 @@ impl Last {
         {
             add(RuleId::BranchTarget, format_args!("leads to {target:#x}, but went to {reported:#x}"));
         }
-    }
-}
-
-/// Instruction sets that are not connected by branches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Family {
-    A64,
-    AArch32,
-    RiscV,
-}
-
-#[inline]
-pub(super) fn family(isa: Isa) -> Family {
-    match isa {
-        Isa::A64 => Family::A64,
-        Isa::A32 | Isa::T32 => Family::AArch32,
-        Isa::Rv32 | Isa::Rv64 => Family::RiscV,
     }
 }

@@ -227,7 +227,7 @@ fn unless_unknown<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Op
 }
 
 fn isa(text: &str) -> Option<Isa> {
-    [Isa::A64, Isa::A32, Isa::T32, Isa::Rv32, Isa::Rv64].into_iter().find(|isa| isa.name() == text)
+    Isa::ALL.into_iter().find(|isa| isa.name() == text)
 }
 
 fn branch(tokens: &mut Tokens<'_>) -> Option<Option<Branch>> {

@@ -26,3 +26,4 @@ mod shards;
 mod steps;
 mod tarmac_calls;
 mod transfer;
+mod words;
