@@ -10,12 +10,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
-use unspool::container::{CompressOptions, Container};
 use unspool::convert::{ConversionPlan, FileSink, Format, Origin, SinkOptions, plan, transfer};
 use unspool::model::{Step, StepSink, StepSource};
-use unspool::stf::Storage;
-use unspool::tarmac::lower::LowerOptions;
-use unspool::tarmac::write::Style;
 use unspool::{FileKind, OpenSteps, OpenedSteps, open_steps};
 
 /// Steps that are kept.
@@ -41,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn measure(path: &Path, from: Origin, to: Format) -> Result<(), Box<dyn Error>> {
-    let (kept, options) = (keep(path)?, options(to));
+    let (kept, options) = (keep(path)?, SinkOptions::for_path(to, Path::new("")));
     // A sink that is not kept removes its temporary file beside this one.
     let out = std::env::temp_dir().join(format!("unspool-convert-speed-{}", std::process::id()));
     let (mut read, mut written, mut whole) = (f64::MAX, f64::MAX, f64::MAX);
@@ -103,17 +99,4 @@ fn keep(path: &Path) -> Result<Vec<Step>, Box<dyn Error>> {
         if kept.len() < KEPT { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     Ok(kept)
-}
-
-fn options(to: Format) -> SinkOptions {
-    match to {
-        Format::Astf => SinkOptions::Astf { lower: Default::default(), write: Default::default() },
-        Format::Stf => {
-            SinkOptions::Stf { lower: Default::default(), storage: Storage::PLAIN, write: Default::default() }
-        }
-        Format::Tarmac => {
-            let lower = LowerOptions { style: Style::Rev3, disassemble: true };
-            SinkOptions::Tarmac { lower, container: Container::Plain, write: CompressOptions::default() }
-        }
-    }
 }

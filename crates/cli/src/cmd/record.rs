@@ -94,10 +94,6 @@ fn default_format(machine: Machine) -> Format {
 /// Default output: the name of the program, in the current directory.
 fn default_name(options: &Options, format: Format) -> PathBuf {
     let mut name = options.program.file_name().unwrap_or_default().to_os_string();
-    name.push(match format {
-        Format::Astf => ".astf",
-        Format::Stf => ".stf",
-        Format::Tarmac => ".tarmac",
-    });
+    name.push(format.extension());
     name.into()
 }

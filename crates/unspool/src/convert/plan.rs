@@ -121,6 +121,15 @@ impl Format {
         }
     }
 
+    /// The usual extension of its files, with the dot.
+    pub fn extension(self) -> &'static str {
+        match self {
+            Self::Astf => ".astf",
+            Self::Stf => ".stf",
+            Self::Tarmac => ".tarmac",
+        }
+    }
+
     /// Format that the last extension names, or the one before it if the last names a compressor or nothing known.
     pub fn from_path(path: &Path) -> Option<Self> {
         let named = |path: &Path| match extension(path)?.as_str() {

@@ -11,7 +11,8 @@ use unspool_model::{Coverage, Losses, SinkError, Step, StepSink, TimeUnit};
 use unspool_stf as stf;
 use unspool_tarmac as tarmac;
 
-use crate::target::{Target, WriteError, open_astf_writer, open_log, open_writer};
+use super::plan::Format;
+use crate::target::{Target, WriteError, astf_storage, log_container, open_astf_writer, open_log, open_writer};
 
 /// Format to write, with its options.
 #[derive(Debug, Clone)]
@@ -41,6 +42,29 @@ pub enum SinkOptions {
         /// Compression level and threads.
         write: CompressOptions,
     },
+}
+
+impl SinkOptions {
+    /// Default options for a format; the name of the file selects how it is compressed.
+    pub fn for_path(format: Format, path: &Path) -> Self {
+        match format {
+            Format::Astf => {
+                let mut lower = astf::lower::LowerOptions::default();
+                lower.storage = astf_storage(path).unwrap_or(lower.storage);
+                Self::Astf { lower, write: astf::write::WriteOptions::default() }
+            }
+            Format::Stf => Self::Stf {
+                lower: stf::lower::LowerOptions::default(),
+                storage: stf::Storage::from_path(path).unwrap_or(stf::Storage::PLAIN),
+                write: stf::write::WriteOptions::default(),
+            },
+            Format::Tarmac => Self::Tarmac {
+                lower: tarmac::lower::LowerOptions { style: tarmac::write::Style::Rev3, disassemble: true },
+                container: log_container(path),
+                write: CompressOptions::default(),
+            },
+        }
+    }
 }
 
 /// Trace file that takes steps.

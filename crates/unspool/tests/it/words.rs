@@ -12,8 +12,17 @@ use unspool_testing::repository;
 const HEADING: &str = "## Words we avoid";
 
 /// Folders and documents that are searched, from the root of the repository.
-const SEARCHED: [&str; 9] =
-    ["crates", "fuzz", "benches", "docs", "examples", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+const SEARCHED: [&str; 9] = [
+    "crates",
+    "fuzz",
+    "benches",
+    "docs",
+    "examples",
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+];
 
 /// Machine-read text, which never changes: notes in recorded traces, keys and kinds in JSON.
 const FIXED: [&str; 4] = ["execution goes on", "a_untold", "b_untold", "\"told\""];

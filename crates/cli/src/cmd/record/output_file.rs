@@ -7,14 +7,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use unspool::astf::lower::{LeftOut, LowerOptions};
-use unspool::astf::{self, record::Storage};
-use unspool::container::CompressOptions;
+use unspool::astf::record::Storage;
 use unspool::convert::{FileSink, Format, OpenSinkError, SinkOptions};
 use unspool::model::{Coverage, Losses, SinkError, Step, StepSink, TimeUnit};
 use unspool::number::grouped;
-use unspool::target::{astf_storage, log_container};
-use unspool::tarmac::restyle::Style;
-use unspool::{stf, tarmac};
+use unspool::target::astf_storage;
 
 use crate::diagnostic::diagnostic;
 
@@ -43,22 +40,11 @@ impl OutputFile {
         lower: &LowerOptions,
         in_patterns: bool,
     ) -> anyhow::Result<Self> {
-        let options = match format {
-            Format::Astf => SinkOptions::Astf {
-                lower: LowerOptions { storage: storage(&path), ..*lower },
-                write: astf::write::WriteOptions { in_patterns, ..Default::default() },
-            },
-            Format::Stf => SinkOptions::Stf {
-                lower: stf::lower::LowerOptions::default(),
-                storage: stf::Storage::from_path(&path).unwrap_or(stf::Storage::PLAIN),
-                write: stf::write::WriteOptions::default(),
-            },
-            Format::Tarmac => SinkOptions::Tarmac {
-                lower: tarmac::lower::LowerOptions { style: Style::Rev3, disassemble: true },
-                container: log_container(&path),
-                write: CompressOptions::default(),
-            },
-        };
+        let mut options = SinkOptions::for_path(format, &path);
+        if let SinkOptions::Astf { lower: chosen, write } = &mut options {
+            *chosen = LowerOptions { storage: storage(&path), ..*lower };
+            write.in_patterns = in_patterns;
+        }
         match FileSink::open(&path, coverage, TimeUnit::Unknown, &options) {
             Ok(sink) => Ok(Self { path, instructions: 0, sink }),
             Err(OpenSinkError::Write(error)) => Err(error.into()),
@@ -88,7 +74,7 @@ impl OutputFile {
         let Self { path, instructions, sink } = self;
         let left_out = match &sink {
             FileSink::Astf(sink) => sink.left_out().collect(),
-            FileSink::Stf(_) | FileSink::Tarmac(_) => Vec::new(),
+            _ => Vec::new(),
         };
         let losses = sink.losses().clone();
         sink.keep().with_context(|| format!("cannot write {}", path.display()))?;
