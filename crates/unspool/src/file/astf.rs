@@ -134,9 +134,11 @@ fn failure(name: &str, error: ReadError) -> FileError {
 fn looks_like(found: [u8; 4]) -> &'static str {
     match found {
         [b'P', b'K', ..] => ", like a zip archive; try 'unspool info'",
-        [0x1f, 0x8b, ..] => ", like a gzip file without STF; decompress it, as ASTF headers never are compressed",
+        [0x1f, 0x8b, ..] => {
+            ", like a gzip file without STF; decompress it, since the header of an ASTF file is never compressed"
+        }
         [0xfd, b'7', b'z', b'X'] => {
-            ", like an xz file without STF; decompress it, as ASTF headers never are compressed"
+            ", like an xz file without STF; decompress it, since the header of an ASTF file is never compressed"
         }
         [0x28, 0xb5, 0x2f, 0xfd] => ", like a zstd file without STF",
         [0x7f, b'E', b'L', b'F'] => ", like a program",

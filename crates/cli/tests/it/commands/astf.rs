@@ -418,7 +418,7 @@ fn other_files_are_rejected() {
         assert!(!folder.path("out.astf").exists());
     }
     let directory = folder.root();
-    on("dump", directory, &[]).expect(2, &["a directory is no trace file"]);
+    on("dump", directory, &[]).expect(2, &["this is a directory, not a trace file"]);
     on("check", directory, &[]).expect(2, &["snapshot.ini"]);
     for verb in ["dump", "check"] {
         on(verb, &folder.path("absent"), &[]).expect(2, &["absent", "No such file"]);

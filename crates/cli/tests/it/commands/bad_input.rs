@@ -88,7 +88,7 @@ fn text_is_not_trace() {
     let file = folder.file("text.bin", TEXT);
     let unsynchronized = "no alignment synchronization in 45 bytes";
     let rows: &[(&[&str], &[&str])] = &[
-        (&[], &["looks raw", "say --formatted", unsynchronized]),
+        (&[], &["looks raw", "use --formatted", unsynchronized]),
         (&["--raw"], &[unsynchronized]),
         (&["--formatted", "--id", "1"], &["no trace id 0x01 in the first 45 bytes", "ends inside a frame"]),
     ];

@@ -255,7 +255,7 @@ fn invalid_slices_are_rejected() {
     let rows: &[(&[&str], &[&str])] = &[
         (&["--address", "0x2000"], &["not a range of addresses"]),
         (&["--address", "0x2000..0x1000"], &["is empty"]),
-        (&["--time", "abc"], &["no span of time"]),
+        (&["--time", "abc"], &["not a range of time"]),
         (&["--time", "5..5"], &["not before the second"]),
         (&["--time", "1.25..9"], &["1 digits after the point"]),
         (&["--address", "0x7000..0x8000"], &["no instruction is selected (9 instructions read)"]),

@@ -358,7 +358,7 @@ fn assumptions_about_bare_buffers_are_reported() {
     let file = example().join("trace.bin");
     let packets = on_example(&["packets", "--json"]).clean().json();
     let run =
-        bare(&[text(&file)], &[], b"").expect(0, &["looks formatted", "say --raw", "trace ids found", "0x10 0x12"]);
+        bare(&[text(&file)], &[], b"").expect(0, &["looks formatted", "use --raw", "trace ids found", "0x10 0x12"]);
     assert_eq!(run.json(), packets);
     let run = bare(&[text(&file)], &["--formatted"], b"").expect(0, &["trace ids found", "0x10 0x12"]);
     assert!(!run.err.contains("looks formatted"), "{}", run.err);
