@@ -59,7 +59,7 @@ impl Json {
         if hex {
             object.bytes("hex", bytes);
         }
-        object.end();
+        object.end_line();
         out.push_str(line);
     }
 

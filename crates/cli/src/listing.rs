@@ -112,7 +112,7 @@ impl<'o, 'c> Listing<'o, 'c> {
         let mut object = Object::new(&mut self.line);
         object.nullable("source", self.trace.source().id).plain("session", self.trace.session()).string("kind", kind);
         fields(&mut object);
-        self.output.write(|out| object.finish(out));
+        self.output.write(|out| object.write_line(out));
     }
 
     pub(crate) fn error(&mut self, error: &ElementError) {

@@ -42,19 +42,20 @@ use crate::code::{Code, within};
 use crate::memory::{CodeMemory, Space};
 use crate::table::Table;
 
-/// The number of a block, or one of the states in which there is none.
-pub(crate) type Id = u32;
+/// The number of a block: its index in [`Graph::blocks`]. Or, below [`FIRST`], one of the states without a block. The nodes
+/// of `runs.rs` have other numbers.
+pub(crate) type BlockId = u32;
 
 /// After an indirect branch: an address follows, or the return stack has it.
-pub(crate) const NEEDS_ADDRESS: Id = 0;
+pub(crate) const NEEDS_ADDRESS: BlockId = 0;
 /// The position is unknown until an address comes.
-pub(crate) const LOST: Id = 1;
+pub(crate) const LOST: BlockId = 1;
 /// At an address without code.
-pub(crate) const NO_CODE: Id = 2;
+pub(crate) const NO_CODE: BlockId = 2;
 /// Code that is not a block of the program, filled in for one use.
-pub(crate) const SCRATCH: Id = 3;
+pub(crate) const SCRATCH: BlockId = 3;
 /// Blocks of the program have numbers from here on.
-pub(crate) const FIRST: Id = 4;
+pub(crate) const FIRST: BlockId = 4;
 
 /// Greatest number of instructions in a block: no program continues for longer without a branch.
 pub(crate) const LONGEST: usize = 1 << 14;
@@ -99,9 +100,9 @@ pub(crate) struct Block {
     /// The node that the walker assigned, or zero.
     node: u32,
     /// The block after an E atom; `LOST` if not known yet.
-    taken: Id,
+    taken: BlockId,
     /// The block after an N atom.
-    not_taken: Id,
+    not_taken: BlockId,
 }
 
 impl Block {
@@ -169,7 +170,7 @@ struct World {
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     /// Zero: a free slot.
-    id: Id,
+    id: BlockId,
     /// A part of the hash.
     tag: u32,
 }
@@ -184,7 +185,7 @@ pub(crate) struct Graph {
     slots: Vec<Slot>,
     opcodes: Vec<u32>,
     /// Long blocks by world and start. A block that starts within one ends with it.
-    long: BTreeMap<(u8, u64), Id>,
+    long: BTreeMap<(u8, u64), BlockId>,
     /// Random seed of the hash, so that a trace cannot be constructed to collide.
     secret: u64,
     scratch_opcodes: Vec<u32>,
@@ -230,49 +231,49 @@ impl Graph {
     }
 
     /// Is the last instruction of the block a P0 instruction at this address?
-    pub(crate) fn ends_at(&self, id: Id, address: u64) -> bool {
+    pub(crate) fn ends_at(&self, id: BlockId, address: u64) -> bool {
         let block = self.block(id);
         self.ends_in_p0(id) && block.last_address() == address
     }
 
     /// Is the last instruction of the block a P0 instruction?
-    pub(crate) fn ends_in_p0(&self, id: Id) -> bool {
+    pub(crate) fn ends_in_p0(&self, id: BlockId) -> bool {
         is_p0(self.rules, self.block(id).last.flow)
     }
 
     /// Is there a P0 instruction before the last one?
-    pub(crate) fn branches_before_end(&self, id: Id) -> bool {
+    pub(crate) fn branches_before_end(&self, id: BlockId) -> bool {
         self.before_end(id).any(|decoded| is_p0(self.rules, decoded.flow))
     }
 
     /// Is there an unconditional branch before the last instruction? In T32 an IT block may make any conditional.
-    pub(crate) fn passes_unconditional_branch(&self, id: Id) -> bool {
+    pub(crate) fn passes_unconditional_branch(&self, id: BlockId) -> bool {
         self.block(id).isa != Isa::T32 && self.before_end(id).any(|facts| is_unconditional_branch(&facts))
     }
 
     /// Is the last instruction an unconditional branch?
-    pub(crate) fn ends_in_unconditional_branch(&self, id: Id) -> bool {
+    pub(crate) fn ends_in_unconditional_branch(&self, id: BlockId) -> bool {
         let block = self.block(id);
         block.isa != Isa::T32 && is_unconditional_branch(&block.last)
     }
 
-    fn before_end(&self, id: Id) -> impl Iterator<Item = Decoded> {
+    fn before_end(&self, id: BlockId) -> impl Iterator<Item = Decoded> {
         let isa = self.block(id).isa;
         let before = self.opcodes(id).split_last().map_or(&[][..], |(_, before)| before);
         before.iter().map(move |&opcode| decode(isa, 0, opcode))
     }
 
     #[inline(always)]
-    pub(crate) fn block(&self, id: Id) -> &Block {
+    pub(crate) fn block(&self, id: BlockId) -> &Block {
         &self.blocks[id as usize]
     }
 
     /// The node that the walker assigned to a block.
-    pub(crate) fn node_of(&mut self, id: Id) -> &mut u32 {
+    pub(crate) fn node_of(&mut self, id: BlockId) -> &mut u32 {
         &mut self.blocks[id as usize].node
     }
 
-    pub(crate) fn opcodes(&self, id: Id) -> &[u32] {
+    pub(crate) fn opcodes(&self, id: BlockId) -> &[u32] {
         self.opcodes_of(self.block(id), id == SCRATCH)
     }
 
@@ -319,8 +320,8 @@ impl Graph {
         }
     }
 
-    fn add(&mut self, block: Block) -> Id {
-        let id = self.blocks.len() as Id;
+    fn add(&mut self, block: Block) -> BlockId {
+        let id = self.blocks.len() as BlockId;
         if self.blocks.len() * 2 > self.slots.len() {
             self.slots = vec![Slot::default(); self.slots.len() * 4];
             (FIRST..id).for_each(|id| self.put(id, self.block(id).mode, self.block(id).start));
@@ -330,13 +331,13 @@ impl Graph {
         id
     }
 
-    fn put(&mut self, id: Id, mode: Mode, address: u64) {
+    fn put(&mut self, id: BlockId, mode: Mode, address: u64) {
         let slot = self.slot(mode, address);
         self.slots[slot] = Slot { id, tag: self.hash(mode, address) as u32 };
     }
 
     /// The block at an address. `NO_CODE`: its code is unknown.
-    pub(crate) fn enter(&mut self, memory: &impl CodeMemory, mode: Mode, address: u64) -> Id {
+    pub(crate) fn enter(&mut self, memory: &impl CodeMemory, mode: Mode, address: u64) -> BlockId {
         let address = within(self.worlds[usize::from(mode.0)].isa, address);
         match self.slots[self.slot(mode, address)].id {
             0 => self.discover(memory, mode, address),
@@ -346,7 +347,7 @@ impl Graph {
 
     /// The block after an atom at the end of a block.
     #[inline]
-    pub(crate) fn follow(&mut self, memory: &impl CodeMemory, id: Id, taken: bool) -> Id {
+    pub(crate) fn follow(&mut self, memory: &impl CodeMemory, id: BlockId, taken: bool) -> BlockId {
         let block = self.block(id);
         match if taken { block.taken } else { block.not_taken } {
             LOST => self.connect(memory, id, taken),
@@ -354,7 +355,7 @@ impl Graph {
         }
     }
 
-    fn connect(&mut self, memory: &impl CodeMemory, id: Id, taken: bool) -> Id {
+    fn connect(&mut self, memory: &impl CodeMemory, id: BlockId, taken: bool) -> BlockId {
         let block = self.block(id);
         let next = match block.leads_to(taken) {
             None => NEEDS_ADDRESS,
@@ -370,7 +371,7 @@ impl Graph {
         next
     }
 
-    fn discover(&mut self, memory: &impl CodeMemory, mode: Mode, address: u64) -> Id {
+    fn discover(&mut self, memory: &impl CodeMemory, mode: Mode, address: u64) -> BlockId {
         if let Some(block) = self.end_of_long(mode, address) {
             return self.add(block);
         }

@@ -5,7 +5,7 @@ use core::fmt;
 use unspool_coresight::{Context, ElementError, Located};
 use unspool_isa::{Decoded, Isa};
 
-use crate::graph::{Block, Graph, Id, SCRATCH};
+use crate::graph::{Block, BlockId, Graph, SCRATCH};
 use crate::memory::Space;
 
 /// Consumer of a program flow.
@@ -171,14 +171,14 @@ pub enum Finding {
 
 /// One executed range: a block of the graph, and in the lowest bit whether its last instruction was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Step(u32);
+pub(crate) struct WalkStep(u32);
 
-impl Step {
-    pub(crate) fn new(block: Id, taken: bool) -> Self {
+impl WalkStep {
+    pub(crate) fn new(block: BlockId, taken: bool) -> Self {
         Self(block << 1 | u32::from(taken))
     }
 
-    pub(crate) fn block(self) -> Id {
+    pub(crate) fn block(self) -> BlockId {
         self.0 >> 1
     }
 
@@ -192,7 +192,7 @@ impl Step {
 pub struct Run<'g> {
     pub(crate) graph: &'g Graph,
     /// The steps are among these.
-    pub(crate) among: &'g [Step],
+    pub(crate) among: &'g [WalkStep],
     pub(crate) start: u32,
     pub(crate) length: u32,
     pub(crate) instructions: u64,
@@ -247,7 +247,7 @@ impl fmt::Debug for Run<'_> {
 pub struct Range<'g> {
     graph: &'g Graph,
     block: &'g Block,
-    step: Step,
+    step: WalkStep,
 }
 
 impl<'g> Range<'g> {

@@ -1,74 +1,77 @@
 //! Cached runs: the same atoms from the same block make the same walk.
 //!
-//! Takes the block where an atom packet starts and its packed atoms. Produces the ranges of the walk and the block after
-//! them, in one lookup: the runs of one block are in one cache line. `graph.rs` has the drawing.
+//! (node, packed atoms) ─▶ **steps, next node**
+//!
+//! A node is a block where an atom packet started. Its first four runs share one cache line, the others are in a hash
+//! table. Does not walk: the caller inserts what it walked. `graph.rs` has the drawing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_coresight::Atoms;
 use unspool_isa::ControlFlow;
 
-use crate::graph::{FIRST, Graph, Id};
-use crate::item::Step;
+use crate::graph::{BlockId, FIRST, Graph};
+use crate::item::WalkStep;
 use crate::table::Table;
 
-/// Runs with more atoms are not cached; no packet has more.
+/// Greatest number of atoms of a cached run: that of a packet, in ETMv4 and ETE. [`Atoms`] has room for more.
 const MAX_ATOMS: u32 = 24;
 
 /// Approximate limit of the memory of runs, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
-/// The number of a block where runs start. States without a block have their own numbers here too.
+/// The number of a node: an index into [`Runs::nodes`], not a [`BlockId`]. Only the states without a block have the same
+/// number as both.
 pub(crate) type NodeId = u32;
 
-/// A run from a node to the next.
+/// The cached walk of one packet from a node to the next.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Run {
+pub(crate) struct CachedRun {
     /// Its atoms; zero: a free slot.
     key: u32,
     pub(crate) next: NodeId,
     /// Index of its first step.
     pub(crate) start: u32,
     pub(crate) instructions: u16,
+    /// Number of its steps.
     pub(crate) length: u8,
-    pub(crate) traits: Traits,
+    pub(crate) flags: RunFlags,
 }
 
 /// Other properties of a run.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Traits(u8);
+pub(crate) struct RunFlags(u8);
 
-impl Traits {
-    const LINKS: u8 = 1;
-    const ERET: u8 = 2;
+impl RunFlags {
+    const HAS_CALL: u8 = 1;
+    const ENDS_IN_EXCEPTION_RETURN: u8 = 2;
 
-    /// It contains a taken call.
-    pub(crate) fn links(self) -> bool {
-        self.0 & Self::LINKS != 0
+    /// Does it contain a taken function call?
+    pub(crate) fn has_call(self) -> bool {
+        self.0 & Self::HAS_CALL != 0
     }
 
-    /// It ends in an exception return.
     #[inline(always)]
-    pub(crate) fn eret(self) -> bool {
-        self.0 & Self::ERET != 0
+    pub(crate) fn ends_in_exception_return(self) -> bool {
+        self.0 & Self::ENDS_IN_EXCEPTION_RETURN != 0
     }
 }
 
 /// The first four runs of one block. The others are in a table.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
-struct Node([Run; 4]);
+struct Node([CachedRun; 4]);
 
 /// All cached runs.
 #[derive(Debug)]
 pub(crate) struct Runs {
     nodes: Vec<Node>,
     /// The block of each node.
-    blocks: Vec<Id>,
-    /// (node, atoms) to the index in `more`, where a node is full.
+    blocks: Vec<BlockId>,
+    /// (node, atoms) to the index in `overflow_runs`, where a node is full.
     overflow: Table,
-    more: Vec<Run>,
-    steps: Vec<Step>,
+    overflow_runs: Vec<CachedRun>,
+    steps: Vec<WalkStep>,
     /// The unique number of this set of runs, not zero.
     pub(crate) generation: u64,
 }
@@ -84,17 +87,18 @@ impl Runs {
         blocks.extend(0..FIRST);
         let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
         let steps = Vec::with_capacity(1 << 17);
-        Self { nodes, blocks, overflow: Table::new(), more: Vec::new(), steps, generation }
+        Self { nodes, blocks, overflow: Table::new(), overflow_runs: Vec::new(), steps, generation }
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        // A run that is not in its node has an entry in the table as well.
-        let further = self.more.len() * (size_of::<Run>() + 64);
-        self.steps.len() * size_of::<Step>() + self.nodes.len() * (size_of::<Node>() + 4) + further > MAX_BYTES
+        let nodes = self.nodes.len() * (size_of::<Node>() + size_of::<BlockId>());
+        // The table has at least four slots of 16 bytes for each run in it.
+        let overflow = self.overflow_runs.len() * (size_of::<CachedRun>() + 4 * 16);
+        self.steps.len() * size_of::<WalkStep>() + nodes + overflow > MAX_BYTES
     }
 
-    /// The node of a block.
-    pub(crate) fn node(&mut self, graph: &mut Graph, block: Id) -> NodeId {
+    /// The node of a block, or of a state without one.
+    pub(crate) fn node(&mut self, graph: &mut Graph, block: BlockId) -> NodeId {
         if block < FIRST {
             return block;
         }
@@ -107,25 +111,27 @@ impl Runs {
         *node
     }
 
-    pub(crate) fn block(&self, node: NodeId) -> Id {
+    pub(crate) fn block(&self, node: NodeId) -> BlockId {
         self.blocks[node as usize]
     }
 
-    /// The run that `atoms` make from `node` on.
+    /// The run that `atoms` make from `node` on, if it is in the node itself. Otherwise it may be in the overflow table.
     #[inline(always)]
-    pub(crate) fn find(&self, node: NodeId, atoms: Atoms) -> Option<&Run> {
+    pub(crate) fn find_in_node(&self, node: NodeId, atoms: Atoms) -> Option<&CachedRun> {
         let key = key(atoms);
         self.nodes[node as usize].0.iter().find(|run| run.key == key)
     }
 
-    /// Finds a run that is not in its node. It replaces the last one of the node, since it is likely to be used again.
-    pub(crate) fn find_overflow(&mut self, node: NodeId, atoms: Atoms) -> Option<Run> {
+    /// Finds a run in the overflow table. It takes the place of the last run of its node, since it is likely to be used
+    /// again; that one stays in the table.
+    pub(crate) fn promote_from_overflow(&mut self, node: NodeId, atoms: Atoms) -> Option<CachedRun> {
         let [.., last] = &self.nodes[node as usize].0;
+        // A node that is not full has no other runs.
         if last.key == 0 {
             return None;
         }
         let index = self.overflow.find(overflow_key(node, key(atoms)))?;
-        let found = *self.more.get(index as usize)?;
+        let found = *self.overflow_runs.get(index as usize)?;
         let [.., last] = &mut self.nodes[node as usize].0;
         let replaced = std::mem::replace(last, found);
         if self.overflow.find(overflow_key(node, replaced.key)).is_none() {
@@ -134,38 +140,39 @@ impl Runs {
         Some(found)
     }
 
-    fn put_overflow(&mut self, node: NodeId, run: Run) {
-        self.overflow.insert(overflow_key(node, run.key), self.more.len() as u64);
-        self.more.push(run);
+    fn put_overflow(&mut self, node: NodeId, run: CachedRun) {
+        self.overflow.insert(overflow_key(node, run.key), self.overflow_runs.len() as u64);
+        self.overflow_runs.push(run);
     }
 
     /// The steps of all runs, one after the other.
     #[inline(always)]
-    pub(crate) fn all_steps(&self) -> &[Step] {
+    pub(crate) fn all_steps(&self) -> &[WalkStep] {
         &self.steps
     }
 
-    pub(crate) fn steps(&self, run: &Run) -> &[Step] {
+    pub(crate) fn steps(&self, run: &CachedRun) -> &[WalkStep] {
         &self.steps[run.start as usize..][..usize::from(run.length)]
     }
 
-    /// Caches the run that `atoms` make from `node` to `next`. `None`: it is too long.
+    /// Caches the run that `atoms` make from `node` to `next`, with one step per atom. `None`: it has no atoms, more than
+    /// [`MAX_ATOMS`], or more instructions than the field has room for.
     pub(crate) fn insert(
         &mut self,
         graph: &Graph,
         node: NodeId,
         atoms: Atoms,
         next: NodeId,
-        steps: &[Step],
-    ) -> Option<Run> {
-        let (instructions, traits) = summarize(graph, steps);
+        steps: &[WalkStep],
+    ) -> Option<CachedRun> {
+        let (instructions, flags) = summarize(graph, steps);
         let instructions = u16::try_from(instructions).ok()?;
         if atoms.count() > MAX_ATOMS || atoms.is_empty() {
             return None;
         }
         let (key, start, length) = (key(atoms), self.steps.len() as u32, steps.len() as u8);
         self.steps.extend_from_slice(steps);
-        let run = Run { key, next, start, instructions, length, traits };
+        let run = CachedRun { key, next, start, instructions, length, flags };
         match self.nodes[node as usize].0.iter_mut().find(|free| free.key == 0) {
             Some(free) => *free = run,
             None => self.put_overflow(node, run),
@@ -175,21 +182,25 @@ impl Runs {
 }
 
 /// Number of instructions of the steps of a run, and its other properties.
-pub(crate) fn summarize(graph: &Graph, steps: &[Step]) -> (u64, Traits) {
-    let (mut instructions, mut links, mut eret) = (0, false, false);
+pub(crate) fn summarize(graph: &Graph, steps: &[WalkStep]) -> (u64, RunFlags) {
+    let (mut instructions, mut has_call, mut is_exception_return) = (0, false, false);
     for step in steps {
         let block = graph.block(step.block());
         instructions += u64::from(block.instructions);
-        links |= step.taken() & block.last.link;
-        eret = step.taken() & (block.last.flow == ControlFlow::ExceptionReturn);
+        has_call |= step.taken() & block.last.link;
+        // Assigned, not or-ed: only the last step decides how the run ends.
+        is_exception_return = step.taken() & (block.last.flow == ControlFlow::ExceptionReturn);
     }
-    (instructions, Traits((u8::from(links) * Traits::LINKS) | (u8::from(eret) * Traits::ERET)))
+    let call = u8::from(has_call) * RunFlags::HAS_CALL;
+    let exception_return = u8::from(is_exception_return) * RunFlags::ENDS_IN_EXCEPTION_RETURN;
+    (instructions, RunFlags(call | exception_return))
 }
 
-/// Twenty-four atoms and their count fit into one number, which is not zero since there is at least one.
+/// [`MAX_ATOMS`] atoms and their count in one number, which is not zero since there is at least one atom. With more atoms,
+/// it is the key of no cached run.
 #[inline(always)]
 fn key(atoms: Atoms) -> u32 {
-    atoms.count() << 24 | atoms.bits() & 0xff_ffff
+    atoms.count() << MAX_ATOMS | atoms.bits() & ((1 << MAX_ATOMS) - 1)
 }
 
 fn overflow_key(node: NodeId, key: u32) -> u64 {

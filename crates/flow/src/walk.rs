@@ -20,8 +20,8 @@ use unspool_isa::{Isa, Target};
 
 pub(crate) use self::state::Seam;
 use self::state::{Held, Q};
-use crate::graph::{Graph, Id, LOST, Mode, NEEDS_ADDRESS, NO_CODE};
-use crate::item::{Cause, Finding, FlowSink, Item, Step, Transaction};
+use crate::graph::{BlockId, Graph, LOST, Mode, NEEDS_ADDRESS, NO_CODE};
+use crate::item::{Cause, Finding, FlowSink, Item, Transaction, WalkStep};
 use crate::memory::{CodeMemory, Space};
 use crate::runs::{NodeId, Runs};
 use crate::stack::ReturnStack;
@@ -44,7 +44,7 @@ pub struct Walker<M> {
     /// only this is up to date.
     node: NodeId,
     /// The block itself, up to date on the slow path.
-    at: Id,
+    at: BlockId,
     /// The address where execution continues, if there is no code or no context yet.
     target: Option<ElementTarget>,
     /// An exception was taken: the next address need not follow from the code.
@@ -53,7 +53,7 @@ pub struct Walker<M> {
     held: Held,
     held_offset: u64,
     /// The steps of a run that is not cached.
-    steps: Vec<Step>,
+    steps: Vec<WalkStep>,
     /// The trace does not continue after the last run.
     held_before_break: bool,
     /// The items after the last run.
@@ -155,7 +155,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// The address and sub-ISA of a block, or of the address without code.
-    fn location(&self, id: Id) -> Option<ElementTarget> {
+    fn location(&self, id: BlockId) -> Option<ElementTarget> {
         match id {
             NEEDS_ADDRESS | LOST => None,
             NO_CODE => self.target,

@@ -10,7 +10,7 @@ pub enum ControlFlow {
     /// Execution continues after the instruction.
     #[default]
     FallThrough,
-    /// Not a known RISC-V instruction, so that nothing is claimed. Unallocated encodings of Arm fall through.
+    /// Not a known RISC-V instruction: its control flow is unknown. Unallocated encodings of Arm fall through.
     Unknown,
     /// A branch whose target is encoded in the opcode.
     Direct,
@@ -26,17 +26,17 @@ pub enum ControlFlow {
     SecureMonitorCall,
     /// A breakpoint: BRK of A64, EBREAK.
     Breakpoint,
-    /// Halts for a debugger: HLT of A64.
+    /// Enters Debug state where a debugger enabled that: HLT of A64.
     Halt,
-    /// Changes the exception level while halted: DCPS1, DCPS2, DCPS3 of A64.
-    DebugCall,
+    /// Changes the Exception level in Debug state: DCPS1, DCPS2, DCPS3 of A64.
+    DebugChangeState,
     /// Permanently undefined: UDF of A64.
     Undefined,
     /// An instruction synchronization barrier.
     Isb,
     /// Waits for an interrupt or event: WFI, WFE, WFIT, WFET of Arm. A P0 instruction on some trace units.
     Wfx,
-    /// Starts a transaction (TSTART). A P0 instruction where transactions are traced.
+    /// Starts a transaction: TSTART of A64, a P0 instruction. Only PEs with FEAT_TME have it.
     TransactionStart,
 }
 
@@ -53,19 +53,22 @@ impl ControlFlow {
         matches!(self, Self::Indirect | Self::ExceptionReturn)
     }
 
-    /// Whether it calls a higher exception level or the execution environment.
+    /// Whether it calls a higher Exception level or the execution environment. Function calls are [`Decoded::link`].
     #[inline]
-    pub const fn is_call(self) -> bool {
+    pub const fn is_system_call(self) -> bool {
         matches!(self, Self::SupervisorCall | Self::HypervisorCall | Self::SecureMonitorCall)
     }
 
-    /// Whether it raises an exception whenever it executes, calls included.
+    /// Whether it only generates an exception or a debug event: system calls, BRK, HLT, DCPS, UDF. Of A32 and T32, only
+    /// SVC is decoded as such; the others fall through.
     #[inline]
     pub const fn is_exception(self) -> bool {
-        self.is_call() || matches!(self, Self::Breakpoint | Self::Halt | Self::DebugCall | Self::Undefined)
+        self.is_system_call()
+            || matches!(self, Self::Breakpoint | Self::Halt | Self::DebugChangeState | Self::Undefined)
     }
 
-    /// Whether a trace unit may have an element for it (P0 instruction), depending on its configuration.
+    /// Whether a trace unit may have an element for it (P0 instruction), depending on its configuration. Loads and stores,
+    /// which ETMv4 can trace as P0 instructions (TRCCONFIGR.INSTP0), are not included.
     #[inline]
     pub const fn is_p0(self) -> bool {
         self.is_branch() || matches!(self, Self::Isb | Self::Wfx | Self::TransactionStart)
@@ -90,7 +93,7 @@ pub struct Decoded {
     pub length: u8,
     /// Its condition can fail, and then it has no effect. Conditions of an IT block are not included.
     pub conditional: bool,
-    /// Writes a return address into a link register.
+    /// Writes a return address into a link register: a function call.
     pub link: bool,
     /// Returns from a function.
     pub ret: bool,
@@ -113,7 +116,7 @@ impl Decoded {
     };
     /// A branch to an address in a register or in memory.
     pub const INDIRECT: Self = Self::of(ControlFlow::Indirect);
-    pub(crate) const CALL: Self = Self { link: true, ..Self::INDIRECT };
+    pub(crate) const INDIRECT_CALL: Self = Self { link: true, ..Self::INDIRECT };
     pub(crate) const RETURN: Self = Self { ret: true, ..Self::INDIRECT };
     pub(crate) const EXCEPTION_RETURN: Self = Self::of(ControlFlow::ExceptionReturn);
     pub(crate) const ISB: Self = Self::of(ControlFlow::Isb);

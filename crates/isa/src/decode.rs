@@ -113,7 +113,7 @@ fn flow_classes(decoded: &Decoded) -> Classes {
         (decoded.flow.is_indirect(), Class::Indirect),
         (is_branch && decoded.link, Class::Call),
         (is_branch && decoded.ret, Class::Return),
-        (decoded.flow.is_call(), Class::SystemCall),
+        (decoded.flow.is_system_call(), Class::SystemCall),
         (decoded.flow == ControlFlow::Isb, Class::Fence),
         (decoded.flow == ControlFlow::Wfx, Class::Wait),
     ])

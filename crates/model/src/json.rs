@@ -8,27 +8,28 @@ use std::io::{self, Write};
 
 use crate::digits::push_hex;
 
-/// JSON object under construction.
+/// JSON object under construction, at the end of a text. It is ended by [`end_line`](Self::end_line) or
+/// [`write_line`](Self::write_line) if it is a line, by [`close_nested`](Self::close_nested) if it is nested.
 #[derive(Debug)]
 pub struct Object<'b> {
     text: &'b mut String,
 }
 
 impl<'b> Object<'b> {
-    /// Starts an object in `text`, which is emptied.
+    /// Starts the object of a line in `text`, which is cleared first.
     pub fn new(text: &'b mut String) -> Self {
         text.clear();
         text.push('{');
         Self { text }
     }
 
-    /// Starts an object that is a value within another.
-    pub fn within(text: &'b mut String) -> Self {
+    /// Starts an object that is a value within another, and appends it to `text`.
+    pub fn nested(text: &'b mut String) -> Self {
         text.push('{');
         Self { text }
     }
 
-    /// Adds a number, `true`, `false` or `null`.
+    /// Adds a value as it is displayed, neither quoted nor escaped. The caller guarantees that this is JSON: a number, `null`.
     pub fn plain(&mut self, key: &str, value: impl Display) -> &mut Self {
         self.key(key);
         let _ = write!(self.text, "{value}");
@@ -58,7 +59,7 @@ impl<'b> Object<'b> {
         }
     }
 
-    /// Adds an address as a hexadecimal string.
+    /// Adds a number as a hexadecimal string.
     pub fn hex(&mut self, key: &str, value: u64) -> &mut Self {
         self.key(key);
         let _ = write!(self.text, "\"{value:#x}\"");
@@ -72,7 +73,7 @@ impl<'b> Object<'b> {
         self
     }
 
-    /// Adds an address as a hexadecimal string, or `null`.
+    /// Adds a number as a hexadecimal string, or `null`.
     pub fn nullable_hex(&mut self, key: &str, value: Option<u64>) -> &mut Self {
         match value {
             Some(value) => self.hex(key, value),
@@ -108,22 +109,24 @@ impl<'b> Object<'b> {
         self
     }
 
-    /// Ends an object that is a value within another.
-    pub fn close(&mut self) {
+    /// Ends a [`nested`](Self::nested) object.
+    pub fn close_nested(&mut self) {
         self.text.push('}');
     }
 
     /// Ends the line and writes it.
-    pub fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        self.end();
+    pub fn write_line(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.end_line();
         out.write_all(self.text.as_bytes())
     }
 
-    /// Ends the line, which stays in its buffer.
-    pub fn end(&mut self) {
+    /// Ends the line, which stays in its text.
+    pub fn end_line(&mut self) {
         self.text.push_str("}\n");
     }
 
+    /// Keys are names of ours that need no escapes. No value ends with an open brace, so one at the end of the text means
+    /// that this key is the first.
     fn key(&mut self, key: &str) {
         if !self.text.ends_with('{') {
             self.text.push(',');
@@ -178,9 +181,9 @@ mod tests {
             .string("s", "a \"b\"\\\n")
             .optional("o", None::<u8>)
             .nullable("m", None::<u8>);
-        object.list("l", [1, 2], |text, number| Object::within(text).plain("i", number).close());
+        object.list("l", [1, 2], |text, number| Object::nested(text).plain("i", number).close_nested());
         object.list("e", [], |_, (): ()| {});
-        object.finish(&mut out).unwrap_or_default();
+        object.write_line(&mut out).unwrap_or_default();
         let expected =
             r#"{"n":1,"a":"0x1000","b":"0x00ab","s":"a \"b\"\\\u000a","m":null,"l":[{"i":1},{"i":2}],"e":[]}"#;
         assert_eq!(String::from_utf8_lossy(&out), format!("{expected}\n"));

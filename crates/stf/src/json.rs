@@ -57,7 +57,7 @@ impl Json {
         if hex {
             object.bytes("hex", instruction.bytes);
         }
-        object.end();
+        object.end_line();
         out.push_str(line);
     }
 
@@ -71,7 +71,7 @@ impl Json {
         if let Some(bytes) = bytes {
             object.bytes("hex", bytes);
         }
-        object.end();
+        object.end_line();
         out.push_str(line);
     }
 }
@@ -171,10 +171,10 @@ fn details(
 
 /// An object with the fields of a record, and more.
 fn put_fields(text: &mut String, record: &Record<'_>, more: impl FnOnce(&mut Object<'_>)) {
-    let mut object = Object::within(text);
+    let mut object = Object::nested(text);
     fields(&mut object, record);
     more(&mut object);
-    object.close();
+    object.close_nested();
 }
 
 /// Records with one descriptor, each with the words of the records with another one that follow it.
@@ -298,7 +298,7 @@ fn put_event(object: &mut Object<'_>, event: &Event<'_>) {
 fn put_walk(object: &mut Object<'_>, walk: &PageTableWalk<'_>) {
     object.hex("address", walk.address).plain("page_size", walk.page_size).plain("first_use", walk.first_use);
     object.list("entries", walk.pairs(), |text, (address, entry)| {
-        Object::within(text).hex("address", address).hex("entry", entry).close();
+        Object::nested(text).hex("address", address).hex("entry", entry).close_nested();
     });
 }
 

@@ -25,7 +25,7 @@ pub fn push_json(position: Position, line: &Line<'_>, with_raw: bool, scratch: &
     if with_raw {
         object.string("raw", Text(line.raw));
     }
-    object.end();
+    object.end_line();
     text.push_str(scratch);
 }
 
@@ -119,7 +119,7 @@ fn push_access(access: &Access<'_>, object: &mut Object<'_>) {
 fn push_picture(picture: &Picture<'_>, object: &mut Object<'_>) {
     object.string("picture", picture_name(picture.kind)).hex("address", picture.address);
     object.list("bytes", byte_runs(picture), |text, (address, bytes)| {
-        Object::within(text).hex("address", address).string("data", bytes).close();
+        Object::nested(text).hex("address", address).string("data", bytes).close_nested();
     });
     if let Some(physical) = &picture.physical {
         object.hex("physical", physical.address).string("space", Text(physical.space));

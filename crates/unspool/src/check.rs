@@ -56,7 +56,7 @@ impl<'f> Found<'f> {
         object.plain(unit, self.position).optional("column", self.column).optional("offset", self.offset);
         object.optional("instruction", self.instruction).optional("core", self.core).string("rule", self.rule.name);
         object.string("severity", self.rule.severity).string("section", self.rule.section);
-        object.string("detail", self.detail).end();
+        object.string("detail", self.detail).end_line();
     }
 }
 

@@ -28,7 +28,7 @@ impl Call {
         if let Some(back) = self.back {
             object.hex("return_pc", back.pc);
         }
-        object.end();
+        object.end_line();
     }
 }
 

@@ -25,7 +25,7 @@ pub fn write_finding(finding: &Finding, units: [&str; 2], line: &mut String) {
             put_sites(&mut object, units, [around.here[0].first(), around.here[1].first()]);
         }
     }
-    object.end();
+    object.end_line();
 }
 
 /// Writes the summary as a JSON line.
@@ -51,9 +51,9 @@ pub fn write_summary(summary: &Summary, names: [&str; 2], units: [&str; 2], line
     }
     for (unit, (key, losses)) in units.iter().zip(["a_untold", "b_untold"].iter().zip(&summary.not_in_steps)) {
         object.list(key, losses.iter(), |text, (loss, lost)| {
-            let mut object = Object::within(text);
+            let mut object = Object::nested(text);
             object.string("what", loss.name()).plain("count", lost.count).plain(unit, lost.first);
-            object.close();
+            object.close_nested();
         });
     }
     for (key, damage) in ["a_damage", "b_damage"].iter().zip(&summary.damage) {
@@ -63,12 +63,12 @@ pub fn write_summary(summary: &Summary, names: [&str; 2], units: [&str; 2], line
     }
     object.list("facets", summary.facets.iter(), |text, facet| {
         let tally = summary.tally(facet);
-        let mut object = Object::within(text);
+        let mut object = Object::nested(text);
         object.string("facet", facet.name()).plain("compared", tally.compared).plain("equal", tally.equal());
         object.plain("different", tally.different).plain("only_a", tally.only[0]).plain("only_b", tally.only[1]);
-        object.close();
+        object.close_nested();
     });
-    object.end();
+    object.end_line();
 }
 
 /// Adds the positions in both traces.

@@ -192,6 +192,6 @@ impl<'o> Rows<'o> {
         }
         object.string("kind", kind);
         fields(&mut object);
-        object.finish(self.out)
+        object.write_line(self.out)
     }
 }

@@ -222,7 +222,7 @@ fn is_system_processing(word: u32) -> bool {
 /// Unallocated branches and system instructions may be anything; how a debugger or a transaction continues is unknown.
 fn is_open(word: u32, flow: ControlFlow) -> bool {
     match flow {
-        ControlFlow::Halt | ControlFlow::DebugCall | ControlFlow::TransactionStart => true,
+        ControlFlow::Halt | ControlFlow::DebugChangeState | ControlFlow::TransactionStart => true,
         ControlFlow::FallThrough => is_a64_branch_or_system(word),
         _ => false,
     }

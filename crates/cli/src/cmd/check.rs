@@ -273,7 +273,7 @@ impl<'a> Report<'a> {
             object.nullable("steps", None::<u64>);
         }
         object.plain("errors", errors).plain("warnings", warnings).plain("rules", serde_json::json!(rules));
-        object.finish(out)
+        object.write_line(out)
     }
 
     fn summary_text(&self, [errors, warnings]: [u64; 2], out: &mut dyn Write) -> io::Result<()> {

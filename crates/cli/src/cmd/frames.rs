@@ -199,7 +199,7 @@ impl Printer<'_, '_> {
         if let Some((skipped, what)) = what {
             object.plain("skipped", skipped).string("what", what);
         }
-        self.output.write(|out| object.finish(out));
+        self.output.write(|out| object.write_line(out));
     }
 }
 
@@ -219,7 +219,7 @@ impl FrameSink for Printer<'_, '_> {
         let mut object = Object::new(&mut self.line);
         object.plain("buffer", self.index).string("kind", "bytes").plain("offset", span.offset);
         object.plain("source", span.id).string("bytes", hex);
-        self.output.write(|out| object.finish(out));
+        self.output.write(|out| object.write_line(out));
     }
 
     fn mark(&mut self, mark: Mark) {

@@ -140,6 +140,6 @@ impl Report<'_> {
         object.plain("instructions", self.totals.instructions).plain("exceptions", self.totals.exceptions);
         object.plain("problems", self.totals.problems).flag("made", self.took.is_some());
         object.nullable("seconds", self.took.map(|took| took.as_secs_f64()));
-        object.finish(out)
+        object.write_line(out)
     }
 }

@@ -132,7 +132,7 @@ impl Listing<'_> {
         let mut object = Object::new(&mut self.line);
         object.string("kind", "stack").string("stack", stack);
         object.plain("own_time", time(self.clock, own.time)).string("unit", unit(self.clock));
-        object.plain("own_instructions", own.instructions).finish(out)
+        object.plain("own_instructions", own.instructions).write_line(out)
     }
 
     fn profile(&mut self, core: &str, profile: Option<&Profile>, out: &mut dyn Write) -> io::Result<()> {
@@ -161,6 +161,6 @@ impl Listing<'_> {
         object.string("kind", "function").string("core", core).nullable_hex("function", address).string("name", name);
         object.plain("calls", calls).plain("incomplete", incomplete);
         object.plain("time", whole).plain("own_time", alone).string("unit", unit(self.clock));
-        object.plain("instructions", instructions).plain("own_instructions", own.instructions).finish(out)
+        object.plain("instructions", instructions).plain("own_instructions", own.instructions).write_line(out)
     }
 }

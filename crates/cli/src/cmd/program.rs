@@ -378,7 +378,7 @@ impl Unit {
         if !self.name.is_empty() {
             object.string("source", &self.name);
         }
-        object.finish(out)
+        object.write_line(out)
     }
 
     fn explained(&self, json: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -394,7 +394,7 @@ impl Unit {
                     let mut object = Object::new(&mut line);
                     object.string("kind", "field").string("register", &value.register).string("name", field.name);
                     object.string("bits", bits(field)).hex("value", field.value).string("meaning", &field.meaning);
-                    object.finish(out)?;
+                    object.write_line(out)?;
                 } else {
                     writeln!(out, "  {}", field_text(field))?;
                 }

@@ -7,10 +7,10 @@ use unspool_coresight::{Atoms, Extent, Located};
 
 use super::state::Held;
 use super::{Walker, element_target};
-use crate::graph::{Ending, FIRST, Id, LOST, NEEDS_ADDRESS, NO_CODE};
-use crate::item::{Cause, Finding, FlowSink, Item, Run, Step};
+use crate::graph::{BlockId, Ending, FIRST, LOST, NEEDS_ADDRESS, NO_CODE};
+use crate::item::{Cause, Finding, FlowSink, Item, Run, WalkStep};
 use crate::memory::CodeMemory;
-use crate::runs;
+use crate::runs::CachedRun;
 
 impl<M: CodeMemory> Walker<M> {
     /// Do cached runs suffice, with nothing held back and no return stack?
@@ -21,14 +21,16 @@ impl<M: CodeMemory> Walker<M> {
     /// Follows atoms, if [`cached_runs_suffice`](Self::cached_runs_suffice).
     #[inline(always)]
     pub(crate) fn cached_atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut impl FlowSink) {
-        let Some(&run) = self.runs.find(self.node, atoms) else { return self.uncached_atoms(extent, atoms, sink) };
+        let Some(&run) = self.runs.find_in_node(self.node, atoms) else {
+            return self.uncached_atoms(extent, atoms, sink);
+        };
         self.node = run.next;
         self.emit_cached(run, extent.offset, sink);
     }
 
     /// Emits a cached run.
     #[inline(always)]
-    pub(super) fn emit_cached(&self, run: runs::Run, offset: u64, sink: &mut impl FlowSink) {
+    pub(super) fn emit_cached(&self, run: CachedRun, offset: u64, sink: &mut impl FlowSink) {
         sink.run(Run {
             graph: &self.graph,
             among: self.runs.all_steps(),
@@ -38,7 +40,7 @@ impl<M: CodeMemory> Walker<M> {
             offset,
             generation: self.runs.generation,
         });
-        if run.traits.eret() {
+        if run.flags.ends_in_exception_return() {
             self.emit_exception_return(offset, sink);
         }
     }
@@ -52,7 +54,7 @@ impl<M: CodeMemory> Walker<M> {
 
     pub(crate) fn atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut impl FlowSink) {
         self.flush(sink);
-        match self.runs.find(self.node, atoms) {
+        match self.runs.find_in_node(self.node, atoms) {
             Some(&run) => self.follow_run(run, extent, sink),
             None => self.uncached_atoms(extent, atoms, sink),
         }
@@ -61,16 +63,16 @@ impl<M: CodeMemory> Walker<M> {
     /// Follows atoms whose run is not in the node itself. Nothing is held.
     #[inline(never)]
     pub(super) fn uncached_atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut impl FlowSink) {
-        match self.runs.find_overflow(self.node, atoms) {
+        match self.runs.promote_from_overflow(self.node, atoms) {
             Some(run) => self.follow_run(run, extent, sink),
             None => self.walk_atoms(extent, atoms, sink),
         }
     }
 
     /// Follows a cached run.
-    pub(super) fn follow_run(&mut self, run: runs::Run, extent: Extent, sink: &mut impl FlowSink) {
+    pub(super) fn follow_run(&mut self, run: CachedRun, extent: Extent, sink: &mut impl FlowSink) {
         self.node = run.next;
-        self.push_links(&run);
+        self.push_return_addresses(&run);
         if self.rules.may_mispredict {
             self.held = Held::Cached(run);
             self.held_offset = extent.offset;
@@ -132,7 +134,7 @@ impl<M: CodeMemory> Walker<M> {
             return false;
         }
         self.push_return_address(id, taken);
-        self.hold_step(extent, Step::new(id, taken));
+        self.hold_step(extent, WalkStep::new(id, taken));
         self.follow(id, taken);
         is_possible
     }
@@ -149,7 +151,7 @@ impl<M: CodeMemory> Walker<M> {
 
     /// Moves to where the last instruction of a block leads.
     #[inline]
-    pub(super) fn follow(&mut self, id: Id, taken: bool) {
+    pub(super) fn follow(&mut self, id: BlockId, taken: bool) {
         self.at = self.graph.follow(&self.memory, id, taken);
         if self.at == NO_CODE {
             self.target = self.graph.block(id).leads_to(taken).map(element_target);
@@ -157,15 +159,15 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// The code ends before the block does: emits the instructions that were certainly executed.
-    pub(super) fn run_into_missing_code(&mut self, extent: Extent, id: Id, sink: &mut impl FlowSink) {
+    pub(super) fn run_into_missing_code(&mut self, extent: Extent, id: BlockId, sink: &mut impl FlowSink) {
         let end = self.graph.block(id).end;
-        self.hold_step(extent, Step::new(id, true));
+        self.hold_step(extent, WalkStep::new(id, true));
         self.flush(sink);
         self.no_code(extent, end, sink);
         self.count_lost(extent);
     }
 
-    fn hold_step(&mut self, extent: Extent, step: Step) {
+    fn hold_step(&mut self, extent: Extent, step: WalkStep) {
         self.steps.push(step);
         self.held = Held::Steps;
         self.held_offset = extent.offset;

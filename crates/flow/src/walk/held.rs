@@ -4,10 +4,10 @@ use unspool_coresight::{Extent, Located};
 
 use super::state::Held;
 use super::{Walker, element_target};
-use crate::graph::{Id, LOST, NEEDS_ADDRESS, SCRATCH};
-use crate::item::{Cause, Finding, FlowSink, Item, Run, Step};
+use crate::graph::{BlockId, LOST, NEEDS_ADDRESS, SCRATCH};
+use crate::item::{Cause, Finding, FlowSink, Item, Run, WalkStep};
 use crate::memory::CodeMemory;
-use crate::runs::{self, summarize};
+use crate::runs::{CachedRun, summarize};
 
 /// Greatest number of items that wait after a P0 element whose outcome can still change.
 const MAX_HELD_ITEMS: usize = 1 << 10;
@@ -22,8 +22,8 @@ impl<M: CodeMemory> Walker<M> {
             }
             return;
         };
-        let before: Vec<Step> = before.to_vec();
-        let flipped = Step::new(last.block(), !last.taken());
+        let before: Vec<WalkStep> = before.to_vec();
+        let flipped = WalkStep::new(last.block(), !last.taken());
         if !before.is_empty() {
             self.emit_run(&before, self.held_offset, sink);
         }
@@ -57,11 +57,11 @@ impl<M: CodeMemory> Walker<M> {
         self.held_steps().last().is_some_and(|&last| self.is_impossible(last))
     }
 
-    fn is_impossible(&self, step: Step) -> bool {
+    fn is_impossible(&self, step: WalkStep) -> bool {
         step.block() != SCRATCH && !self.graph.block(step.block()).can_be(step.taken())
     }
 
-    pub(super) fn held_steps(&self) -> &[Step] {
+    pub(super) fn held_steps(&self) -> &[WalkStep] {
         match &self.held {
             Held::Nothing => &[],
             Held::Cached(run) => self.runs.steps(run),
@@ -97,7 +97,7 @@ impl<M: CodeMemory> Walker<M> {
 
     /// Reports an impossible outcome that no mispredict has corrected. If the walk continued from there, its position is
     /// unknown.
-    pub(super) fn report_impossible(&mut self, last: Step, sink: &mut impl FlowSink) {
+    pub(super) fn report_impossible(&mut self, last: WalkStep, sink: &mut impl FlowSink) {
         let at = self.graph.block(last.block()).last_address();
         let value = Item::Finding(Finding::NotTaken { at });
         sink.item(Ok(Located { offset: self.held_offset, length: 0, value }));
@@ -116,17 +116,17 @@ impl<M: CodeMemory> Walker<M> {
         self.cause = Cause::Disagreement;
     }
 
-    pub(super) fn emit_run(&self, steps: &[Step], offset: u64, sink: &mut impl FlowSink) {
+    pub(super) fn emit_run(&self, steps: &[WalkStep], offset: u64, sink: &mut impl FlowSink) {
         let length = steps.len() as u32;
-        let (instructions, traits) = summarize(&self.graph, steps);
+        let (instructions, flags) = summarize(&self.graph, steps);
         sink.run(Run { graph: &self.graph, among: steps, start: 0, length, instructions, offset, generation: 0 });
-        if traits.eret() {
+        if flags.ends_in_exception_return() {
             self.emit_exception_return(offset, sink);
         }
     }
 
     /// Pushes the return address of the last instruction of a block, if it is a taken call.
-    pub(super) fn push_return_address(&mut self, id: Id, taken: bool) {
+    pub(super) fn push_return_address(&mut self, id: BlockId, taken: bool) {
         if !self.rules.return_stack {
             return;
         }
@@ -138,12 +138,12 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Pushes the return addresses of a cached run.
-    pub(super) fn push_links(&mut self, run: &runs::Run) {
+    pub(super) fn push_return_addresses(&mut self, run: &CachedRun) {
         if !self.rules.return_stack {
             return;
         }
         self.stack.clear_if_pending();
-        if run.traits.links() {
+        if run.flags.has_call() {
             for &step in self.runs.steps(run) {
                 let block = self.graph.block(step.block());
                 if step.taken() && block.last.link {

@@ -7,7 +7,7 @@ use super::state::Q;
 use super::{Walker, element_target};
 use crate::code::within;
 use crate::graph::{Ending, LONGEST, NEEDS_ADDRESS, NO_CODE, SCRATCH};
-use crate::item::{Finding, FlowSink, Item, Step};
+use crate::item::{Finding, FlowSink, Item, WalkStep};
 use crate::memory::CodeMemory;
 
 impl<M: CodeMemory> Walker<M> {
@@ -80,7 +80,7 @@ impl<M: CodeMemory> Walker<M> {
 
     pub(super) fn emit_scratch(&mut self, extent: Extent, taken: bool, sink: &mut impl FlowSink) {
         if self.graph.block(SCRATCH).instructions > 0 {
-            self.emit_run(&[Step::new(SCRATCH, taken)], extent.offset, sink);
+            self.emit_run(&[WalkStep::new(SCRATCH, taken)], extent.offset, sink);
         }
     }
 

@@ -3,14 +3,14 @@
 use unspool_coresight::{Context, Extent, SubIsa, Target as ElementTarget};
 
 use crate::item::Cause;
-use crate::runs;
+use crate::runs::CachedRun;
 use crate::stack::ReturnStack;
 
 /// A run that is not emitted yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Held {
     Nothing,
-    Cached(runs::Run),
+    Cached(CachedRun),
     /// Its steps are in [`Walker::steps`](super::Walker).
     Steps,
 }

@@ -39,12 +39,12 @@ pub(crate) fn decode(address: u64, word: u32) -> Decoded {
 /// Branches whose target is in a register.
 const BY_REGISTER: [Row; 11] = [
     row(0xffff_fc1f, 0xd65f_0000, Decoded::RETURN),           // RET
-    row(0xffff_fc1f, 0xd63f_0000, Decoded::CALL),             // BLR
+    row(0xffff_fc1f, 0xd63f_0000, Decoded::INDIRECT_CALL),    // BLR
     row(0xffff_fc1f, 0xd61f_0000, Decoded::INDIRECT),         // BR
     row(0xffff_fbe0, 0xd65f_0be0, Decoded::RETURN), // RETAA, RETAB (the low register is 31), RETAASPPCR, RETABSPPCR
-    row(0xffff_f800, 0xd73f_0800, Decoded::CALL),   // BLRAA, BLRAB
+    row(0xffff_f800, 0xd73f_0800, Decoded::INDIRECT_CALL), // BLRAA, BLRAB
     row(0xffff_f800, 0xd71f_0800, Decoded::INDIRECT), // BRAA, BRAB
-    row(0xffff_f81f, 0xd63f_081f, Decoded::CALL),   // BLRAAZ, BLRABZ
+    row(0xffff_f81f, 0xd63f_081f, Decoded::INDIRECT_CALL), // BLRAAZ, BLRABZ
     row(0xffff_f81f, 0xd61f_081f, Decoded::INDIRECT), // BRAAZ, BRABZ
     row(0xffff_ffff, 0xd69f_03e0, Decoded::EXCEPTION_RETURN), // ERET
     row(0xffff_fbff, 0xd69f_0bff, Decoded::EXCEPTION_RETURN), // ERETAA, ERETAB
@@ -62,9 +62,9 @@ const EXCEPTIONS: [Row; 8] = [
     row(0xffe0_001f, 0xd400_0003, Decoded::of(ControlFlow::SecureMonitorCall)), // SMC
     row(0xffe0_001f, 0xd420_0000, Decoded::of(ControlFlow::Breakpoint)),     // BRK
     row(0xffe0_001f, 0xd440_0000, Decoded::of(ControlFlow::Halt)),           // HLT
-    row(0xffe0_001f, 0xd4a0_0001, Decoded::of(ControlFlow::DebugCall)),      // DCPS1, DCPS2, DCPS3
-    row(0xffe0_001f, 0xd4a0_0002, Decoded::of(ControlFlow::DebugCall)),
-    row(0xffe0_001f, 0xd4a0_0003, Decoded::of(ControlFlow::DebugCall)),
+    row(0xffe0_001f, 0xd4a0_0001, Decoded::of(ControlFlow::DebugChangeState)), // DCPS1, DCPS2, DCPS3
+    row(0xffe0_001f, 0xd4a0_0002, Decoded::of(ControlFlow::DebugChangeState)),
+    row(0xffe0_001f, 0xd4a0_0003, Decoded::of(ControlFlow::DebugChangeState)),
 ];
 
 /// Barriers, hints and system instructions.

@@ -61,7 +61,7 @@ const MISCELLANEOUS: [Row; 7] = [
     row(0x0fff_ffff, 0x012f_ff1e, Decoded::RETURN),           // BX LR
     row(0x0fff_fff0, 0x012f_ff10, Decoded::INDIRECT),         // BX
     row(0x0fff_fff0, 0x012f_ff20, Decoded::INDIRECT),         // BXJ
-    row(0x0fff_fff0, 0x012f_ff30, Decoded::CALL),             // BLX
+    row(0x0fff_fff0, 0x012f_ff30, Decoded::INDIRECT_CALL),    // BLX
     row(0x0fff_ffff, 0x0160_006e, Decoded::EXCEPTION_RETURN), // ERET
     row(0x0fff_ffff, 0x0320_f002, Decoded::WFX),              // WFE
     row(0x0fff_ffff, 0x0320_f003, Decoded::WFX),              // WFI

@@ -46,15 +46,15 @@ const SP: u32 = 13;
 const PC: u32 = 15;
 
 const NARROW: [Row; 9] = [
-    row(0xff00, 0xbd00, Decoded::RETURN),   // POP {.., PC}
-    row(0xfffb, 0x4770, Decoded::RETURN),   // BX LR, BXNS LR
-    row(0xff83, 0x4700, Decoded::INDIRECT), // BX, BXNS
-    row(0xff83, 0x4780, Decoded::CALL),     // BLX, BLXNS
-    row(0xffff, 0x46f7, Decoded::RETURN),   // MOV PC, LR
-    row(0xff87, 0x4687, Decoded::INDIRECT), // MOV PC, Rm
-    row(0xff87, 0x4487, Decoded::INDIRECT), // ADD PC, Rm
-    row(0xffff, 0xbf20, Decoded::WFX),      // WFE
-    row(0xffff, 0xbf30, Decoded::WFX),      // WFI
+    row(0xff00, 0xbd00, Decoded::RETURN),        // POP {.., PC}
+    row(0xfffb, 0x4770, Decoded::RETURN),        // BX LR, BXNS LR
+    row(0xff83, 0x4700, Decoded::INDIRECT),      // BX, BXNS
+    row(0xff83, 0x4780, Decoded::INDIRECT_CALL), // BLX, BLXNS
+    row(0xffff, 0x46f7, Decoded::RETURN),        // MOV PC, LR
+    row(0xff87, 0x4687, Decoded::INDIRECT),      // MOV PC, Rm
+    row(0xff87, 0x4487, Decoded::INDIRECT),      // ADD PC, Rm
+    row(0xffff, 0xbf20, Decoded::WFX),           // WFE
+    row(0xffff, 0xbf30, Decoded::WFX),           // WFI
 ];
 
 /// LDM with the PC in the list, and its neighbours RFE, TBB and TBH.

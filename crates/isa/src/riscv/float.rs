@@ -3,7 +3,7 @@
 //! The five highest bits select the instruction, the two below them the format: single, double, half or quad.
 //! Specification: The RISC-V Instruction Set Manual, volume I, "F", "D", "Q", "Zfh", "Zfa" and "BF16".
 
-use super::instruction::{FLOAT, funct3, second};
+use super::instruction::{FLOAT, funct3, rs2};
 use crate::Isa;
 use crate::bits::field;
 use crate::class::{Class, Classes};
@@ -20,7 +20,7 @@ pub(super) fn rounds(word: u32) -> bool {
 
 /// The classes of a word of this family; none if it is no instruction.
 pub(super) fn classes(isa: Isa, word: u32) -> Classes {
-    let (source, mode) = (second(word), funct3(word));
+    let (source, mode) = (rs2(word), funct3(word));
     let class = match field(word, 27, 5) {
         // fadd, fsub; fmul; fdiv
         0b00000 | 0b00001 if rounds(word) => Class::Arith,
@@ -47,7 +47,7 @@ fn format(word: u32) -> u32 {
 
 /// fcvt from one format to another, fround and froundnx.
 fn between_formats(word: u32) -> Classes {
-    match (second(word), format(word)) {
+    match (rs2(word), format(word)) {
         (4 | 5, _) => FLOAT.with(Class::Arith),
         (source @ 0..=3, to) if source != to => FLOAT.with(Class::Convert),
         // fcvt.s.bf16, fcvt.bf16.s
@@ -63,15 +63,15 @@ fn is_integer(isa: Isa, number: u32) -> bool {
 
 /// fcvt to integers, and fcvtmod.w.d, which always truncates.
 fn to_integer(isa: Isa, word: u32) -> bool {
-    let is_modular = second(word) == 8 && format(word) == DOUBLE && funct3(word) == 1;
-    is_modular || rounds(word) && is_integer(isa, second(word))
+    let is_modular = rs2(word) == 8 && format(word) == DOUBLE && funct3(word) == 1;
+    is_modular || rounds(word) && is_integer(isa, rs2(word))
 }
 
 /// Moves between the two kinds of registers, and instructions that share their encoding: fclass and fli.
 fn between_registers(isa: Isa, word: u32) -> Classes {
     let is_64_bit = isa == Isa::Rv64;
     let (to, from) = (0b11110, 0b11100);
-    let class = match (field(word, 27, 5), second(word), funct3(word), format(word)) {
+    let class = match (field(word, 27, 5), rs2(word), funct3(word), format(word)) {
         (operation, 0, 0, SINGLE | HALF) if operation == to || operation == from => Class::Move,
         (operation, 0, 0, DOUBLE) if is_64_bit && (operation == to || operation == from) => Class::Move,
         (0b11100, 0, 1, _) => Class::Classify,

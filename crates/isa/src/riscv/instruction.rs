@@ -106,12 +106,17 @@ pub(super) const fn funct7(word: u32) -> u32 {
     field(word, 25, 7)
 }
 
-/// The field of the second source register.
-pub(super) const fn second(word: u32) -> u32 {
+/// The field of the first source register.
+pub(super) const fn rs1(word: u32) -> u32 {
+    field(word, 15, 5)
+}
+
+/// The field of the second source register: `rs2`, and `vs2` of vector instructions.
+pub(super) const fn rs2(word: u32) -> u32 {
     field(word, 20, 5)
 }
 
 /// The field of the destination register.
-pub(super) const fn destination(word: u32) -> u32 {
+pub(super) const fn rd(word: u32) -> u32 {
     field(word, 7, 5)
 }

@@ -6,8 +6,7 @@
 //! Specification: The RISC-V Instruction Set Manual, volume I, "RV32/64G Instruction Set Listings", and the extensions.
 
 use super::instruction::{
-    ARITH, FLOAT, Instruction, LOAD, NON_TEMPORAL, STORE, branch, destination, funct3, funct7, jump, jump_by_register,
-    second,
+    ARITH, FLOAT, Instruction, LOAD, NON_TEMPORAL, STORE, branch, funct3, funct7, jump, jump_by_register, rd, rs1, rs2,
 };
 use super::{float, system, vector};
 use crate::Isa;
@@ -18,36 +17,63 @@ use crate::class::{Class, Classes};
 const MULTIPLY: Classes = Classes::of(&[Class::Int, Class::Multiply]);
 const DIVIDE: Classes = Classes::of(&[Class::Int, Class::Divide]);
 
+/// Major opcodes: bits 2 to 6, under the names that the manual has for them.
+mod major {
+    pub(super) const LOAD: u32 = 0x00;
+    pub(super) const LOAD_FP: u32 = 0x01;
+    pub(super) const MISC_MEM: u32 = 0x03;
+    pub(super) const OP_IMM: u32 = 0x04;
+    pub(super) const AUIPC: u32 = 0x05;
+    pub(super) const OP_IMM_32: u32 = 0x06;
+    pub(super) const STORE: u32 = 0x08;
+    pub(super) const STORE_FP: u32 = 0x09;
+    pub(super) const AMO: u32 = 0x0b;
+    pub(super) const OP: u32 = 0x0c;
+    pub(super) const LUI: u32 = 0x0d;
+    pub(super) const OP_32: u32 = 0x0e;
+    pub(super) const MADD: u32 = 0x10;
+    pub(super) const NMADD: u32 = 0x13;
+    pub(super) const OP_FP: u32 = 0x14;
+    pub(super) const OP_V: u32 = 0x15;
+    pub(super) const BRANCH: u32 = 0x18;
+    pub(super) const JALR: u32 = 0x19;
+    pub(super) const JAL: u32 = 0x1b;
+    pub(super) const SYSTEM: u32 = 0x1c;
+    /// The vector cryptography instructions.
+    pub(super) const OP_VE: u32 = 0x1d;
+}
+
 /// Decodes the word at `address`.
 pub(super) fn decode(isa: Isa, address: u64, word: u32) -> Instruction {
     match field(word, 2, 5) {
-        0x00 => load(isa, word),
-        0x01 => float_or_vector(isa, word, true),
-        0x03 => system::ordering(word),
-        0x04 => with_number(isa, word),
-        0x05 => Instruction::computes(ARITH.with(Class::Pc)),
-        0x06 => Instruction::computes(with_number_32(word)).when(isa == Isa::Rv64),
-        0x08 => store(isa, word),
-        0x09 => float_or_vector(isa, word, false),
-        0x0b => atomic(isa, word),
-        0x0c => Instruction::computes(of_registers(isa, word)),
-        0x0d => Instruction::computes(ARITH),
-        0x0e => Instruction::computes(of_registers_32(word)).when(isa == Isa::Rv64),
-        0x10..=0x13 => Instruction::computes(FLOAT.with(Class::MultiplyAdd)).when(float::rounds(word)),
-        0x14 => Instruction::computes(float::classes(isa, word)),
-        0x15 => vector::computation(word),
-        0x18 => branch(isa, address, branch_offset(word)).when(!matches!(funct3(word), 2 | 3)),
-        0x19 => jump_by_register(field(word, 15, 5), field(word, 7, 5)).when(funct3(word) == 0),
-        0x1b => jump(isa, address, jump_offset(word), field(word, 7, 5)),
-        0x1c => system::decode(isa, word),
-        0x1d => vector::cryptography(word),
+        major::LOAD => load(isa, word),
+        major::LOAD_FP => float_or_vector(isa, word, true),
+        major::MISC_MEM => system::ordering(word),
+        major::OP_IMM => op_imm(isa, word),
+        major::AUIPC => Instruction::computes(ARITH.with(Class::Pc)),
+        major::OP_IMM_32 => Instruction::computes(op_imm_32(word)).when(isa == Isa::Rv64),
+        major::STORE => store(isa, word),
+        major::STORE_FP => float_or_vector(isa, word, false),
+        major::AMO => atomic(isa, word),
+        major::OP => Instruction::computes(op(isa, word)),
+        major::LUI => Instruction::computes(ARITH),
+        major::OP_32 => Instruction::computes(op_32(word)).when(isa == Isa::Rv64),
+        // MADD, MSUB, NMSUB, NMADD
+        major::MADD..=major::NMADD => Instruction::computes(FLOAT.with(Class::MultiplyAdd)).when(float::rounds(word)),
+        major::OP_FP => Instruction::computes(float::classes(isa, word)),
+        major::OP_V => vector::computation(word),
+        major::BRANCH => branch(isa, address, branch_offset(word)).when(!matches!(funct3(word), 2 | 3)),
+        major::JALR => jump_by_register(rs1(word), rd(word)).when(funct3(word) == 0),
+        major::JAL => jump(isa, address, jump_offset(word), rd(word)),
+        major::SYSTEM => system::decode(isa, word),
+        major::OP_VE => vector::cryptography(word),
         _ => Instruction::NONE,
     }
 }
 
 fn load(isa: Isa, word: u32) -> Instruction {
     let is_instruction = match funct3(word) {
-        // ld, with Zilsd into an even register and its neighbour
+        // ld; Zilsd on RV32: into an even/odd register pair, named by the even one
         0b011 => isa == Isa::Rv64 || !flag(word, 7),
         // lwu
         0b110 => isa == Isa::Rv64,
@@ -59,6 +85,7 @@ fn load(isa: Isa, word: u32) -> Instruction {
 
 fn store(isa: Isa, word: u32) -> Instruction {
     let is_instruction = match funct3(word) {
+        // sd; Zilsd on RV32: from an even/odd register pair
         0b011 => isa == Isa::Rv64 || !flag(word, 20),
         size => size < 0b011,
     };
@@ -74,29 +101,31 @@ fn float_or_vector(isa: Isa, word: u32, is_load: bool) -> Instruction {
     }
 }
 
-/// A, Zacas, Zabha, Zalasr, and the swap of shadow stacks.
+/// A, Zacas, Zabha, Zalasr, and ssamoswap of Zicfiss.
 fn atomic(isa: Isa, word: u32) -> Instruction {
     let size = funct3(word);
     let has_size = size <= 2 || size == 3 && isa == Isa::Rv64;
-    let is_word = size >= 2;
+    let is_at_least_word = size >= 2;
     let (acquires, releases) = (flag(word, 26), flag(word, 25));
     let atomic = |operation, class, is_instruction| {
         Instruction::accesses(Access::sized(operation, 1 << size), Classes::of(&[Class::Int, class, Class::Atomic]))
             .when(is_instruction)
     };
     match field(word, 27, 5) {
-        0b00010 => atomic(Operation::Load, Class::Load, has_size && is_word && second(word) == 0),
+        // lr
+        0b00010 => atomic(Operation::Load, Class::Load, has_size && is_at_least_word && rs2(word) == 0),
+        // sc, which writes only if the reservation still holds
         0b00011 => {
-            let store = atomic(Operation::Store, Class::Store, has_size && is_word);
+            let store = atomic(Operation::Store, Class::Store, has_size && is_at_least_word);
             Instruction { access: Access { may_not_write: store.access.writes(), ..store.access }, ..store }
         }
-        // amocas: what is as wide as two registers is in an even one and its neighbour
+        // amocas; operands as wide as two registers are in even/odd register pairs
         0b00101 => atomic(Operation::LoadStore, Class::Load, has_size || is_pair(isa, word)),
-        // The loads and stores of Zalasr, which always acquire and release
-        0b00110 => atomic(Operation::Load, Class::Load, has_size && acquires && second(word) == 0),
-        0b00111 => atomic(Operation::Store, Class::Store, has_size && releases && destination(word) == 0),
+        // Zalasr: a load must have aq, a store must have rl
+        0b00110 => atomic(Operation::Load, Class::Load, has_size && acquires && rs2(word) == 0),
+        0b00111 => atomic(Operation::Store, Class::Store, has_size && releases && rd(word) == 0),
         // ssamoswap
-        0b01001 => atomic(Operation::LoadStore, Class::Load, has_size && is_word),
+        0b01001 => atomic(Operation::LoadStore, Class::Load, has_size && is_at_least_word),
         // amoswap, amoadd, amoxor, amoor, amoand, amomin, amomax, amominu, amomaxu
         0b00001 | 0b00000 | 0b00100 | 0b01000 | 0b01100 | 0b10000 | 0b10100 | 0b11000 | 0b11100 => {
             atomic(Operation::LoadStore, Class::Load, has_size)
@@ -111,28 +140,29 @@ fn is_pair(isa: Isa, word: u32) -> bool {
     is_wide && !flag(word, 7) && !flag(word, 20)
 }
 
-/// Computes with a register and a number.
-fn with_number(isa: Isa, word: u32) -> Instruction {
-    let number = field(word, 20, 12);
-    let is_hint = destination(word) == 0;
+/// OP-IMM: computes with a register and an immediate.
+fn op_imm(isa: Isa, word: u32) -> Instruction {
+    let immediate = field(word, 20, 12);
+    let is_hint = rd(word) == 0;
     match funct3(word) {
         // mv
-        0b000 if number == 0 && field(word, 15, 5) != 0 => Instruction::computes(ARITH.with(Class::Move)),
-        0b001 if is_left_shift(isa, number) => Instruction::computes(ARITH),
-        0b101 if is_right_shift(isa, number) => Instruction::computes(ARITH),
+        0b000 if immediate == 0 && rs1(word) != 0 => Instruction::computes(ARITH.with(Class::Move)),
+        0b001 if is_op_imm_funct3_1(isa, immediate) => Instruction::computes(ARITH),
+        0b101 if is_op_imm_funct3_5(isa, immediate) => Instruction::computes(ARITH),
         0b001 | 0b101 => Instruction::NONE,
         // prefetch.i, prefetch.r, prefetch.w: an ori without a destination
-        0b110 if is_hint && matches!(number & 0x1f, 0 | 1 | 3) => {
+        0b110 if is_hint && matches!(immediate & 0x1f, 0 | 1 | 3) => {
             Instruction::accesses(Access::of(Operation::Prefetch), Classes::of(&[Class::Prefetch, Class::Hint]))
         }
         _ => Instruction::computes(ARITH),
     }
 }
 
-/// Whether it is a shift to the left, or one of those that share its `funct3`.
-fn is_left_shift(isa: Isa, number: u32) -> bool {
+/// Whether OP-IMM with `funct3` 001 and this immediate is allocated: shifts to the left, and what Zb* and Zk* encode in the
+/// immediate.
+fn is_op_imm_funct3_1(isa: Isa, immediate: u32) -> bool {
     let is_64_bit = isa == Isa::Rv64;
-    match (number >> 6, number & 0x3f) {
+    match (immediate >> 6, immediate & 0x3f) {
         // slli, bseti, bclri, binvi
         (0b000000 | 0b001010 | 0b010010 | 0b011010, amount) => is_64_bit || amount < 32,
         // clz, ctz, cpop, sext.b, sext.h
@@ -147,10 +177,10 @@ fn is_left_shift(isa: Isa, number: u32) -> bool {
     }
 }
 
-/// Whether it is a shift to the right, or one of those that share its `funct3`.
-fn is_right_shift(isa: Isa, number: u32) -> bool {
+/// The same for `funct3` 101: shifts to the right, and what Zb* and Zk* encode in the immediate.
+fn is_op_imm_funct3_5(isa: Isa, immediate: u32) -> bool {
     let is_64_bit = isa == Isa::Rv64;
-    match (number >> 6, number & 0x3f) {
+    match (immediate >> 6, immediate & 0x3f) {
         // srli, srai, rori, bexti
         (0b000000 | 0b010000 | 0b011000 | 0b010010, amount) => is_64_bit || amount < 32,
         // orc.b, brev8
@@ -164,9 +194,9 @@ fn is_right_shift(isa: Isa, number: u32) -> bool {
     }
 }
 
-/// The same with results of 32 bits.
-fn with_number_32(word: u32) -> Classes {
-    match (funct3(word), funct7(word), second(word)) {
+/// OP-IMM-32: OP-IMM with results of 32 bits.
+fn op_imm_32(word: u32) -> Classes {
+    match (funct3(word), funct7(word), rs2(word)) {
         // addiw
         (0b000, ..) => ARITH,
         // slliw, slli.uw
@@ -179,13 +209,13 @@ fn with_number_32(word: u32) -> Classes {
     }
 }
 
-/// Computes with two registers.
-fn of_registers(isa: Isa, word: u32) -> Classes {
-    // The instructions for AES and SM4 have a number in the two highest bits.
-    let rest = funct7(word) & 0b11111;
+/// OP: computes with two registers.
+fn op(isa: Isa, word: u32) -> Classes {
+    // SM4 and the AES of RV32 have the byte select, bs, in bits 31:30, and only `funct5` below it.
+    let funct5 = funct7(word) & 0b11111;
     match (funct7(word), funct3(word)) {
-        // add without a destination
-        (0b0000000, 0b000) if word & 0x000f_8f80 == 0 && matches!(second(word), 2..=5) => NON_TEMPORAL,
+        // ntl.p1, ntl.pall, ntl.s1, ntl.all of Zihintntl: add x0, x0, x2 to x5
+        (0b0000000, 0b000) if rd(word) == 0 && rs1(word) == 0 && matches!(rs2(word), 2..=5) => NON_TEMPORAL,
         (0b0000000, _) => ARITH,
         (0b0000001, 0..=3) => MULTIPLY,
         (0b0000001, _) => DIVIDE,
@@ -202,18 +232,18 @@ fn of_registers(isa: Isa, word: u32) -> Classes {
         // bset, xperm4, xperm8; bclr, bext; rol, ror; binv
         (0b0010100, 1 | 2 | 4) | (0b0100100 | 0b0110000, 1 | 5) | (0b0110100, 1) => ARITH,
         // sm4ed, sm4ks
-        (_, 0) if matches!(rest, 0b11000 | 0b11010) => ARITH,
-        (_, 0) if is_cryptography(isa, word) => ARITH,
+        (_, 0) if matches!(funct5, 0b11000 | 0b11010) => ARITH,
+        (_, 0) if is_aes_or_sha512(isa, word) => ARITH,
         _ => Classes::NONE,
     }
 }
 
-/// Whether it is an instruction of Zkne, Zknd and Zknh with two registers.
-fn is_cryptography(isa: Isa, word: u32) -> bool {
+/// Whether it is an instruction of Zkne, Zknd or Zknh with two registers.
+fn is_aes_or_sha512(isa: Isa, word: u32) -> bool {
     match isa {
         // aes64es, aes64esm, aes64ds, aes64dsm, aes64ks2
         Isa::Rv64 => matches!(funct7(word), 0x19 | 0x1b | 0x1d | 0x1f | 0x3f),
-        // aes32esi, aes32esmi, aes32dsi, aes32dsmi; sha512sum0r to sha512sig1h
+        // aes32esi, aes32esmi, aes32dsi, aes32dsmi, with any bs; sha512sum0r to sha512sig1h
         _ => {
             matches!(funct7(word) & 0b11111, 0x11 | 0x13 | 0x15 | 0x17)
                 || matches!(funct7(word), 0x28..=0x2b | 0x2e | 0x2f)
@@ -221,8 +251,8 @@ fn is_cryptography(isa: Isa, word: u32) -> bool {
     }
 }
 
-/// The same with results of 32 bits.
-fn of_registers_32(word: u32) -> Classes {
+/// OP-32: OP with results of 32 bits.
+fn op_32(word: u32) -> Classes {
     match (funct7(word), funct3(word)) {
         // addw, sllw, srlw; subw, sraw
         (0b0000000, 0 | 1 | 5) | (0b0100000, 0 | 5) => ARITH,

@@ -3,7 +3,7 @@
 //! Specification: The RISC-V Instruction Set Manual, volume II, and volume I, "Zicsr", "Zifencei", "CMO", "Zawrs" and
 //! "Zimop".
 
-use super::instruction::{BREAKPOINT, INT, Instruction, destination, funct3, funct7, second};
+use super::instruction::{BREAKPOINT, INT, Instruction, funct3, funct7, rd, rs2};
 use crate::Isa;
 use crate::access::{Access, Operation};
 use crate::bits::field;
@@ -27,7 +27,7 @@ pub(super) fn decode(isa: Isa, word: u32) -> Instruction {
 ///
 /// The fields of a fence that mean nothing yet are ignored, as the specification asks.
 pub(super) fn ordering(word: u32) -> Instruction {
-    let has_destination = destination(word) != 0;
+    let has_destination = rd(word) != 0;
     match (funct3(word), field(word, 20, 12)) {
         (0b000 | 0b001, _) => Instruction::accesses(Access::of(Operation::Fence), Classes::of(&[Class::Fence])),
         // cbo.inval, cbo.clean, cbo.flush
@@ -51,7 +51,7 @@ fn privileged(word: u32) -> Instruction {
         0x1050_0073 | 0x00d0_0073 | 0x01d0_0073 | 0x1040_0073 => Instruction::computes(SYSTEM),
         // sfence.w.inval, sfence.inval.ir
         0x1800_0073 | 0x1810_0073 => fence(CACHE),
-        _ if destination(word) != 0 => Instruction::NONE,
+        _ if rd(word) != 0 => Instruction::NONE,
         _ => match funct7(word) {
             // sfence.vma
             0x09 => fence(SYSTEM.with(Class::Fence)),
@@ -75,14 +75,14 @@ fn hypervisor(isa: Isa, word: u32) -> Instruction {
     let bytes = 1 << field(word, 26, 2);
     let load = Instruction::accesses(Access::sized(Operation::Load, bytes), GUEST.with(Class::Load));
     let store = Instruction::accesses(Access::sized(Operation::Store, bytes), GUEST.with(Class::Store));
-    match (funct7(word), second(word)) {
+    match (funct7(word), rs2(word)) {
         // hlv.b, hlv.bu; hlv.h, hlv.hu, hlvx.hu; hlv.w, hlvx.wu
         (0x30, 0 | 1) | (0x32, 0 | 1 | 3) | (0x34, 0 | 3) => load,
         // hlv.wu; hlv.d
         (0x34, 1) | (0x36, 0) => load.when(is_64_bit),
         // hsv.b, hsv.h, hsv.w, hsv.d
-        (0x31 | 0x33 | 0x35, _) => store.when(destination(word) == 0),
-        (0x37, _) => store.when(destination(word) == 0 && is_64_bit),
+        (0x31 | 0x33 | 0x35, _) => store.when(rd(word) == 0),
+        (0x37, _) => store.when(rd(word) == 0 && is_64_bit),
         // mop.r.0 to mop.r.31, mop.rr.0 to mop.rr.7
         _ => Instruction::computes(INT).when(word & 0xb3c0_0000 == 0x81c0_0000 || word & 0xb200_0000 == 0x8200_0000),
     }

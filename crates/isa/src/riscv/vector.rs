@@ -4,7 +4,7 @@
 //! depends on state and is not decoded.
 //! Specification: The RISC-V Instruction Set Manual, volume I, "V" and "Vector Crypto".
 
-use super::instruction::{Instruction, funct3, second};
+use super::instruction::{Instruction, funct3, rs2};
 use crate::Isa;
 use crate::access::{Access, direction};
 use crate::bits::{field, flag};
@@ -21,7 +21,7 @@ const MULTIPLY_ADD: Classes = MASKABLE.with(Class::Int).with(Class::MultiplyAdd)
 /// A load or a store.
 pub(super) fn memory(isa: Isa, word: u32, is_load: bool) -> Instruction {
     let maskable = MASKABLE.with(Class::Segment);
-    let classes = match (field(word, 26, 3), second(word)) {
+    let classes = match (field(word, 26, 3), rs2(word)) {
         (0b000, 0) => maskable,
         (0b000, 0b01000) if is_whole(word, is_load) => VECTOR.with(Class::Whole),
         // vlm.v, vsm.v
@@ -151,7 +151,7 @@ fn with_number(word: u32) -> Classes {
 /// vmv1r.v, vmv2r.v, vmv4r.v, vmv8r.v
 fn is_whole_move(word: u32) -> bool {
     let last = first(word);
-    let is_aligned = (field(word, 7, 5) | second(word)) & last == 0;
+    let is_aligned = (field(word, 7, 5) | rs2(word)) & last == 0;
     flag(word, 25) && matches!(last, 0 | 1 | 3 | 7) && is_aligned
 }
 
@@ -161,7 +161,7 @@ fn carry_or_merge(word: u32) -> Classes {
         (0x10, false) => VECTOR,
         (0x11, _) => MASK,
         (0x17, false) => VECTOR,
-        (0x17, true) if second(word) == 0 => VECTOR.with(Class::Move),
+        (0x17, true) if rs2(word) == 0 => VECTOR.with(Class::Move),
         _ => Classes::NONE,
     }
 }
@@ -188,7 +188,7 @@ fn products_with_scalar(word: u32) -> Classes {
         // vslide1up, vslide1down
         0x0e | 0x0f => MASKABLE,
         // vmv.s.x
-        0x10 if second(word) == 0 => if_unmasked(word, true, VECTOR.with(Class::Move)),
+        0x10 if rs2(word) == 0 => if_unmasked(word, true, VECTOR.with(Class::Move)),
         _ => products(word),
     }
 }
@@ -230,7 +230,7 @@ fn mask_to_vector(word: u32) -> Classes {
     match first(word) {
         0x01..=0x03 => MASK,
         0x10 => MASKABLE,
-        0x11 if second(word) == 0 => MASKABLE,
+        0x11 if rs2(word) == 0 => MASKABLE,
         _ => Classes::NONE,
     }
 }
@@ -259,8 +259,8 @@ fn float_with_scalar(word: u32) -> Classes {
         // vfslide1up, vfslide1down; vfrsub
         (0x0e | 0x0f | 0x27, _) => FLOAT,
         // vfmv.s.f; vfmerge and vfmv.v.f
-        (0x10, true) if second(word) == 0 => VECTOR.with(Class::Float),
-        (0x17, is_unmasked) if !is_unmasked || second(word) == 0 => VECTOR.with(Class::Float),
+        (0x10, true) if rs2(word) == 0 => VECTOR.with(Class::Float),
+        (0x17, is_unmasked) if !is_unmasked || rs2(word) == 0 => VECTOR.with(Class::Float),
         // vmfgt, vmfge
         (0x1d | 0x1f, _) => FLOAT.with(Class::Mask),
         // vfrdiv

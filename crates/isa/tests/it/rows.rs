@@ -136,7 +136,7 @@ const A64: [(&str, u32, &str); 93] = [
     ("smc #2", 0xd400_0043, "secure-monitor-call"),
     ("brk #1", 0xd420_0020, "breakpoint"),
     ("hlt #2", 0xd440_0040, "halt"),
-    ("dcps2", 0xd4a0_0002, "debug-call"),
+    ("dcps2", 0xd4a0_0002, "debug-change-state"),
     ("udf #0", 0x0000_0000, "undefined"),
     ("nop", 0xd503_201f, "fall-through"),
     ("yield", 0xd503_203f, "fall-through"),

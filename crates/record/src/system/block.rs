@@ -140,7 +140,7 @@ impl Placed<'_> {
     fn raised(&self, taken: &Taken) -> Option<Ended> {
         let is_call = |index: &usize| {
             let opcode = self.block.instructions.get(*index).and_then(|instruction| instruction.opcode);
-            opcode.is_some_and(|opcode| decode(Isa::A64, 0, opcode).flow.is_call())
+            opcode.is_some_and(|opcode| decode(Isa::A64, 0, opcode).flow.is_system_call())
         };
         let after_call = self.position(taken.returns_to.wrapping_sub(4)).filter(is_call);
         let index = self.position(taken.returns_to).or(after_call)?;

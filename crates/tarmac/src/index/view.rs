@@ -144,7 +144,7 @@ impl StateView<'_> {
         if let Some(time) = self.state.time {
             object.string("time", time);
         }
-        object.finish(out)?;
+        object.write_line(out)?;
         for core in self.cores() {
             self.core_json(core, &mut line, out)?;
         }
@@ -154,7 +154,7 @@ impl StateView<'_> {
                     bytes.iter().map(|byte| byte.map_or_else(|| "..".to_string(), |byte| format!("{byte:02x}")));
                 let mut object = Object::new(&mut line);
                 object.string("kind", "memory").hex("address", start).string("bytes", digits.collect::<String>());
-                object.finish(out)?;
+                object.write_line(out)?;
             }
         }
         self.last_writes.iter().try_for_each(|wanted| self.last_write_json(wanted, &mut line, out))
@@ -169,12 +169,12 @@ impl StateView<'_> {
         let known = self.registers_of(core).into_iter().map(|row| (row.name, Some(row.value), Some(row.line)));
         let unknown = self.unknown(core).map(|name| (name.clone(), None, None));
         object.list("registers", known.chain(unknown), |text, (name, value, line)| {
-            let mut object = Object::within(text);
+            let mut object = Object::nested(text);
             object.string("name", &name);
             object.nullable("value", value.map(|value| format!("\"{value}\""))).nullable("line", line);
-            object.close();
+            object.close_nested();
         });
-        object.finish(out)
+        object.write_line(out)
     }
 
     fn last_write_json(&self, wanted: &WriteQuery, line: &mut String, out: &mut dyn Write) -> io::Result<()> {
@@ -183,7 +183,7 @@ impl StateView<'_> {
                 let mut object = Object::new(line);
                 object.string("kind", "last_write").string("core", String::from_utf8_lossy(&core.name));
                 object.string("register", name).nullable("line", register(core, name).map(|row| row.line));
-                object.finish(out)
+                object.write_line(out)
             }),
             WriteQuery::Memory(range) => self.written_ranges(range).iter().try_for_each(|written| {
                 let mut object = Object::new(line);
@@ -193,7 +193,7 @@ impl StateView<'_> {
                 object.nullable("line", write.map(|write| write.line));
                 object.flag("known", written.write.is_some_and(|write| write.value.is_some()));
                 object.flag("seen", write.is_some_and(|write| write.is_seen));
-                object.finish(out)
+                object.write_line(out)
             }),
         }
     }

@@ -108,7 +108,7 @@ impl LossReport {
                 Why::NotInSteps | Why::Unreadable => object.string("kind", "lost").string("by", "source"),
                 Why::NotInTarget => object.string("kind", "lost").string("by", "target"),
             };
-            object.string("what", &row.what).plain("count", row.count).optional(self.unit, row.first).end();
+            object.string("what", &row.what).plain("count", row.count).optional(self.unit, row.first).end_line();
             text.push_str(&line);
         }
     }

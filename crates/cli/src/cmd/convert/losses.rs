@@ -25,7 +25,7 @@ pub(super) fn print_denial(args: &Args, name: &str, report: &LossReport) {
         print_losses(args, name, report);
         let written = if is_stream(&args.output) { "part" } else { "nothing" };
         let mut line = String::new();
-        Object::new(&mut line).string("kind", "denied").string("written", written).end();
+        Object::new(&mut line).string("kind", "denied").string("written", written).end_line();
         return print_json(&line);
     }
     diagnostic(format_args!("{name}: {}; {}", report.refusal(), unkept(args)));
@@ -34,7 +34,11 @@ pub(super) fn print_denial(args: &Args, name: &str, report: &LossReport) {
 pub(super) fn print_other_cores(args: &Args, name: &str, steps: u64) {
     if steps > 0 && args.json {
         let mut line = String::new();
-        Object::new(&mut line).string("kind", "left_out").string("what", "other-cores").plain("count", steps).end();
+        Object::new(&mut line)
+            .string("kind", "left_out")
+            .string("what", "other-cores")
+            .plain("count", steps)
+            .end_line();
         print_json(&line);
     } else if steps > 0 {
         diagnostic(format_args!("{name}: {} of other cores omitted", many(steps, "step")));

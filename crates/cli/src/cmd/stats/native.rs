@@ -82,7 +82,7 @@ impl Native for StfPage {
         for (name, count) in self.counts.fields() {
             object.plain(name, count);
         }
-        object.finish(out)
+        object.write_line(out)
     }
 
     fn json(&self, by: Option<By>, out: &mut dyn Write) -> io::Result<()> {
@@ -150,7 +150,7 @@ impl Native for TarmacPage {
         object.string("kind", "counts").plain("lines", counts.lines).plain("instructions", counts.instructions);
         object.plain("skipped", counts.skipped).plain("reads", counts.reads).plain("writes", counts.writes);
         object.plain("registers", counts.registers).plain("exceptions", counts.exceptions);
-        object.plain("branches", counts.branches).finish(out)
+        object.plain("branches", counts.branches).write_line(out)
     }
 
     fn json(&self, by: Option<By>, out: &mut dyn Write) -> io::Result<()> {

@@ -149,7 +149,8 @@ impl Audit {
 
     fn ranges(&mut self) {
         let control = self.get("TRCVIIECTLR").unwrap_or(0);
-        let (include, exclude) = (self.pairs(control & 0xff), self.pairs(control >> 16 & 0xff));
+        let include = self.address_ranges(control & 0xff, "TRCVIIECTLR");
+        let exclude = self.address_ranges(control >> 16 & 0xff, "TRCVIIECTLR");
         if !include.is_empty() {
             self.note(Verdict::Traced, "TRCVIIECTLR", format!("only instructions in {}", include.join(", ")));
         }
@@ -158,12 +159,12 @@ impl Audit {
         }
     }
 
-    /// The address ranges of comparator pairs.
-    fn pairs(&mut self, pairs: u64) -> Vec<String> {
+    /// The address ranges of the comparator pairs that a register selects.
+    fn address_ranges(&mut self, pairs: u64, register: &str) -> Vec<String> {
         (0..8_u32)
             .filter(|pair| pairs >> pair & 1 == 1)
             .map(|pair| {
-                self.check_comparator(2 * pair + 1, "TRCVIIECTLR");
+                self.check_comparator(2 * pair + 1, register);
                 let [low, high] = [2 * pair, 2 * pair + 1].map(|number| self.get(&format!("TRCACVR{number}")));
                 let [first, last] = [low, high].map(|end| end.map_or("?".to_string(), |end| format!("{end:#x}")));
                 if low.zip(high).is_some_and(|(low, high)| low > high) {
@@ -175,12 +176,12 @@ impl Audit {
             .collect()
     }
 
-    /// The addresses of single comparators.
-    fn addresses(&mut self, comparators: u64, user: &str) -> Vec<String> {
+    /// The addresses of the single comparators that a register selects.
+    fn addresses(&mut self, comparators: u64, register: &str) -> Vec<String> {
         (0..16_u32)
             .filter(|number| comparators >> number & 1 == 1)
             .map(|number| {
-                self.check_comparator(number, user);
+                self.check_comparator(number, register);
                 let address = self.get(&format!("TRCACVR{number}"));
                 let address = address.map_or("?".to_string(), |address| format!("{address:#x}"));
                 format!("{address}{}", self.attributes(number))
@@ -188,12 +189,12 @@ impl Audit {
             .collect()
     }
 
-    /// A comparator that is used has to exist and to have an address.
-    fn check_comparator(&mut self, number: u32, user: &str) {
+    /// A comparator that a register selects has to exist and to have an address.
+    fn check_comparator(&mut self, number: u32, register: &str) {
         let pairs = self.get("TRCIDR4").map(|value| value & 0xf);
         if let Some(pairs) = pairs.filter(|pairs| u64::from(number / 2) >= *pairs) {
             let text = format!("address comparator {number} is used, but there are only {}", 2 * pairs);
-            self.note(Verdict::Problem, user, text);
+            self.note(Verdict::Problem, register, text);
         } else if self.get(&format!("TRCACVR{number}")).is_none() {
             self.note(Verdict::Unknown, format!("TRCACVR{number}"), "the address to compare with");
         }
@@ -241,6 +242,23 @@ impl Audit {
         self.events();
     }
 
+    fn q_elements(&mut self, configuration: u64) {
+        let qsupp = self.get("TRCIDR0").map_or(3, |value| value >> 15 & 3);
+        let qe = configuration >> 13 & 3;
+        match qe {
+            0 => {}
+            2 => self.note(
+                Verdict::Problem,
+                "TRCCONFIGR",
+                "Q elements: 2 is reserved; 1 is with counts, 3 is with and without",
+            ),
+            _ if qsupp == 0 => {
+                self.note(Verdict::Problem, "TRCCONFIGR", "Q elements: not supported according to TRCIDR0");
+            }
+            _ => self.note(Verdict::NotTraced, "TRCCONFIGR", "branches that Q elements replace"),
+        }
+    }
+
     /// Cycle counts need a threshold; branch broadcast in ranges needs a range.
     fn thresholds(&mut self, configuration: u64) {
         let counts = configuration >> 4 & 1 == 1;
@@ -259,8 +277,8 @@ impl Audit {
             self.note(Verdict::Problem, "TRCBBCTLR", "branches are broadcast in ranges only, but no range is selected");
         } else if ranges & 0xff != 0 {
             let place = if ranges & 0x100 == 0 { "outside of" } else { "in" };
-            let pairs = self.pairs(ranges & 0xff).join(", ");
-            self.note(Verdict::Traced, "TRCBBCTLR", format!("targets of all taken branches only {place} {pairs}"));
+            let selected = self.address_ranges(ranges & 0xff, "TRCBBCTLR").join(", ");
+            self.note(Verdict::Traced, "TRCBBCTLR", format!("targets of all taken branches only {place} {selected}"));
         }
     }
 

@@ -160,9 +160,30 @@ fn remarks_of_registers() {
         (&[], "Unknown TRCVICTLR: which instructions are traced"),
         (&[], "Unknown TRCCONFIGR: which elements are traced"),
         (&[("TRCVICTLR", 0x200)], "NotTraced TRCVICTLR: anything: its event never occurs"),
-        (&[("TRCVICTLR", 0x203)], "Traced TRCVICTLR: only while its event holds: selector 3"),
-        (&[("TRCVICTLR", 0x203)], "Unknown TRCRSCTLR3: what selector 3 selects"),
-        (&[("TRCVICTLR", 0x205), ("TRCIDR4", 0x1_0000)], "Problem TRCVICTLR: selector 5 is used, but there are only 4"),
+        (&[("TRCVICTLR", 0x203)], "Traced TRCVICTLR: only while its event holds: resource selector 3"),
+        (&[("TRCVICTLR", 0x203)], "Unknown TRCRSCTLR3: what resource selector 3 selects"),
+        (
+            &[("TRCVICTLR", 0x205), ("TRCIDR4", 0x1_0000)],
+            "Problem TRCVICTLR: resource selector 5 is used, but there are only 4",
+        ),
+        (
+            &[("TRCVICTLR", 0x202), ("TRCIDR4", 0)],
+            "Problem TRCVICTLR: resource selector 2 is used, but none can be programmed",
+        ),
+        (
+            &[("TRCVICTLR", 0x202), ("TRCRSCTLR2", 0x5_0002), ("TRCIDR4", 0x1_0001)],
+            "Problem TRCRSCTLR2: address comparator 3 is used, but there are only 2",
+        ),
+        (
+            &[
+                ("TRCVICTLR", 0x281),
+                ("TRCRSCTLR2", 0x14_0003),
+                ("TRCRSCTLR3", 0x6_0001),
+                ("TRCACVR0", 4),
+                ("TRCACVR1", 8),
+            ],
+            "Traced TRCVICTLR: only while its event holds: not (0x4 or 0x8) and context identifier comparator 0",
+        ),
         (
             &[("TRCVICTLR", 0x202), ("TRCRSCTLR2", 0x5_0001), ("TRCACVR0", 4), ("TRCACVR1", 8)],
             "Traced TRCVICTLR: only while its event holds: 0x4 to 0x8",
@@ -223,6 +244,10 @@ fn remarks_of_registers() {
         (
             &[("TRCCONFIGR", 9), ("TRCBBCTLR", 0x100)],
             "Problem TRCBBCTLR: branches are broadcast in ranges only, but no range is selected",
+        ),
+        (
+            &[("TRCCONFIGR", 9), ("TRCBBCTLR", 0x102), ("TRCIDR4", 1)],
+            "Problem TRCBBCTLR: address comparator 3 is used, but there are only 2",
         ),
         (&[("TRCEVENTCTL1R", 2)], "Unknown TRCCONFIGR: which elements are traced"),
         (&[("TRCCONFIGR", 1), ("TRCEVENTCTL1R", 2)], "NotTraced TRCEVENTCTL1R: event 1, which never occurs"),

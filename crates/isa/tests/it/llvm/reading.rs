@@ -99,7 +99,9 @@ fn a64(name: &str, operands: &str) -> Reading {
         "smc" => Reading { flow: ControlFlow::SecureMonitorCall, conditional, ..Reading::default() },
         "brk" => Reading { flow: ControlFlow::Breakpoint, conditional, ..Reading::default() },
         "hlt" => Reading { flow: ControlFlow::Halt, conditional, ..Reading::default() },
-        "dcps1" | "dcps2" | "dcps3" => Reading { flow: ControlFlow::DebugCall, conditional, ..Reading::default() },
+        "dcps1" | "dcps2" | "dcps3" => {
+            Reading { flow: ControlFlow::DebugChangeState, conditional, ..Reading::default() }
+        }
         "udf" => Reading { flow: ControlFlow::Undefined, conditional, ..Reading::default() },
         _ => Reading { conditional, ..Reading::default() },
     }
