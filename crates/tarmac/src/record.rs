@@ -334,7 +334,7 @@ pub struct Access<'a> {
     pub digits: u8,
     /// The physical address.
     pub physical: Option<Physical<'a>>,
-    /// Address and serial number of the instruction that caused it, if the line has them.
+    /// Address and number of the instruction that caused it, if the line has them.
     pub owner: Option<(u64, u64)>,
     /// The data; `None`: it was aborted, or the line has none.
     pub data: Option<Value<'a>>,

@@ -9,7 +9,7 @@ use unspool_model::{Coverage, Event, Instruction};
 
 use super::super::annotation::escape::unescape;
 use super::super::annotation::{AnnotatedAccess, Annotation, Outcome, core_name};
-use super::super::lift::{self, Cause, Executed, Lifter};
+use super::super::lift::{self, Cause, StepInstruction, Lifter};
 use super::super::read::Position;
 use super::effects::{CompoundAccess, push_lowered_effects};
 use super::emitter::{Core, StepEmitter};
@@ -127,7 +127,7 @@ impl StepEmitter<'_> {
         }
     }
 
-    fn lowered_instruction(&mut self, step: &lift::Step, executed: &Executed, coverage: Coverage) -> ControlFlow<()> {
+    fn lowered_instruction(&mut self, step: &lift::Step, executed: &StepInstruction, coverage: Coverage) -> ControlFlow<()> {
         let address = executed.address.unwrap_or_default();
         let time = step.time.map(|time| self.clock.count(time));
         let isa = isa(self.dialect, executed);
