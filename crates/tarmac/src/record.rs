@@ -201,8 +201,8 @@ pub struct Instruction<'a> {
     pub digits: u8,
     /// The physical address.
     pub physical: Option<Physical<'a>>,
-    /// The physical address of the second half.
-    pub second: Option<Physical<'a>>,
+    /// The physical address of the second half, if the instruction crosses a page.
+    pub second_physical: Option<Physical<'a>>,
     /// The opcode; `None`: the fetch failed.
     pub opcode: Option<u32>,
     /// Number of bytes of the opcode: 2 or 4.

@@ -29,6 +29,7 @@ use unspool_model::{
 
 use self::effects::Effects;
 use self::emitter::{ALL_LINES, NO_LINES, StepEmitter};
+use self::lowered::TO_THE_END;
 use self::notes::is_note;
 use self::outcome::{conclude, instruction};
 use self::start::Start;
@@ -140,7 +141,7 @@ fn source_error(error: &ReadError) -> SourceError {
 
 impl StepEmitter<'_> {
     fn step(&mut self, step: &lift::Step) -> ControlFlow<()> {
-        self.core(step.core, step.position.line);
+        self.ensure_core(step.core, step.position.line);
         if let Some(coverage) = self.lowered {
             return self.lowered_step(step, coverage);
         }
@@ -158,7 +159,7 @@ impl StepEmitter<'_> {
     /// Emits all held steps at the end of the log.
     fn finish(&mut self) -> ControlFlow<()> {
         (0..self.cores.len()).try_for_each(|core| {
-            self.emit_annotated(core, None, u64::MAX)?;
+            self.emit_annotated(core, None, TO_THE_END)?;
             self.push_all_notes(core)?;
             match self.lowered {
                 Some(coverage) => {
