@@ -18,7 +18,7 @@ use super::record::{Line, Record, Stamp, Time};
 use super::state::{Machine, Registers};
 use dual_issue::Group;
 pub(super) use dual_issue::{names_register, owns};
-pub use step::{MemoryAccess, Cause, StepInstruction, TakenException, Span, Step, RegisterWrite};
+pub use step::{Cause, MemoryAccess, RegisterWrite, Span, Step, StepInstruction, TakenException};
 
 /// Groups lines into steps.
 #[derive(Debug)]

@@ -37,7 +37,7 @@ use self::to_model::{call, class, exception_kind, has_security, is_handler, isa,
 use super::annotation::{Annotation, cut_core};
 use super::clock::Clock;
 use super::dialect::Dialect;
-use super::lift::{self, Cause, StepInstruction, Lifter, TakenException};
+use super::lift::{self, Cause, Lifter, StepInstruction, TakenException};
 use super::read::{Position, ReadError, ReadErrorKind, Reader};
 use super::record::{self, Line, Record};
 use super::registers::NameContext;
@@ -200,7 +200,8 @@ impl StepEmitter<'_> {
         if name == b"Background Update" {
             return self.push(step, step.position.line, Event::State, ALL_LINES);
         }
-        let named = step.exceptions.first().map(|exception| exception_kind(step.text(&exception.name), exception.vector));
+        let named =
+            step.exceptions.first().map(|exception| exception_kind(step.text(&exception.name), exception.vector));
         let kind = match exception_kind(name, None) {
             ExceptionKind::Unknown => named.unwrap_or_default(),
             kind => kind,

@@ -11,7 +11,7 @@ use unspool_model::{Coverage, Event, Instruction, Loss};
 
 use super::super::annotation::escape::unescape;
 use super::super::annotation::{AnnotatedAccess, Annotation, Outcome, core_name};
-use super::super::lift::{self, Cause, StepInstruction, Lifter};
+use super::super::lift::{self, Cause, Lifter, StepInstruction};
 use super::super::read::Position;
 use super::effects::{CompoundAccess, push_lowered_effects};
 use super::emitter::{Core, StepEmitter};
@@ -126,7 +126,9 @@ impl StepEmitter<'_> {
                 self.emit_annotated(step.core, None, step.position.line)?;
                 self.lowered_instruction(step, executed, coverage)
             }
-            _ if self.cores[step.core].annotated.step.is_some() => self.emit_annotated(step.core, Some(step), TO_THE_END),
+            _ if self.cores[step.core].annotated.step.is_some() => {
+                self.emit_annotated(step.core, Some(step), TO_THE_END)
+            }
             // Effects without an annotation: the log was edited.
             _ => self.state(step),
         }
@@ -139,7 +141,12 @@ impl StepEmitter<'_> {
         self.emit_annotated(step.core, Some(step), TO_THE_END)
     }
 
-    fn lowered_instruction(&mut self, step: &lift::Step, executed: &StepInstruction, coverage: Coverage) -> ControlFlow<()> {
+    fn lowered_instruction(
+        &mut self,
+        step: &lift::Step,
+        executed: &StepInstruction,
+        coverage: Coverage,
+    ) -> ControlFlow<()> {
         // An instruction in debug state: the log was edited. It has no address, only effects.
         let Some(address) = executed.address else {
             self.losses.add(Loss::Instructions, step.position.line);
