@@ -1,6 +1,6 @@
 //! `slice`: extracts instructions of a trace as a trace of the same format.
 //!
-//! options ─▶ selection; trace, selection ─▶ [`unspool::slice`] ─▶ OUT, and what is not obvious about it as diagnostics
+//! options ─▶ selection; trace, selection ─▶ [`unspool::slice`] ─▶ OUT, and diagnostics
 //!
 //! OUT is put in place when it is complete, or not at all. If the trace is damaged, OUT ends at the damage.
 

@@ -2,8 +2,9 @@
 //!
 //! annotations, lifted steps ─▶ **steps**, the same as were lowered
 //!
-//! Annotations take precedence over lines. One that begins a step ends the previous one; the lines after it are its effects. Contexts, exceptions and
-//! exception returns come from annotations only, and nothing is inferred. Registers keep the names in the log.
+//! Annotations take precedence over lines. One that begins a step ends the previous one; the lines after it are its
+//! effects. Contexts, exceptions and exception returns come from annotations only, and nothing is inferred. Registers
+//! keep the names in the log.
 
 use std::ops::ControlFlow;
 

@@ -464,7 +464,11 @@ fn core_continues_after_a_segment_of_comments() {
 
 #[test]
 fn scanner_keeps_to_the_limit_and_the_end() {
-    let text = "1 clk IT (1) 00001000 d503201f O EL1h_n : NOP\n1 clk MR4 00002000 00000001\n1 clk MR4 00003000 00000002\n";
+    let text = "\
+1 clk IT (1) 00001000 d503201f O EL1h_n : NOP
+1 clk MR4 00002000 00000001
+1 clk MR4 00003000 00000002
+";
     let finish = |line, limit| {
         let mut scanner = Scanner::new(options(1, 1), Position::Line(line), None, limit);
         each_line(text.as_bytes(), |position, line| scanner.line(position.line, line));

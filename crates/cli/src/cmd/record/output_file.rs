@@ -91,7 +91,8 @@ impl Written {
         for LeftOut { kind, count, first } in &self.left_out {
             let (count, kind) = (grouped(*count), kind.name());
             diagnostic(format_args!(
-                "{name}: dropped: {count} {kind}, the first at {first:#x}: the emulator does not report which address they access"
+                "{name}: dropped: {count} {kind}, the first at {first:#x}: \
+                 the emulator does not report the addresses that they access"
             ));
         }
         let dropped = if self.left_out.is_empty() { "" } else { ", including those dropped" };
