@@ -1,4 +1,4 @@
-//! Index of a log: jumps, and the state at any point, without reading the whole log.
+//! Index of a log: finds lines, and the state at any point, without reading the whole log.
 //!
 //! ```text
 //! log ─▶ segments ─▶ summary of each ─▶ in order: checkpoints, tree of tables ─▶ file
@@ -17,9 +17,9 @@ mod calls;
 mod checkpoint;
 mod directory;
 mod fingerprint;
-mod jumps;
 mod query;
 mod scan;
+mod seek;
 mod segment;
 mod store;
 mod table;
@@ -89,7 +89,7 @@ pub struct Totals {
 }
 
 /// Result of building or reading an index.
-pub type Answer<T> = Result<T, IndexError>;
+pub type IndexResult<T> = Result<T, IndexError>;
 
 /// Error in building or reading an index.
 #[derive(Debug, thiserror::Error)]

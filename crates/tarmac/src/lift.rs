@@ -18,7 +18,7 @@ use super::record::{Line, Record, Stamp, Time};
 use super::state::{Machine, Registers};
 use dual_issue::Group;
 pub(super) use dual_issue::{names_register, owns};
-pub use step::{Accessed, Cause, Executed, Raised, Span, Step, Written};
+pub use step::{Cause, MemoryAccess, RegisterWrite, Span, Step, StepInstruction, TakenException};
 
 /// Groups lines into steps.
 #[derive(Debug)]
@@ -158,7 +158,7 @@ impl OpenSteps {
     #[inline]
     fn emit(&mut self, sink: &mut impl FnMut(&Step)) {
         if !self.step.is_empty() {
-            self.step.count(&mut self.number);
+            self.step.assign_number(&mut self.number);
             sink(&self.step);
         }
         self.step.clear();

@@ -201,8 +201,8 @@ pub struct Instruction<'a> {
     pub digits: u8,
     /// The physical address.
     pub physical: Option<Physical<'a>>,
-    /// The physical address of the second half.
-    pub second: Option<Physical<'a>>,
+    /// The physical address of the second half, if the instruction crosses a page.
+    pub second_physical: Option<Physical<'a>>,
     /// The opcode; `None`: the fetch failed.
     pub opcode: Option<u32>,
     /// Number of bytes of the opcode: 2 or 4.
@@ -334,7 +334,7 @@ pub struct Access<'a> {
     pub digits: u8,
     /// The physical address.
     pub physical: Option<Physical<'a>>,
-    /// Address and serial number of the instruction that caused it, if the line has them.
+    /// Address and number of the instruction that caused it, if the line has them.
     pub owner: Option<(u64, u64)>,
     /// The data; `None`: it was aborted, or the line has none.
     pub data: Option<Value<'a>>,

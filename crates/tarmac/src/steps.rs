@@ -29,6 +29,7 @@ use unspool_model::{
 
 use self::effects::Effects;
 use self::emitter::{ALL_LINES, NO_LINES, StepEmitter};
+use self::lowered::TO_THE_END;
 use self::notes::is_note;
 use self::outcome::{conclude, instruction};
 use self::start::Start;
@@ -36,7 +37,7 @@ use self::to_model::{call, class, exception_kind, has_security, is_handler, isa,
 use super::annotation::{Annotation, cut_core};
 use super::clock::Clock;
 use super::dialect::Dialect;
-use super::lift::{self, Cause, Executed, Lifter, Raised};
+use super::lift::{self, Cause, Lifter, StepInstruction, TakenException};
 use super::read::{Position, ReadError, ReadErrorKind, Reader};
 use super::record::{self, Line, Record};
 use super::registers::NameContext;
@@ -140,16 +141,16 @@ fn source_error(error: &ReadError) -> SourceError {
 
 impl StepEmitter<'_> {
     fn step(&mut self, step: &lift::Step) -> ControlFlow<()> {
-        self.core(step.core, step.position.line);
+        self.ensure_core(step.core, step.position.line);
         if let Some(coverage) = self.lowered {
             return self.lowered_step(step, coverage);
         }
-        if step.strays.count > 0 {
-            self.losses.add_many(Loss::Times, step.strays.count, step.strays.first);
+        if step.differing_times.count > 0 {
+            self.losses.add_many(Loss::Times, step.differing_times.count, step.differing_times.first);
         }
         self.push_notes_before(step.core, step.position.line)?;
         match &step.cause {
-            Cause::Start => self.start(step),
+            Cause::None => self.start(step),
             Cause::Instruction(executed) => self.instruction(step, executed),
             Cause::Asynchronous(name) => self.asynchronous(step, step.text(name)),
         }
@@ -158,7 +159,7 @@ impl StepEmitter<'_> {
     /// Emits all held steps at the end of the log.
     fn finish(&mut self) -> ControlFlow<()> {
         (0..self.cores.len()).try_for_each(|core| {
-            self.emit_annotated(core, None, u64::MAX)?;
+            self.emit_annotated(core, None, TO_THE_END)?;
             self.push_all_notes(core)?;
             match self.lowered {
                 Some(coverage) => {
@@ -181,15 +182,15 @@ impl StepEmitter<'_> {
 
     /// A step without a cause: lines before the first instruction, or that no instruction caused, in order.
     fn start(&mut self, step: &lift::Step) -> ControlFlow<()> {
-        let until = step.exceptions.first().map_or(u64::MAX, |raised| raised.line);
+        let until = step.exceptions.first().map_or(u64::MAX, |exception| exception.line);
         let mut effects = step.registers.iter().map(|written| written.line);
         let mut accesses = step.accesses.iter().map(|access| access.line);
         if effects.any(|line| line < until) || accesses.any(|line| line < until) {
             self.push(step, step.position.line, Event::State, 0..until)?;
         }
-        step.exceptions.iter().try_for_each(|raised| {
-            self.push_notes_before(step.core, raised.line)?;
-            self.exception(step, raised, step.branch)
+        step.exceptions.iter().try_for_each(|exception| {
+            self.push_notes_before(step.core, exception.line)?;
+            self.exception(step, exception, step.branch)
         })
     }
 
@@ -199,7 +200,8 @@ impl StepEmitter<'_> {
         if name == b"Background Update" {
             return self.push(step, step.position.line, Event::State, ALL_LINES);
         }
-        let named = step.exceptions.first().map(|raised| exception_kind(step.text(&raised.name), raised.vector));
+        let named =
+            step.exceptions.first().map(|exception| exception_kind(step.text(&exception.name), exception.vector));
         let kind = match exception_kind(name, None) {
             ExceptionKind::Unknown => named.unwrap_or_default(),
             kind => kind,
@@ -215,12 +217,12 @@ impl StepEmitter<'_> {
         )
     }
 
-    fn instruction(&mut self, step: &lift::Step, executed: &Executed) -> ControlFlow<()> {
+    fn instruction(&mut self, step: &lift::Step, executed: &StepInstruction) -> ControlFlow<()> {
         let line = step.position.line;
         // With effects before their instruction, exceptions above the line precede the instruction.
-        let before = step.exceptions.iter().take_while(|raised| raised.line < line).count();
+        let before = step.exceptions.iter().take_while(|exception| exception.line < line).count();
         let (before, after) = step.exceptions.split_at(before);
-        before.iter().try_for_each(|raised| self.exception(step, raised, None))?;
+        before.iter().try_for_each(|exception| self.exception(step, exception, None))?;
         // In debug state it has no address, only effects.
         let Some(address) = executed.address else { return self.push(step, line, Event::State, ALL_LINES) };
         self.implied(step, executed, address)?;
@@ -234,7 +236,7 @@ impl StepEmitter<'_> {
         let (opcode, length) = (executed.opcode, executed.length);
         let plain = Instruction { address, opcode, length, isa, ..Instruction::default() };
         let (instruction, facts) = instruction(&plain, executed.is_executed, branch_line.map(|branch| branch.target));
-        let until = after.first().map_or(u64::MAX, |raised| raised.line);
+        let until = after.first().map_or(u64::MAX, |exception| exception.line);
         self.push(step, line, Event::Instruction(instruction), 0..until)?;
         self.cores[step.core].last = Some(instruction).filter(|_| after.is_empty());
         let is_eret =
@@ -243,7 +245,7 @@ impl StepEmitter<'_> {
             let target = branch_line.map(|branch| branch.target);
             self.push(step, line, Event::ExceptionReturn { target }, NO_LINES)?;
         }
-        after.iter().try_for_each(|raised| self.exception(step, raised, step.branch))?;
+        after.iter().try_for_each(|exception| self.exception(step, exception, step.branch))?;
         let is_pending = is_eret || !after.is_empty() || facts.is_some() && instruction.branch.is_none();
         if is_pending {
             return ControlFlow::Continue(());
@@ -254,7 +256,7 @@ impl StepEmitter<'_> {
 
     /// Emits a context step if the state of the core has changed.
     #[inline]
-    fn context(&mut self, step: &lift::Step, executed: &Executed) -> ControlFlow<()> {
+    fn context(&mut self, step: &lift::Step, executed: &StepInstruction) -> ControlFlow<()> {
         let core = &mut self.cores[step.core];
         let isa = isa(self.dialect, executed);
         core.isa = isa;
@@ -280,24 +282,24 @@ impl StepEmitter<'_> {
     fn exception(
         &mut self,
         step: &lift::Step,
-        raised: &Raised,
+        exception: &TakenException,
         branch_line: Option<record::Branch>,
     ) -> ControlFlow<()> {
-        let next = step.exceptions.iter().map(|raised| raised.line).find(|line| *line > raised.line);
+        let next = step.exceptions.iter().map(|exception| exception.line).find(|line| *line > exception.line);
         // A BR line belongs to the last exception.
         let target = branch_line.filter(|_| next.is_none()).map(|branch| branch.target);
-        let kind = exception_kind(step.text(&raised.name), raised.vector);
+        let kind = exception_kind(step.text(&exception.name), exception.vector);
         self.follow_exception(step.core, kind);
-        let cause = step.instruction().filter(|_| raised.line > step.position.line);
+        let cause = step.instruction().filter(|_| exception.line > step.position.line);
         // With effects before their instruction, those above an instruction are its own.
         let is_before = step.instruction().is_some() && cause.is_none();
-        let lines = if is_before { NO_LINES } else { raised.line..next.unwrap_or(u64::MAX) };
+        let lines = if is_before { NO_LINES } else { exception.line..next.unwrap_or(u64::MAX) };
         // Some producers print the registers of an exception before its line.
         let is_only = cause.is_some() && step.exceptions.len() == 1;
         let class = class(step, if is_only { &ALL_LINES } else { &lines });
         let call = cause.filter(|_| is_only && kind == ExceptionKind::Synchronous).and_then(|cause| call(cause, class));
         let event = Event::Exception(Exception { kind, class, call, target, ..Exception::default() });
-        self.push_at(step, raised.line, raised.time, event, lines)
+        self.push_at(step, exception.line, exception.time, event, lines)
     }
 
     /// Records that an exception follows the last instruction.

@@ -143,7 +143,7 @@ fn push_instruction(instruction: &Instruction<'_>, out: &mut String) -> fmt::Res
         None => out.push_str(" (debug)"),
     }
     push_physical(instruction.physical.as_ref(), out)?;
-    push_physical(instruction.second.as_ref(), out)?;
+    push_physical(instruction.second_physical.as_ref(), out)?;
     match (instruction.opcode, instruction.length) {
         (None, _) => out.push_str(" (not fetched)"),
         (Some(opcode), 2) => write!(out, " {opcode:04x}")?,

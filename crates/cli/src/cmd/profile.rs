@@ -25,14 +25,14 @@ pub(crate) struct Args {
     #[arg(long)]
     folded: bool,
 
-    /// Weight of folded stacks
+    /// Weight of folded stacks (JSON always has both)
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Weight::Time, requires = "folded")]
     weight: Weight,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Weight {
-    /// Time, in the unit of the log
+    /// Time, as a whole number in units of the last decimal of the first timestamp
     Time,
     /// Instructions; better where many instructions have the same time
     Instructions,
@@ -44,56 +44,68 @@ Examples:
   unspool profile run.tarmac --image program.elf --folded | inferno-flamegraph > run.svg
   unspool profile run.tarmac --json | jq -r 'select(.own_instructions > 1000) | .name'
 
-'time' and 'instructions' include callees, 'own' excludes them. A call that starts and ends at the same time has time 1
-and own time 0.";
+'time' and 'instructions' include callees, 'own' excludes them. 'time' also includes the last instruction, which is taken
+to last 1 (in the last decimal of the first timestamp): a call that starts and ends at the same time has time 1 and own time 0.
+Rows are sorted by address.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let (mut file, program, mut output) = args.calls.open("profile")?;
-    let mut totals = Totals { forest: args.folded.then(CallForest::default), args, profiles: Vec::new() };
+    let mut totals = match args.folded {
+        true => Totals::Stacks(CallForest::default()),
+        false => Totals::Functions(Vec::new()),
+    };
     let mut progress = Progress::new(output.on_terminal);
-    let (calls, end) = file.calls(&mut progress.callback(), &mut |core, call| totals.add(core, call))?;
-    let mut listing = Listing { args, program: &program, clock: calls.clock(), line: String::new() };
-    for (core, name) in args.calls.cores(&calls)? {
-        let prefix = if calls.cores().len() > 1 { name.as_str() } else { "" };
-        match totals.folded(core)? {
-            Some(folded) => output.write(|out| listing.folded(prefix, &folded, out)),
-            None => output.write(|out| listing.profile(&name, totals.profiles.get(core), out)),
+    let (log, end) =
+        file.calls(&mut progress.callback(), &mut |core, call| totals.add(core, call, args.calls.complete))?;
+    let mut listing = Listing { args, program: &program, clock: log.clock(), line: String::new() };
+    for (core, name) in args.calls.cores(&log)? {
+        let prefix = if log.cores().len() > 1 { name.as_str() } else { "" };
+        match &mut totals {
+            Totals::Stacks(forest) => {
+                let folded = fold(forest, core, args.calls.complete)?;
+                output.write(|out| listing.folded(prefix, &folded, out));
+            }
+            Totals::Functions(profiles) => output.write(|out| listing.profile(&name, profiles.get(core), out)),
         }
     }
     output.finish()?;
     Ok(tarmac_verdict(&mut file, &end))
 }
 
-struct Totals<'a> {
-    args: &'a Args,
-    forest: Option<CallForest>,
-    profiles: Vec<Profile>,
+/// Calls of all cores, as the output needs them.
+enum Totals {
+    /// With --folded: the call trees, since a stack has the callers too.
+    Stacks(CallForest),
+    /// The profile of each core.
+    Functions(Vec<Profile>),
 }
 
-impl Totals<'_> {
-    fn add(&mut self, core: usize, call: &Call) {
-        if let Some(forest) = &mut self.forest {
-            return forest.add(core, call);
+impl Totals {
+    fn add(&mut self, core: usize, call: &Call, complete: bool) {
+        match self {
+            Self::Stacks(forest) => forest.add(core, call),
+            Self::Functions(profiles) => {
+                if profiles.len() <= core {
+                    let empty = || if complete { Profile::of_complete_calls() } else { Profile::new() };
+                    profiles.resize_with(core + 1, empty);
+                }
+                profiles[core].add(call);
+            }
         }
-        if self.profiles.len() <= core {
-            let empty = || if self.args.calls.complete { Profile::of_complete_calls() } else { Profile::new() };
-            self.profiles.resize_with(core + 1, empty);
-        }
-        self.profiles[core].add(call);
     }
+}
 
-    fn folded(&mut self, core: usize) -> anyhow::Result<Option<Folded>> {
-        let Some(forest) = &mut self.forest else { return Ok(None) };
-        let mut folded = if self.args.calls.complete { Folded::of_complete_calls() } else { Folded::new() };
-        if let Some(tree) = forest.tree(core).context("cannot create a temporary file for the call tree")? {
-            let add = |depth: usize, call: &Call| {
-                folded.add(depth, call);
-                Ok(())
-            };
-            tree.each(|_| true, add).context("cannot read the temporary file of the call tree")?;
-        }
-        Ok(Some(folded))
+/// Stacks of a core.
+fn fold(forest: &mut CallForest, core: usize, complete: bool) -> anyhow::Result<Folded> {
+    let mut folded = if complete { Folded::of_complete_calls() } else { Folded::new() };
+    if let Some(tree) = forest.tree(core).context("cannot create a temporary file for the call tree")? {
+        let add = |depth: usize, call: &Call| {
+            folded.add(depth, call);
+            Ok(())
+        };
+        tree.each(|_| true, add).context("cannot read the temporary file of the call tree")?;
     }
+    Ok(folded)
 }
 
 struct Listing<'a> {
@@ -112,7 +124,7 @@ impl Listing<'_> {
             let names = Some(core.to_string()).into_iter().filter(|core| !core.is_empty()).chain(functions);
             for name in names {
                 self.line.push_str(if self.line.is_empty() { "" } else { ";" });
-                // Both are separators of the format.
+                // The format separates functions by ';' and the weight by ' '.
                 self.line
                     .extend(name.chars().map(|character| if matches!(character, ';' | ' ') { '_' } else { character }));
             }
@@ -151,16 +163,16 @@ impl Listing<'_> {
 
     fn row(&mut self, core: &str, address: Option<u64>, name: &str, row: &Row, out: &mut dyn Write) -> io::Result<()> {
         let Row { calls, incomplete, instructions, own, .. } = *row;
-        let [whole, alone] = [row.time, own.time].map(|at| time(self.clock, at));
+        let [total_time, own_time] = [row.time, own.time].map(|at| time(self.clock, at));
         if !self.args.calls.output.json {
             let address = address.map_or_else(String::new, |address| format!("{address:#x}"));
-            write!(out, "{address:>18} {calls:>10} {whole:>14} {alone:>14}")?;
+            write!(out, "{address:>18} {calls:>10} {total_time:>14} {own_time:>14}")?;
             return writeln!(out, " {instructions:>14} {:>16}  {name}", own.instructions);
         }
         let mut object = Object::new(&mut self.line);
         object.string("kind", "function").string("core", core).nullable_hex("function", address).string("name", name);
         object.plain("calls", calls).plain("incomplete", incomplete);
-        object.plain("time", whole).plain("own_time", alone).string("unit", unit(self.clock));
+        object.plain("time", total_time).plain("own_time", own_time).string("unit", unit(self.clock));
         object.plain("instructions", instructions).plain("own_instructions", own.instructions).write_line(out)
     }
 }

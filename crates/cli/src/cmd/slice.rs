@@ -1,6 +1,8 @@
-//! `slice`: extracts instructions of a trace as a trace of their own.
+//! `slice`: extracts instructions of a trace as a trace of the same format.
 //!
-//! OUT appears when it is complete, or not at all. From a damaged trace, it is complete up to the damage.
+//! options ─▶ selection; trace, selection ─▶ [`unspool::slice`] ─▶ OUT, and diagnostics
+//!
+//! OUT is put in place when it is complete, or not at all. If the trace is damaged, OUT ends at the damage.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -65,7 +67,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     core: Option<String>,
 
-    /// Write each contiguous range to its own file, with -0001, -0002 and so on before the extension
+    /// Write each piece (consecutive selected instructions) to its own file, with -0001, -0002 and so on before the extension
     #[arg(long)]
     split: bool,
 
@@ -77,7 +79,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT", value_parser = one_of(OutputFormat::CHOICES))]
     to: Option<OutputFormat>,
 
-    /// STF: do not add unspool to the header, which is that of IN except for the start address
+    /// STF: do not add the comment and trace info that name unspool; only the start address of the header changes
     #[arg(long)]
     unsigned: bool,
 
@@ -109,7 +111,7 @@ If the trace is damaged before the slice is complete, OUT contains what comes be
 the slice is not read.";
 
 impl Args {
-    /// Are instructions selected by number alone?
+    /// Whether instructions are selected by number alone: the only way to slice an STF trace of transactions.
     fn is_by_number(&self) -> bool {
         self.time.is_none() && self.address.is_empty() && self.function.is_empty() && self.core.is_none() && !self.split
     }
@@ -203,7 +205,8 @@ fn run_tarmac(args: &Args, mut file: TarmacFile) -> anyhow::Result<Verdict> {
 }
 
 impl Args {
-    /// Selection of instructions; `decimals` are those of times, and `times_rise` if times never decrease.
+    /// The selection that the options describe. `decimals`: how many the times of IN have. `times_rise`: times of IN
+    /// never decrease, so the selection ends at the first one after --time.
     fn selection(&self, decimals: u8, times_rise: bool) -> anyhow::Result<FunctionSelection> {
         let time = self.time.as_ref().map(|span| span.counted(decimals).map_err(anyhow::Error::msg)).transpose()?;
         let selection = Selection {
@@ -212,6 +215,7 @@ impl Args {
             time,
             times_rise,
             addresses: self.address.clone(),
+            // `slice_tarmac` selects the core by name.
             core: None,
         };
         let max_pieces = self.split.then_some(self.pieces);
@@ -247,7 +251,7 @@ fn reject_core(args: &Args, name: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Reports the slice, or why there is none.
+/// Reports the slice, or why there is none. `is_cut_short`: --pieces ended it. `verdict` reports the end of IN.
 fn finish(
     args: &Args,
     name: &str,

@@ -162,16 +162,13 @@ fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Answer> {
         options.unwrap_or_else(|| IndexOptions { big_endian: args.log.big_endian, ..IndexOptions::of(log.dialect()) });
     let core = args.core.as_ref().map(String::as_bytes);
     let mut scanner = Scanner::new(options, args.at, core, MAX_WORDS);
-    let mut last = 0;
     let end = log.each(&mut Progress::new(false).callback(), |position, line| {
         scanner.line(position.line, line);
-        last = position.line;
         true
     })?;
     // Damage is reported; the state before it is known.
     let verdict = tarmac_verdict(&mut log, &end);
-    let state = scanner.finish().filter(|_| !matches!(args.at, Position::Line(line) if line > last));
-    Ok((state, verdict))
+    Ok((scanner.finish(), verdict))
 }
 
 const UNITS: [Unit; 10] =

@@ -12,11 +12,11 @@ use super::calls::{Pointers, flow};
 use super::checkpoint::{Checkpoint, CoreAt};
 use super::directory::{Directory, Segment, finish, start};
 use super::query::Before;
-use super::segment::{CoreSummary, SegmentText, Summary, encode_addresses, summarize};
+use super::segment::{CoreSummary, NO_CORE, SegmentText, Summary, encode_addresses, summarize};
 use super::store::Packed;
 use super::table::encode_unknown_writes;
 use super::tree::{Node, Tree};
-use super::{Answer, Fingerprint, IndexError, IndexOptions, Totals};
+use super::{Fingerprint, IndexError, IndexOptions, IndexResult, Totals};
 use crate::parse::Parser;
 use crate::record::{Record, Stamp};
 use crate::state::{Core, EarlierState, MAX_CORES, Machine};
@@ -25,11 +25,11 @@ use memchr::memrchr;
 /// Maximum number of threads, each of which holds a segment in memory.
 const MAX_THREADS: usize = 16;
 
-/// Factor by which a segment may exceed its size if it has no line end.
+/// Maximum size of a segment, as a multiple of the wanted size. A segment grows while it has no line end.
 const MAX_GROWTH: usize = 4;
 
-/// Maximum distance back from the end of a segment at which it is cut.
-const REACH: usize = 64 << 10;
+/// Maximum number of bytes before the last line end of a segment in which to look for an instruction to cut at.
+const MAX_CUT_BACK: usize = 64 << 10;
 
 /// Builds the index of a log. `progress` gets the number of bytes that are done.
 pub fn build<T: Read + Seek, S: Read + Write + Seek>(
@@ -38,7 +38,7 @@ pub fn build<T: Read + Seek, S: Read + Write + Seek>(
     fingerprint: Fingerprint,
     options: &IndexOptions,
     mut progress: impl FnMut(u64),
-) -> Answer<Totals> {
+) -> IndexResult<Totals> {
     log.seek(SeekFrom::Start(0)).map_err(IndexError::Log)?;
     let end = start(file)?;
     let directory = Directory {
@@ -62,9 +62,11 @@ fn run<T: Read, S: Read + Write + Seek>(
     merge: &mut Merge<'_, S>,
     options: &IndexOptions,
     progress: &mut impl FnMut(u64),
-) -> Answer<()> {
+) -> IndexResult<()> {
     let threads = options.threads.clamp(1, MAX_THREADS);
-    let (to_workers, work) = sync_channel::<(usize, SegmentText)>(threads + 2);
+    // Number of segments in memory: enough to keep all threads busy.
+    let max_pending = threads + 2;
+    let (to_workers, work) = sync_channel::<(usize, SegmentText)>(max_pending);
     let work = Mutex::new(work);
     std::thread::scope(|scope| {
         let (to_merge, done) = channel();
@@ -85,7 +87,7 @@ fn run<T: Read, S: Read + Write + Seek>(
         let (mut sent, mut merged, mut waiting) = (0, 0, BTreeMap::new());
         let mut sender = Some(to_workers);
         loop {
-            while let Some(to_workers) = sender.as_ref().filter(|_| sent - merged <= threads + 1) {
+            while let Some(to_workers) = sender.as_ref().filter(|_| sent - merged < max_pending) {
                 let is_sent = cutter.next()?.is_some_and(|text| to_workers.send((sent, text)).is_ok());
                 if is_sent {
                     sent += 1;
@@ -132,7 +134,7 @@ struct Cutter<'a, T> {
 }
 
 impl<T: Read> Cutter<'_, T> {
-    fn next(&mut self) -> Answer<Option<SegmentText>> {
+    fn next(&mut self) -> IndexResult<Option<SegmentText>> {
         let size = self.options.segment_size.max(1);
         let mut bytes = std::mem::take(&mut self.rest);
         let is_within_line = self.is_within_line;
@@ -158,15 +160,16 @@ impl<T: Read> Cutter<'_, T> {
     }
 
     /// Reads until there are `wanted` bytes.
-    fn read(&mut self, bytes: &mut Vec<u8>, wanted: usize) -> Answer<()> {
+    fn read(&mut self, bytes: &mut Vec<u8>, wanted: usize) -> IndexResult<()> {
         let missing = wanted.saturating_sub(bytes.len()) as u64;
         let got = self.log.take(missing).read_to_end(bytes).map_err(IndexError::Log)?;
         self.is_at_end = (got as u64) < missing;
         Ok(())
     }
 
-    /// Offset at which to cut: the last instruction with a time, so that the lines after it do not depend on earlier
-    /// ones. If there is none nearby, the last line.
+    /// Offset at which to cut, at most `last`, the end of the last complete line: before the last instruction with a
+    /// time, so that no later line depends on earlier ones. If there is none nearby, before the last instruction
+    /// without a time; otherwise at `last`.
     fn cut(&self, bytes: &[u8], last: usize) -> usize {
         let mut end = last;
         let mut fallback = None;
@@ -179,7 +182,7 @@ impl<T: Read> Cutter<'_, T> {
                 _ => {}
             }
             end = newline + 1;
-            if last - end > REACH {
+            if last - end > MAX_CUT_BACK {
                 break;
             }
         }
@@ -199,35 +202,36 @@ struct Merge<'a, S> {
 }
 
 impl<S: Read + Write + Seek> Merge<'_, S> {
-    fn push(&mut self, text: &SegmentText, summary: Summary) -> Answer<()> {
+    fn push(&mut self, text: &SegmentText, summary: Summary) -> IndexResult<()> {
         let summary = if summary.is_unresolved { self.summarize_again(text)? } else { summary };
         let mut bytes = Vec::new();
         self.now.encode(&mut bytes);
         let mut segment = Segment {
             offset: self.offset,
             is_within_line: text.is_within_line,
-            instructions: self.directory.totals.instructions,
-            of_cores: self.now.cores.iter().map(|core| core.track.instructions).collect(),
+            instructions_before: self.directory.totals.instructions,
+            core_instructions_before: self.now.cores.iter().map(|core| core.track.instructions).collect(),
             latest: summary.latest,
             first: summary.first,
             exceptions: summary.exceptions.len() as u64,
             exception_list: None,
             checkpoint: Packed::of(&bytes).save(self.file, &mut self.end)?,
         };
-        let core_indexes = self.core_indexes(&summary.cores);
+        // Only now: the checkpoint has the cores before the segment.
+        let core_indexes = self.register_cores(&summary.cores);
         if !summary.exceptions.is_empty() {
             let list = Packed::of(&encode_exceptions(&summary.exceptions, &core_indexes));
             segment.exception_list = Some(list.save(self.file, &mut self.end)?);
         }
         self.tables(&summary, &core_indexes)?;
         self.directory.segments.push(segment);
-        self.follow(summary, &core_indexes);
+        self.advance(summary, &core_indexes);
         self.offset += text.bytes.len() as u64;
         Ok(())
     }
 
     /// Summarizes a segment again, with the earlier state.
-    fn summarize_again(&mut self, text: &SegmentText) -> Answer<Summary> {
+    fn summarize_again(&mut self, text: &SegmentText) -> IndexResult<Summary> {
         let known = |core: &CoreAt| Core {
             name: core.name.clone(),
             registers: core.registers.clone(),
@@ -248,8 +252,8 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
         Ok(summary)
     }
 
-    /// Indexes of the cores of a summary among all cores.
-    fn core_indexes(&mut self, cores: &[CoreSummary]) -> Vec<usize> {
+    /// Adds the cores of a summary that are new. Returns the index of each among all cores.
+    fn register_cores(&mut self, cores: &[CoreSummary]) -> Vec<usize> {
         let directory = &mut self.directory;
         let mut index = |core: &CoreSummary| {
             let known = directory.cores.iter().position(|name| *name == core.name);
@@ -258,15 +262,15 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
                 (index < MAX_CORES).then(|| directory.cores.push(core.name.clone())).map(|()| index)
             })
         };
-        // Cores beyond the limit share the last index, which no query uses.
-        let core_indexes: Vec<usize> = cores.iter().map(|core| index(core).unwrap_or(MAX_CORES)).collect();
+        // Cores beyond the limit share an index, which no query uses.
+        let core_indexes: Vec<usize> = cores.iter().map(|core| index(core).unwrap_or(NO_CORE)).collect();
         for name in &directory.cores[self.now.cores.len()..] {
             self.now.cores.push(CoreAt { name: name.clone(), ..CoreAt::default() });
         }
         core_indexes
     }
 
-    fn tables(&mut self, summary: &Summary, core_indexes: &[usize]) -> Answer<()> {
+    fn tables(&mut self, summary: &Summary, core_indexes: &[usize]) -> IndexResult<()> {
         let mut node = Node {
             base: self.directory.totals.lines,
             lines: summary.lines.into(),
@@ -275,10 +279,10 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
         };
         for (at, core) in summary.cores.iter().enumerate().filter(|(_, core)| !core.unknown_writes.is_empty()) {
             let block = Packed::of(&encode_unknown_writes(&core.unknown_writes)).save(self.file, &mut self.end)?;
-            node.unknown_writes.push((core_indexes.get(at).map_or(MAX_CORES, |index| *index) as u16, block));
+            node.unknown_writes.push((core_index(core_indexes, at) as u16, block));
         }
         for ((core, first), packed) in &summary.tables {
-            let core = core_indexes.get(usize::from(*core)).map_or(MAX_CORES, |index| *index) as u16;
+            let core = core_index(core_indexes, usize::from(*core)) as u16;
             node.tables.push(((core, *first), packed.save(self.file, &mut self.end)?));
         }
         node.tables.sort_unstable_by_key(|(key, _)| *key);
@@ -286,14 +290,18 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
     }
 
     /// Advances the state over a segment.
-    fn follow(&mut self, summary: Summary, core_indexes: &[usize]) {
+    fn advance(&mut self, summary: Summary, core_indexes: &[usize]) {
         let base = self.directory.totals.lines;
         for (core, index) in summary.cores.into_iter().zip(core_indexes) {
             if let Some(now) = self.now.cores.get_mut(*index) {
-                follow_core(now, core, base, &self.directory.options);
+                advance_core(now, core, base, &self.directory.options);
             }
         }
-        self.now.current = core_indexes.get(summary.current).copied().unwrap_or(0).min(self.now.cores.len().max(1) - 1);
+        let current = core_index(core_indexes, summary.current);
+        // A segment may have no lines of a core.
+        if current < self.now.cores.len() {
+            self.now.current = current;
+        }
         self.now.time = summary.last.or(self.now.time);
         let totals = &mut self.directory.totals;
         totals.lines += u64::from(summary.lines);
@@ -303,44 +311,51 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
     }
 }
 
-fn follow_core(now: &mut CoreAt, later: CoreSummary, base: u64, options: &IndexOptions) {
+/// Advances the state of a core over a segment, given its summary. `base`: number of lines before the segment.
+fn advance_core(state: &mut CoreAt, summary: CoreSummary, base: u64, options: &IndexOptions) {
     let mut parser = Parser::new(options.parse);
-    for (line, raw) in &later.early {
+    for (line, raw) in &summary.early {
         if let Record::Register(register) = parser.parse(raw).record {
-            now.registers.at_line(base + u64::from(*line));
-            now.registers.update(&register);
+            state.registers.at_line(base + u64::from(*line));
+            state.registers.update(&register);
         }
     }
-    // From the last instruction before the segment to its first.
-    if let Some(first) = &later.track.first
+    if let Some(first) = &summary.track.first
         && !first.mode.is_empty()
     {
-        now.registers.set_mode(&first.mode);
-        now.registers.set_is_a64(first.is_a64.or(now.registers.is_a64()));
+        state.registers.set_mode(&first.mode);
+        state.registers.set_is_a64(first.is_a64.or(state.registers.is_a64()));
     }
-    if let (Some(previous), Some(first)) = (now.track.previous, &later.track.first)
+    // From the last instruction before the segment to its first.
+    if let (Some(previous), Some(first)) = (state.track.previous, &summary.track.first)
         && previous.next != first.address
     {
-        let pointers = now.track.snapshot.unwrap_or_else(|| Pointers::of(&now.registers));
+        let pointers = state.track.snapshot.unwrap_or_else(|| Pointers::of(&state.registers));
         let flow = flow(&previous, first.address, pointers);
-        flow.iter().for_each(|flow| now.calls.apply(flow, &now.registers));
+        flow.iter().for_each(|flow| state.calls.apply(flow, &state.registers));
     }
-    later.track.flows.iter().for_each(|flow| now.calls.apply(flow, &now.registers));
-    now.track.snapshot = later.track.snapshot.map(|later| later.resolved(&now.registers)).or(now.track.snapshot);
-    if later.is_seeded {
-        now.registers = later.registers;
+    summary.track.flows.iter().for_each(|flow| state.calls.apply(flow, &state.registers));
+    let snapshot = summary.track.snapshot.map(|pointers| pointers.resolved(&state.registers));
+    state.track.snapshot = snapshot.or(state.track.snapshot);
+    if summary.is_seeded {
+        state.registers = summary.registers;
     } else {
-        now.registers.overlay(&later.registers, base);
+        state.registers.overlay(&summary.registers, base);
     }
-    now.track.instructions += later.track.instructions;
-    now.track.previous = later.track.previous.or(now.track.previous);
+    state.track.instructions += summary.track.instructions;
+    state.track.previous = summary.track.previous.or(state.track.previous);
+}
+
+/// Index among all cores of a core of a summary.
+fn core_index(core_indexes: &[usize], at: usize) -> usize {
+    core_indexes.get(at).copied().unwrap_or(NO_CORE)
 }
 
 fn encode_exceptions(exceptions: &[(u32, usize, u64)], core_indexes: &[usize]) -> Vec<u8> {
     let mut out = Vec::new();
     for (line, core, address) in exceptions {
         put(&mut out, (*line).into());
-        put(&mut out, core_indexes.get(*core).copied().unwrap_or(0) as u64);
+        put(&mut out, core_index(core_indexes, *core) as u64);
         put(&mut out, *address);
     }
     out

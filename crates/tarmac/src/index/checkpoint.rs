@@ -4,7 +4,7 @@ use super::bytes::{Cursor, Malformed, put, put_bytes};
 use super::calls::{Calls, Pointers, Previous};
 use super::segment::Track;
 use super::time::{decode_time, encode_time};
-use super::{Answer, IndexError};
+use super::{IndexError, IndexResult};
 use crate::record::{InstructionSet, Time};
 use crate::registers::{MAX_BITS, Slot};
 use crate::state::{Pointer, Registers};
@@ -39,7 +39,7 @@ impl Checkpoint {
         self.cores.iter().for_each(|core| core.encode(out));
     }
 
-    pub(super) fn decode(bytes: &[u8], offset: u64) -> Answer<Self> {
+    pub(super) fn decode(bytes: &[u8], offset: u64) -> IndexResult<Self> {
         Self::read(&mut Cursor(bytes)).map_err(|Malformed| IndexError::Damaged { offset })
     }
 

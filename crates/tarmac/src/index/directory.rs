@@ -10,7 +10,7 @@ use super::bytes::{Cursor, Malformed, put, put_bytes};
 use super::store::{Block, Packed};
 use super::time::{decode_time, encode_time};
 use super::tree::{FAN, Node, Tree};
-use super::{Answer, Fingerprint, IndexError, IndexOptions, Totals};
+use super::{Fingerprint, IndexError, IndexOptions, IndexResult, Totals};
 use crate::dialect::Dialect;
 use crate::parse::ParseOptions;
 use crate::record::Time;
@@ -31,11 +31,14 @@ pub(super) struct Segment {
     pub(super) offset: u64,
     pub(super) is_within_line: bool,
     /// Number of instructions before it, of all cores.
-    pub(super) instructions: u64,
-    /// Number of instructions before it, of each core that appeared before its end.
-    pub(super) of_cores: Vec<u64>,
+    pub(super) instructions_before: u64,
+    /// Number of instructions before it, of each core that appeared before it.
+    pub(super) core_instructions_before: Vec<u64>,
+    /// The latest time of its lines; times need not be in order.
     pub(super) latest: Option<Time>,
+    /// The first time of its lines.
     pub(super) first: Option<Time>,
+    /// Number of exceptions in it.
     pub(super) exceptions: u64,
     pub(super) exception_list: Option<Block>,
     /// State at its start.
@@ -63,7 +66,7 @@ pub struct Index<S> {
 
 impl<S: Read + Seek> Index<S> {
     /// Opens an index.
-    pub fn open(mut file: S) -> Answer<Self> {
+    pub fn open(mut file: S) -> IndexResult<Self> {
         let size = file.seek(SeekFrom::End(0)).map_err(IndexError::Read)?;
         let mut head = [0; HEAD as usize];
         file.seek(SeekFrom::Start(0)).map_err(IndexError::Read)?;
@@ -115,7 +118,7 @@ impl<S: Read + Seek> Index<S> {
     }
 }
 
-fn tail(file: &mut (impl Read + Seek), size: u64) -> Answer<Block> {
+fn tail(file: &mut (impl Read + Seek), size: u64) -> IndexResult<Block> {
     let at = size.checked_sub(TAIL).filter(|at| *at >= HEAD).ok_or(IndexError::Truncated)?;
     let mut tail = [0; TAIL as usize];
     file.seek(SeekFrom::Start(at)).map_err(IndexError::Read)?;
@@ -128,13 +131,13 @@ fn tail(file: &mut (impl Read + Seek), size: u64) -> Answer<Block> {
 }
 
 /// Starts a file, which becomes valid only when it is finished.
-pub(super) fn start(file: &mut (impl Write + Seek)) -> Answer<u64> {
+pub(super) fn start(file: &mut (impl Write + Seek)) -> IndexResult<u64> {
     file.seek(SeekFrom::Start(0)).map_err(IndexError::Write)?;
     file.write_all(&[&MAGIC[..], &[0; 4]].concat()).map_err(IndexError::Write)?;
     Ok(HEAD)
 }
 
-pub(super) fn finish(file: &mut (impl Write + Seek), mut end: u64, directory: &Directory) -> Answer<u64> {
+pub(super) fn finish(file: &mut (impl Write + Seek), mut end: u64, directory: &Directory) -> IndexResult<u64> {
     let mut bytes = Vec::new();
     directory.encode(&mut bytes);
     let mut tail = Packed::of(&bytes).save(file, &mut end)?.fixed();
@@ -197,9 +200,9 @@ impl Segment {
     fn encode(&self, out: &mut Vec<u8>) {
         put(out, self.offset);
         out.push(u8::from(self.is_within_line));
-        put(out, self.instructions);
-        put(out, self.of_cores.len() as u64);
-        self.of_cores.iter().for_each(|number| put(out, *number));
+        put(out, self.instructions_before);
+        put(out, self.core_instructions_before.len() as u64);
+        self.core_instructions_before.iter().for_each(|number| put(out, *number));
         encode_time(out, self.latest);
         encode_time(out, self.first);
         put(out, self.exceptions);
@@ -213,8 +216,8 @@ impl Segment {
         let mut segment = Self {
             offset: cursor.number()?,
             is_within_line: cursor.byte()? != 0,
-            instructions: cursor.number()?,
-            of_cores: cursor.list(Cursor::number)?,
+            instructions_before: cursor.number()?,
+            core_instructions_before: cursor.list(Cursor::number)?,
             latest: decode_time(cursor)?,
             first: decode_time(cursor)?,
             exceptions: cursor.number()?,

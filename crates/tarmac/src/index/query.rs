@@ -10,7 +10,7 @@ use super::calls::Calls;
 use super::checkpoint::Checkpoint;
 use super::directory::{Directory, Index};
 use super::segment::{SegmentText, Track, each_line};
-use super::{Answer, IndexError};
+use super::{IndexError, IndexResult};
 use crate::record::{Line, Record, Stamp, Time};
 use crate::state::{Core, EarlierState, GRANULE, Granule, Known, LastWrite, Machine, Memory, Registers, bytes_of};
 
@@ -28,7 +28,7 @@ pub struct Found {
     pub line: u64,
     /// Name of the core.
     pub core: Vec<u8>,
-    /// Address of the instruction.
+    /// Address of the instruction; for an exception, of the instruction before it. 0: unknown.
     pub pc: u64,
 }
 
@@ -110,7 +110,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     }
 
     /// State after a line, or at the end if the log is shorter: registers, and memory within these ranges.
-    pub fn state(&mut self, line: u64, ranges: &[RangeInclusive<u64>]) -> Answer<State> {
+    pub fn state(&mut self, line: u64, ranges: &[RangeInclusive<u64>]) -> IndexResult<State> {
         let line = line.min(self.directory().totals.lines);
         let Some(segment) = self.segment_of(line.max(1)) else {
             return Ok(State { line: 0, time: None, cores: Vec::new() });
@@ -138,7 +138,12 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     }
 
     /// Fills in unknown bytes from later reads that precede any write.
-    fn fill_from_later(&mut self, state: &mut State, segment: usize, ranges: &[RangeInclusive<u64>]) -> Answer<()> {
+    fn fill_from_later(
+        &mut self,
+        state: &mut State,
+        segment: usize,
+        ranges: &[RangeInclusive<u64>],
+    ) -> IndexResult<()> {
         let options = self.directory().options;
         let names = state.cores.iter().map(|core| Core { name: core.name.clone(), ..Core::default() });
         let mut rest = Machine::with(options.big_endian, names.collect(), self.checkpoint(segment)?.current, 0);
@@ -174,7 +179,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         Ok(())
     }
 
-    fn replay(&mut self, segment: usize, line: u64) -> Answer<Replay> {
+    fn replay(&mut self, segment: usize, line: u64) -> IndexResult<Replay> {
         let (checkpoint, text) = (self.checkpoint(segment)?, self.text(segment)?);
         let (base, options) = (self.base(segment), self.directory().options);
         let mut time = checkpoint.time;
@@ -209,7 +214,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         before.failed.map_or(Ok(Replay { machine, time, tracks }), Err)
     }
 
-    pub(super) fn checkpoint(&mut self, segment: usize) -> Answer<Checkpoint> {
+    pub(super) fn checkpoint(&mut self, segment: usize) -> IndexResult<Checkpoint> {
         let Index { file, directory, .. } = &mut self.index;
         let block = directory.segments[segment].checkpoint;
         Checkpoint::decode(&block.load(file)?, block.offset)
@@ -220,7 +225,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         &mut self,
         segment: usize,
         mut sink: impl FnMut(u64, &Line<'_>, &[u8]) -> bool,
-    ) -> Answer<()> {
+    ) -> IndexResult<()> {
         let checkpoint = self.checkpoint(segment)?;
         let cores = checkpoint.cores.into_iter().map(|core| Core { name: core.name, ..Core::default() }).collect();
         let mut machine = Machine::with(false, cores, checkpoint.current, 0);
@@ -232,7 +237,11 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     }
 
     /// Passes on the lines of a segment.
-    pub(super) fn each_line(&mut self, segment: usize, mut sink: impl FnMut(u64, &Line<'_>) -> bool) -> Answer<()> {
+    pub(super) fn each_line(
+        &mut self,
+        segment: usize,
+        mut sink: impl FnMut(u64, &Line<'_>) -> bool,
+    ) -> IndexResult<()> {
         let (text, base) = (self.text(segment)?, self.base(segment));
         let options = self.directory().options;
         each_line(&text, &options, |number, line| sink(base + u64::from(number), line));
@@ -252,7 +261,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     }
 
     /// Reads a segment of the log.
-    fn text(&mut self, segment: usize) -> Answer<SegmentText> {
+    fn text(&mut self, segment: usize) -> IndexResult<SegmentText> {
         let directory = &self.index.directory;
         let start = directory.segments[segment].offset;
         let end = directory.segments.get(segment + 1).map_or(directory.fingerprint.length, |next| next.offset);
@@ -281,7 +290,7 @@ fn gather(
     segments: Range<usize>,
     range: &RangeInclusive<u64>,
     memory: &mut Memory,
-) -> Answer<()> {
+) -> IndexResult<()> {
     for index in directory.tree.cover(segments) {
         let Some(node) = directory.tree.node(index) else { continue };
         let shift = u32::try_from(node.base).unwrap_or(u32::MAX);

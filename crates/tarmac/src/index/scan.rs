@@ -1,4 +1,9 @@
 //! State at a position of a log without an index, by one pass over the whole log.
+//!
+//! lines, position ─▶ **scanner** ─▶ the same state as [`Indexed::state`](super::Indexed::state)
+//!
+//! Used for logs that cannot be indexed: standard input and compressed files. The lines after the position matter too:
+//! memory that is read there before any write already had its contents at the position.
 
 use super::calls::Calls;
 use super::query::{CoreState, State, fill};
@@ -7,27 +12,29 @@ use super::time::compare;
 use super::{IndexOptions, Position};
 use crate::dialect::Effects;
 use crate::record::{Line, Record, Stamp, Time};
-use crate::state::{Core, Machine, Registers};
+use crate::state::{Core, Machine, Memory, Registers};
 
 /// Computes the state at a position in one pass.
 #[derive(Debug)]
 pub struct Scanner {
     options: IndexOptions,
     position: Position,
-    core: Option<Vec<u8>>,
+    /// The core whose instructions are counted; `None`: all.
+    wanted_core: Option<Vec<u8>>,
+    limit: usize,
     machine: Machine,
     tracks: Vec<(Track, Calls)>,
     time: Option<Time>,
     /// The last line that is in the state.
     line: u64,
-    /// Number of instructions that count.
+    /// Number of instructions so far, of the wanted core.
     instructions: u64,
     /// Whether a line has a time that is comparable with the requested one.
-    has_unit: bool,
+    has_comparable_time: bool,
     /// Core of the requested instruction, once found.
     found: Option<usize>,
-    /// State of the lines after the position.
-    later: Option<Machine>,
+    /// Accesses after the position, once it is reached.
+    reads_after: Option<Machine>,
 }
 
 impl Scanner {
@@ -37,28 +44,36 @@ impl Scanner {
         Self {
             options,
             position,
-            core: core.map(<[u8]>::to_vec),
+            wanted_core: core.map(<[u8]>::to_vec),
+            limit,
             machine: Machine::new(options.big_endian, limit),
             tracks: Vec::new(),
             time: None,
             line: 0,
             instructions: 0,
-            has_unit: false,
+            has_comparable_time: false,
             found: None,
-            later: None,
+            reads_after: None,
         }
     }
 
     /// Takes the next line.
     pub fn line(&mut self, number: u64, line: &Line<'_>) {
-        if self.later.is_none() && self.is_after(number, line) {
-            let name = |core: &Core| Core { name: core.name.clone(), has_mode: true, ..Core::default() };
-            let cores = self.machine.cores().iter().map(name).collect();
-            self.later = Some(Machine::with(self.options.big_endian, cores, self.machine.current(), 0));
+        if self.reads_after.is_none() && self.is_after(number, line) {
+            let empty = |core: &Core| Core {
+                name: core.name.clone(),
+                memory: Memory::with_limit(self.limit),
+                // Registers do not matter; with a known mode, their lines are not kept.
+                has_mode: true,
+                ..Core::default()
+            };
+            let cores = self.machine.cores().iter().map(empty).collect();
+            let machine = Machine::with(self.options.big_endian, cores, self.machine.current(), 0);
+            self.reads_after = Some(machine.with_limit(self.limit));
         }
-        match &mut self.later {
-            Some(later) => {
-                later.line(number, line);
+        match &mut self.reads_after {
+            Some(machine) => {
+                machine.line(number, line);
             }
             None => self.apply(number, line),
         }
@@ -82,13 +97,14 @@ impl Scanner {
         self.line = number;
         if let Stamp::At(time) = line.stamp {
             self.time = Some(time);
-            self.has_unit |= matches!(self.position, Position::Time(wanted) if compare(time, wanted).is_some());
+            self.has_comparable_time |=
+                matches!(self.position, Position::Time(wanted) if compare(time, wanted).is_some());
         }
         let core = self.machine.line(number, line);
         self.tracks.resize_with(self.machine.cores().len(), Default::default);
         let Record::Instruction(instruction) = &line.record else { return };
         let is_counted =
-            core.is_none_or(|at| self.core.as_ref().is_none_or(|name| *name == self.machine.cores()[at].name));
+            core.is_none_or(|at| self.wanted_core.as_ref().is_none_or(|name| *name == self.machine.cores()[at].name));
         self.instructions += u64::from(is_counted);
         if is_counted && self.position == Position::Instruction(self.instructions) {
             self.found = Some(core.unwrap_or(0));
@@ -97,23 +113,24 @@ impl Scanner {
         let registers = &self.machine.cores()[at].registers;
         let (track, calls) = &mut self.tracks[at];
         track.instruction(instruction, registers, self.options.dialect.effects());
+        // The registers include all earlier state.
         track.flows.drain(..).for_each(|flow| calls.apply(&flow, &Registers::default()));
     }
 
     /// The state at the position. `None`: the log has no such position.
     pub fn finish(self) -> Option<State> {
         let is_there = match self.position {
-            Position::Line(_) => true,
-            Position::Time(_) => self.has_unit,
+            Position::Line(line) => line <= self.line || self.reads_after.is_some(),
+            Position::Time(_) => self.has_comparable_time,
             Position::Instruction(_) => self.found.is_some(),
         };
         if !is_there {
             return None;
         }
-        let later = self.later.as_ref();
+        let reads_after = self.reads_after.as_ref();
         let cores = self.machine.cores().iter().zip(self.tracks).map(|(core, (track, calls))| {
             let mut memory = core.memory.clone();
-            let later = later.and_then(|later| later.cores().iter().find(|other| other.name == core.name));
+            let later = reads_after.and_then(|machine| machine.cores().iter().find(|other| other.name == core.name));
             later.into_iter().for_each(|later| fill(&mut memory, &later.memory));
             CoreState::of(core, memory, &track, &calls)
         });

@@ -14,7 +14,10 @@ use crate::dialect::Effects;
 use crate::parse::Parser;
 use crate::read::{LONGEST, lines};
 use crate::record::{Instruction, Line, Record, Stamp, Time};
-use crate::state::{EarlierState, Machine, Registers, UnknownWrites};
+use crate::state::{EarlierState, MAX_CORES, Machine, Registers, UnknownWrites};
+
+/// Index of a core beyond the limit, whose lines are ignored.
+pub(super) const NO_CORE: usize = MAX_CORES;
 
 #[derive(Debug, Default)]
 pub(super) struct SegmentText {
@@ -29,6 +32,7 @@ pub(super) struct Summary {
     pub(super) instructions: u64,
     /// Number of lines that could not be parsed.
     pub(super) problems: u64,
+    /// Times of the first and last line with a time, and the latest time; times need not be in order.
     pub(super) first: Option<Time>,
     pub(super) last: Option<Time>,
     pub(super) latest: Option<Time>,
@@ -36,7 +40,7 @@ pub(super) struct Summary {
     pub(super) cores: Vec<CoreSummary>,
     /// The core of the last line.
     pub(super) current: usize,
-    /// Exceptions: line, core, address of the instruction.
+    /// Exceptions: line, core (an index into `cores`, or [`NO_CORE`]), address of the instruction before it.
     pub(super) exceptions: Vec<(u32, usize, u64)>,
     /// State of memory. The core of a key is an index into `cores`.
     pub(super) tables: Vec<(Key, Packed)>,
@@ -194,7 +198,7 @@ impl Work {
 
     #[cold]
     fn exception(&mut self, number: u32, core: Option<usize>) {
-        let at = core.unwrap_or(0);
+        let at = core.unwrap_or(NO_CORE);
         let previous = self.tracks.get(at).and_then(|track| track.previous);
         self.summary.exceptions.push((number, at, previous.map_or(0, |previous| previous.address)));
     }

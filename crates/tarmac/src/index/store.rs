@@ -3,7 +3,7 @@
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::bytes::{Cursor, Malformed, put};
-use super::{Answer, IndexError};
+use super::{IndexError, IndexResult};
 
 /// Compression level: fast, since an index is written more often than read.
 const LEVEL: i32 = 1;
@@ -35,7 +35,7 @@ impl Packed {
     }
 
     /// Writes the block at `end`, and advances it. Reading may have moved the position of the file.
-    pub(super) fn save(&self, file: &mut (impl Write + Seek), end: &mut u64) -> Answer<Block> {
+    pub(super) fn save(&self, file: &mut (impl Write + Seek), end: &mut u64) -> IndexResult<Block> {
         file.seek(SeekFrom::Start(*end)).map_err(IndexError::Write)?;
         file.write_all(&self.bytes).map_err(IndexError::Write)?;
         let block = Block { offset: *end, stored: self.bytes.len() as u32, raw: self.raw, sum: self.sum };
@@ -45,7 +45,7 @@ impl Packed {
 }
 
 impl Block {
-    pub(super) fn load(&self, file: &mut (impl Read + Seek)) -> Answer<Vec<u8>> {
+    pub(super) fn load(&self, file: &mut (impl Read + Seek)) -> IndexResult<Vec<u8>> {
         let mut packed = vec![0; self.stored as usize];
         file.seek(SeekFrom::Start(self.offset)).map_err(IndexError::Read)?;
         file.read_exact(&mut packed).map_err(IndexError::of_read)?;

@@ -8,7 +8,7 @@ use super::bytes::{Cursor, Malformed, put};
 use super::segment::encode_addresses;
 use super::store::{Block, Packed};
 use super::table::{Entries, Key, TableWriter, decode_unknown_writes, each_entry, encode_unknown_writes};
-use super::{Answer, IndexError};
+use super::{IndexError, IndexResult};
 use crate::state::{Granule, UnknownWrites};
 
 /// Number of nodes that are merged into one.
@@ -70,7 +70,7 @@ impl Tree {
     }
 
     /// Adds a segment, and merges the nodes that are complete.
-    pub(super) fn add(&mut self, node: Node, file: &mut (impl Read + Write + Seek), end: &mut u64) -> Answer<()> {
+    pub(super) fn add(&mut self, node: Node, file: &mut (impl Read + Write + Seek), end: &mut u64) -> IndexResult<()> {
         let mut node = node;
         for level in 0.. {
             if self.levels.len() <= level {
@@ -101,7 +101,7 @@ impl Node {
         range: &RangeInclusive<u64>,
         file: &mut (impl Read + Seek),
         mut sink: impl FnMut(u64, &Granule),
-    ) -> Answer<()> {
+    ) -> IndexResult<()> {
         let first = self.tables.partition_point(|(key, _)| *key <= (core, *range.start())).saturating_sub(1);
         for (key, block) in &self.tables[first..] {
             if *key > (core, *range.end()) {
@@ -122,14 +122,18 @@ impl Node {
     }
 
     /// Writes of unknown data, to granules that are not in the tables.
-    pub(super) fn unknown_writes(&self, core: u16, file: &mut (impl Read + Seek)) -> Answer<Option<UnknownWrites>> {
+    pub(super) fn unknown_writes(
+        &self,
+        core: u16,
+        file: &mut (impl Read + Seek),
+    ) -> IndexResult<Option<UnknownWrites>> {
         let Some((_, block)) = self.unknown_writes.iter().find(|(other, _)| *other == core) else { return Ok(None) };
         let unknown_writes = decode_unknown_writes(&block.load(file)?);
         unknown_writes.map(Some).map_err(|Malformed| IndexError::Damaged { offset: block.offset })
     }
 
     /// Whether it has an instruction at this address, or may have.
-    pub(super) fn has_address(&self, address: u64, file: &mut (impl Read + Seek)) -> Answer<bool> {
+    pub(super) fn has_address(&self, address: u64, file: &mut (impl Read + Seek)) -> IndexResult<bool> {
         let Some(block) = &self.addresses else { return Ok(true) };
         let mut found = false;
         each_address(block, file, |other| found |= other == address)?;
@@ -168,7 +172,7 @@ impl Node {
     }
 }
 
-fn each_address(block: &Block, file: &mut (impl Read + Seek), mut sink: impl FnMut(u64)) -> Answer<()> {
+fn each_address(block: &Block, file: &mut (impl Read + Seek), mut sink: impl FnMut(u64)) -> IndexResult<()> {
     let bytes = block.load(file)?;
     let (mut cursor, mut address) = (Cursor(&bytes), 0_u64);
     while !cursor.is_empty() {
@@ -180,7 +184,7 @@ fn each_address(block: &Block, file: &mut (impl Read + Seek), mut sink: impl FnM
 }
 
 /// Merges consecutive nodes.
-fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) -> Answer<Node> {
+fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) -> IndexResult<Node> {
     let mut joined = Node {
         base: nodes.first().map_or(0, |node| node.base),
         lines: nodes.iter().map(|node| node.lines).sum(),
@@ -229,7 +233,7 @@ fn save(
     tables: &mut Vec<(Key, Block)>,
     file: &mut (impl Write + Seek),
     end: &mut u64,
-) -> Answer<()> {
+) -> IndexResult<()> {
     for (key, block) in packed.drain(..) {
         tables.push((key, block.save(file, end)?));
     }
@@ -249,7 +253,7 @@ fn join_unknown_writes(heads: &[Head<'_>], base: u64) -> BTreeMap<u16, UnknownWr
     joined
 }
 
-fn join_addresses(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) -> Answer<Option<Block>> {
+fn join_addresses(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) -> IndexResult<Option<Block>> {
     let mut all = Vec::new();
     for node in nodes {
         let Some(block) = &node.addresses else { return Ok(None) };
@@ -275,7 +279,7 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    fn advance(&mut self, file: &mut (impl Read + Seek)) -> Answer<()> {
+    fn advance(&mut self, file: &mut (impl Read + Seek)) -> IndexResult<()> {
         loop {
             let offset =
                 self.next.checked_sub(1).and_then(|at| self.node.tables.get(at)).map(|(_, block)| block.offset);

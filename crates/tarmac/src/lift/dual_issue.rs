@@ -37,7 +37,7 @@ impl Group {
             });
         }
         for step in &mut self.steps[..self.length] {
-            step.count(number);
+            step.assign_number(number);
             sink(step);
             step.clear();
         }
@@ -46,12 +46,12 @@ impl Group {
 }
 
 fn is_own(step: &Step, owner: Option<(u64, u64)>) -> bool {
-    step.instruction().map_or(owner.is_none(), |executed| owns(executed.address, executed.serial, owner))
+    step.instruction().map_or(owner.is_none(), |executed| owns(executed.address, executed.number, owner))
 }
 
 /// Whether an effect of this owner belongs to the instruction; an effect without an owner may belong to any.
 pub(in super::super) fn owns(address: Option<u64>, number: Option<u64>, owner: Option<(u64, u64)>) -> bool {
-    owner.is_none_or(|(owner, serial)| address == Some(owner) && number.is_none_or(|own| own == serial))
+    owner.is_none_or(|(owner, owner_number)| address == Some(owner) && number.is_none_or(|own| own == owner_number))
 }
 
 fn names(step: &Step, register: &[u8]) -> bool {

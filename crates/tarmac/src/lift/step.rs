@@ -1,4 +1,4 @@
-//! A lifted step: an instruction, exception or start of log, with its effects.
+//! A lifted step: an instruction, an asynchronous event, or lines without either, with their effects.
 
 use std::ops::Range;
 
@@ -31,17 +31,18 @@ pub struct Step {
     /// Cause of the step.
     pub cause: Cause,
     /// Register writes, in order.
-    pub registers: Vec<Written>,
+    pub registers: Vec<RegisterWrite>,
     /// Memory accesses, in order.
-    pub accesses: Vec<Accessed>,
+    pub accesses: Vec<MemoryAccess>,
     /// Exceptions that were taken.
-    pub exceptions: Vec<Raised>,
+    pub exceptions: Vec<TakenException>,
     /// The BR line.
     pub branch: Option<Branch>,
-    /// Register and memory lines with another time than the instruction or exception that they belong to.
-    pub strays: Lost,
-    /// Time of the last instruction or exception, or of the first line.
-    now: Option<Time>,
+    /// Effects whose lines have another time than the instruction or exception that they belong to: how many, and the
+    /// first line.
+    pub differing_times: Lost,
+    /// Time that the effects are expected to have: that of the last instruction or exception, or of the first line.
+    expected_time: Option<Time>,
     text: Vec<u8>,
     bytes: Vec<u8>,
     known: Vec<bool>,
@@ -52,18 +53,18 @@ pub struct Step {
 /// Cause of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Cause {
-    /// Lines before the first instruction.
+    /// No cause: lines before the first instruction of a core, or that no instruction caused.
     #[default]
-    Start,
+    None,
     /// An instruction.
-    Instruction(Executed),
+    Instruction(StepInstruction),
     /// An event that no instruction caused: an interrupt, a reset.
     Asynchronous(Span),
 }
 
 /// An instruction of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Executed {
+pub struct StepInstruction {
     /// The address; `None`: in debug state.
     pub address: Option<u64>,
     /// The physical address.
@@ -78,17 +79,17 @@ pub struct Executed {
     pub mode: Mode,
     /// The mode as printed.
     pub mode_text: Span,
-    /// Whether it was executed, that is, its condition held.
+    /// Whether its condition held; if not, the instruction was skipped.
     pub is_executed: bool,
-    /// Instruction number of the producer.
-    pub serial: Option<u64>,
+    /// The number on the line, counted by the producer; [`Step::number`] is counted here.
+    pub number: Option<u64>,
     /// The disassembly.
     pub text: Span,
 }
 
 /// A register write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct RegisterWrite {
     /// The line number.
     pub line: u64,
     /// Name of the register, as printed.
@@ -105,7 +106,7 @@ pub struct Written {
 
 /// A memory access.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Accessed {
+pub struct MemoryAccess {
     /// The line number.
     pub line: u64,
     /// Reads or writes.
@@ -118,8 +119,8 @@ pub struct Accessed {
     pub physical: Option<u64>,
     /// The physical address space.
     pub space: Span,
-    /// Memory type, shareability and cacheability, or other text after the data.
-    pub attributes: Span,
+    /// Text after the data: memory type, shareability and cacheability, or other.
+    pub notes: Span,
     /// Number of bytes.
     pub size: u16,
     /// Whether it was aborted.
@@ -128,14 +129,14 @@ pub struct Accessed {
     pub is_exclusive: bool,
     /// Whether it is an exclusive store that failed and wrote nothing.
     pub is_failed: bool,
-    /// Address and serial number of the instruction that caused it, if the line has them.
+    /// Address and number of the instruction that caused it, if the line has them.
     pub(super) owner: Option<(u64, u64)>,
     data: Range<u32>,
 }
 
 /// An exception that was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Raised {
+pub struct TakenException {
     /// The line number.
     pub line: u64,
     /// Time of the line; inherited from the previous line if it has none.
@@ -146,6 +147,14 @@ pub struct Raised {
     pub name: Span,
 }
 
+impl MemoryAccess {
+    /// Whether it is an effect of its step. Fetches and coprocessor transfers are not: their lines become notes, which
+    /// have a time of their own.
+    pub(in super::super) fn is_effect(&self) -> bool {
+        self.address.is_some() && self.purpose != Purpose::Fetch
+    }
+}
+
 impl Step {
     /// Text of a span.
     pub fn text(&self, span: &Span) -> &[u8] {
@@ -153,12 +162,12 @@ impl Step {
     }
 
     /// Value of a register write.
-    pub fn value(&self, register: &Written) -> Value<'_> {
+    pub fn value(&self, register: &RegisterWrite) -> Value<'_> {
         Value(self.text(&register.value))
     }
 
     /// Bytes of an access, lowest address first; `None`: unknown.
-    pub fn data(&self, access: &Accessed) -> impl ExactSizeIterator<Item = Option<u8>> {
+    pub fn data(&self, access: &MemoryAccess) -> impl ExactSizeIterator<Item = Option<u8>> {
         let range = access.data.start as usize..access.data.end as usize;
         let (bytes, known) = (self.bytes.get(range.clone()), self.known.get(range));
         let each = bytes.unwrap_or_default().iter().zip(known.unwrap_or_default());
@@ -166,7 +175,7 @@ impl Step {
     }
 
     /// The instruction that caused the step.
-    pub fn instruction(&self) -> Option<&Executed> {
+    pub fn instruction(&self) -> Option<&StepInstruction> {
         match &self.cause {
             Cause::Instruction(executed) => Some(executed),
             _ => None,
@@ -177,16 +186,17 @@ impl Step {
         !self.is_begun
     }
 
-    /// Sets the number of the step and advances the counter.
+    /// Numbers the step. `last`: the number of the last instruction of the core, advanced if this is one.
     #[inline]
-    pub(super) fn count(&mut self, number: &mut u64) {
-        *number += u64::from(self.instruction().is_some());
-        self.number = *number;
+    pub(super) fn assign_number(&mut self, last: &mut u64) {
+        *last += u64::from(self.instruction().is_some());
+        self.number = *last;
     }
 
+    /// Empties the step and keeps its buffers and core. Position, time and number are set again before it is emitted.
     pub(super) fn clear(&mut self) {
-        self.cause = Cause::Start;
-        (self.branch, self.is_begun, self.strays) = (None, false, Lost::default());
+        self.cause = Cause::None;
+        (self.branch, self.is_begun, self.differing_times) = (None, false, Lost::default());
         self.registers.clear();
         self.accesses.clear();
         self.exceptions.clear();
@@ -195,6 +205,8 @@ impl Step {
         self.known.clear();
     }
 
+    /// Adds a line: as the cause of the step, as an exception, or as an effect. The first line gives the step its
+    /// position and time, and the line of the cause replaces them. Lines that no step contains are ignored.
     #[inline]
     pub(super) fn add(&mut self, position: Position, line: &Line<'_>, time: Option<Time>, is_big_endian: bool) {
         match &line.record {
@@ -203,8 +215,8 @@ impl Step {
             Record::Exception(exception) => self.exception(position.line, time, exception),
             Record::Event(event) if event.is_exception => {
                 let (vector, name) = (event.number.map(i64::from), self.store_text(event.name));
-                self.exceptions.push(Raised { line: position.line, time, vector, name });
-                self.now = time;
+                self.exceptions.push(TakenException { line: position.line, time, vector, name });
+                self.expected_time = time;
             }
             Record::Register(register) => self.register(position.line, register),
             Record::Access(access) | Record::Transfer(access) => self.access(position.line, access, is_big_endian),
@@ -212,23 +224,28 @@ impl Step {
             Record::Branch(branch) => self.branch = Some(*branch),
             _ => return,
         }
-        let is_effect = matches!(line.record, Record::Register(_) | Record::Access(_) | Record::Picture(_));
+        let is_effect = match &line.record {
+            Record::Register(_) | Record::Picture(_) => true,
+            Record::Access(_) => self.accesses.last().is_some_and(MemoryAccess::is_effect),
+            _ => false,
+        };
         if !self.is_begun || matches!(line.record, Record::Instruction(_) | Record::Asynchronous(_)) {
             if self.is_begun && time != self.time {
-                // The effects precede their cause.
-                self.add_strays(self.registers.len() + self.accesses.len(), self.position.line);
+                // The effects so far precede their cause and have another time.
+                let accesses = self.accesses.iter().filter(|access| access.is_effect()).count();
+                self.add_differing_times(self.registers.len() + accesses, self.position.line);
             }
-            (self.position, self.time, self.now, self.is_begun) = (position, time, time, true);
-        } else if time != self.now && is_effect {
-            self.add_strays(1, position.line);
+            (self.position, self.time, self.expected_time, self.is_begun) = (position, time, time, true);
+        } else if time != self.expected_time && is_effect {
+            self.add_differing_times(1, position.line);
         }
     }
 
-    fn add_strays(&mut self, count: usize, line: u64) {
-        if self.strays.count == 0 {
-            self.strays.first = line;
+    fn add_differing_times(&mut self, count: usize, line: u64) {
+        if self.differing_times.count == 0 && count > 0 {
+            self.differing_times.first = line;
         }
-        self.strays.count += count as u64;
+        self.differing_times.count += count as u64;
     }
 
     fn store_text(&mut self, text: &[u8]) -> Span {
@@ -237,8 +254,8 @@ impl Step {
         Span(start..self.text.len() as u32)
     }
 
-    fn executed(&mut self, instruction: &Instruction<'_>) -> Executed {
-        Executed {
+    fn executed(&mut self, instruction: &Instruction<'_>) -> StepInstruction {
+        StepInstruction {
             address: instruction.address,
             physical: instruction.physical.map(|physical| physical.address),
             opcode: instruction.opcode,
@@ -247,7 +264,7 @@ impl Step {
             mode: Mode::of(instruction.mode),
             mode_text: self.store_text(instruction.mode),
             is_executed: instruction.is_executed,
-            serial: instruction.number,
+            number: instruction.number,
             text: self.store_text(instruction.text),
         }
     }
@@ -257,12 +274,12 @@ impl Step {
         if exception.is_step {
             self.cause = Cause::Asynchronous(name.clone());
         }
-        self.exceptions.push(Raised { line, time, vector: exception.vector, name });
-        self.now = time;
+        self.exceptions.push(TakenException { line, time, vector: exception.vector, name });
+        self.expected_time = time;
     }
 
     fn register(&mut self, line: u64, register: &Register<'_>) {
-        let written = Written {
+        let written = RegisterWrite {
             line,
             name: self.store_text(register.name),
             context: self.store_text(register.context),
@@ -280,14 +297,14 @@ impl Step {
         self.bytes.extend_from_slice(&scratch.values);
         self.known.extend_from_slice(&scratch.known);
         self.scratch = scratch;
-        let accessed = Accessed {
+        let accessed = MemoryAccess {
             line,
             direction: access.direction,
             purpose: access.purpose,
             address: access.address,
             physical: access.physical.map(|physical| physical.address),
             space: self.store_text(access.physical.map_or(b"", |physical| physical.space)),
-            attributes: self.store_text(access.notes),
+            notes: self.store_text(access.notes),
             size: access.size,
             is_aborted: access.is_aborted,
             is_exclusive: access.is_exclusive,
@@ -301,18 +318,18 @@ impl Step {
     /// Adds an access for each run of adjacent bytes in a picture.
     fn picture(&mut self, line: u64, picture: &Picture<'_>) {
         let space = self.store_text(picture.physical.map_or(b"", |physical| physical.space));
-        let attributes = self.store_text(picture.attributes);
+        let notes = self.store_text(picture.attributes);
         for (at, bytes) in picture.runs() {
             let (offset, start) = (at as u64, self.bytes.len() as u32);
             self.store_bytes(bytes);
-            self.accesses.push(Accessed {
+            self.accesses.push(MemoryAccess {
                 line,
                 direction: picture.kind.direction(),
                 purpose: Purpose::Data,
                 address: Some(picture.address.wrapping_add(offset)),
                 physical: picture.physical.map(|physical| physical.address.wrapping_add(offset)),
                 space: space.clone(),
-                attributes: attributes.clone(),
+                notes: notes.clone(),
                 size: bytes.len() as u16,
                 is_aborted: picture.kind.is_aborted(),
                 is_exclusive: picture.kind == PictureKind::FailedStore,
@@ -353,7 +370,7 @@ impl Step {
                 other.accesses.push(access);
                 continue;
             }
-            for span in [&mut access.space, &mut access.attributes] {
+            for span in [&mut access.space, &mut access.notes] {
                 *span = self.store_text(other.text(span));
             }
             let range = access.data.start as usize..access.data.end as usize;
@@ -369,5 +386,5 @@ pub(super) enum Effect<'a> {
     /// A write to the register of this name.
     Register(&'a [u8]),
     /// A memory access.
-    Access(&'a Accessed),
+    Access(&'a MemoryAccess),
 }

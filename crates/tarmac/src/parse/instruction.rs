@@ -170,7 +170,7 @@ fn translation<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -
     if cursor.eat(b':') {
         instruction.physical = Some(physical(cursor)?);
         if cursor.eat(b',') {
-            instruction.second = Some(physical(cursor)?);
+            instruction.second_physical = Some(physical(cursor)?);
         }
     }
     if cursor.is_word_end() { Ok(()) } else { Err(cursor.problem(ProblemKind::NotHexadecimal)) }

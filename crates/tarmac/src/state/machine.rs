@@ -70,9 +70,14 @@ impl Machine {
         Self { is_big_endian, starts_mid_log: true, ..Self::default() }
     }
 
-    /// A machine in the middle of a log, after `base` lines, with known cores and current core.
+    /// A machine in the middle of a log, after `base` lines, with known cores and current core. New cores have no limit.
     pub(crate) fn with(is_big_endian: bool, cores: Vec<Core>, current: usize, base: u64) -> Self {
         Self { is_big_endian, cores, current, base, ..Self::default() }
+    }
+
+    /// Sets the limit of cores that appear later.
+    pub(crate) fn with_limit(self, limit: usize) -> Self {
+        Self { limit, ..self }
     }
 
     /// All cores, in order of appearance.

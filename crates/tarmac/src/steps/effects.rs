@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use unspool_model::{self as model, Step};
 
-use super::super::lift::{self, Accessed, Written};
-use super::super::record::{Direction, Purpose, Register};
+use super::super::lift::{self, MemoryAccess, RegisterWrite};
+use super::super::record::{Direction, Register};
 use super::super::registers::{MAX_BITS, Meaning, NameContext, Part, Slot};
 use super::super::value::{Digit, Value};
 
@@ -37,7 +37,7 @@ impl Effects {
         }
     }
 
-    fn register(&self, step: &lift::Step, written: &Written, name_context: &NameContext, out: &mut Step) {
+    fn register(&self, step: &lift::Step, written: &RegisterWrite, name_context: &NameContext, out: &mut Step) {
         let value = step.value(written);
         let (name, context) = (step.text(&written.name), step.text(&written.context));
         let notes = step.text(&written.notes);
@@ -204,10 +204,10 @@ fn known(byte: Option<u8>) -> (u8, u8) {
     byte.map_or((0, 0), |byte| (byte, 0xff))
 }
 
-/// Appends an access. Fetches are no accesses of the instruction. An aborted or failed access has no direction; an
+/// Appends an access, if it is an effect. An aborted or failed access has no direction; an
 /// access without known data has no bytes.
-fn push_access(step: &lift::Step, access: &Accessed, out: &mut Step) {
-    let Some(address) = access.address.filter(|_| access.purpose != Purpose::Fetch) else { return };
+fn push_access(step: &lift::Step, access: &MemoryAccess, out: &mut Step) {
+    let Some(address) = access.address.filter(|_| access.is_effect()) else { return };
     let size = u64::from(access.size);
     let direction = match access.direction {
         _ if access.is_aborted || access.is_failed => return out.access(model::Direction::Neither, address, size),

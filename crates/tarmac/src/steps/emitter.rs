@@ -77,11 +77,16 @@ pub(super) struct Note {
 }
 
 impl StepEmitter<'_> {
-    /// A core, which is new on this line unless it is known.
-    pub(super) fn core(&mut self, at: usize, line: u64) -> &mut Core {
+    /// Creates a core if it is new; `line`: its first line.
+    pub(super) fn ensure_core(&mut self, at: usize, line: u64) {
         while self.cores.len() <= at {
             self.cores.push(Core { first: line, ..Core::default() });
         }
+    }
+
+    /// A core, created if it is new.
+    pub(super) fn core(&mut self, at: usize, line: u64) -> &mut Core {
+        self.ensure_core(at, line);
         &mut self.cores[at]
     }
 

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use unspool_model::{Context, Event, Exception, ExceptionKind, Gap, Instruction, Isa};
 
 use super::super::dialect::Dialect;
-use super::super::lift::{self, Executed};
+use super::super::lift::{self, StepInstruction};
 use super::emitter::{NO_LINES, StepEmitter};
 use super::outcome::branch_facts;
 use super::to_model::{isa, level};
@@ -19,7 +19,7 @@ use super::to_model::{isa, level};
 impl StepEmitter<'_> {
     /// Handles a next instruction at `address` that does not follow the last one in memory.
     #[inline]
-    pub(super) fn implied(&mut self, step: &lift::Step, executed: &Executed, address: u64) -> ControlFlow<()> {
+    pub(super) fn implied(&mut self, step: &lift::Step, executed: &StepInstruction, address: u64) -> ControlFlow<()> {
         match self.cores[step.core].last {
             Some(last) if next_address(&last) != address => self.discontinuity(step, executed, &last, address),
             _ => ControlFlow::Continue(()),
@@ -29,7 +29,7 @@ impl StepEmitter<'_> {
     fn discontinuity(
         &mut self,
         step: &lift::Step,
-        executed: &Executed,
+        executed: &StepInstruction,
         last: &Instruction,
         address: u64,
     ) -> ControlFlow<()> {

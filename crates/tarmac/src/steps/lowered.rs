@@ -1,15 +1,18 @@
-//! Steps of lowered logs: annotations take precedence over lines.
+//! Steps of lowered logs: logs that [`lower`](super::super::lower) wrote from steps, with annotations in comments.
 //!
-//! An annotation that begins a step ends the previous one; the lines after it are its effects. Contexts, exceptions and
-//! exception returns come from annotations only, and nothing is inferred. Registers keep the names in the log.
+//! annotations, lifted steps ─▶ **steps**, the same as were lowered
+//!
+//! Annotations take precedence over lines. One that begins a step ends the previous one; the lines after it are its
+//! effects. Contexts, exceptions and exception returns come from annotations only, and nothing is inferred. Registers
+//! keep the names in the log.
 
 use std::ops::ControlFlow;
 
-use unspool_model::{Coverage, Event, Instruction};
+use unspool_model::{Coverage, Event, Instruction, Loss};
 
 use super::super::annotation::escape::unescape;
 use super::super::annotation::{AnnotatedAccess, Annotation, Outcome, core_name};
-use super::super::lift::{self, Cause, Executed, Lifter};
+use super::super::lift::{self, Cause, Lifter, StepInstruction};
 use super::super::read::Position;
 use super::effects::{CompoundAccess, push_lowered_effects};
 use super::emitter::{Core, StepEmitter};
@@ -19,8 +22,11 @@ use super::to_model::isa;
 /// Number of bytes after which a note is split.
 const MAX_NOTE: usize = 1 << 24;
 
-/// Limit on annotated accesses of one step; no lowered log has more.
+/// Limit on annotated accesses of one step, which bounds memory for a log that was edited.
 const MAX_ACCESSES: usize = 1 << 20;
+
+/// Line after all annotations so far: nothing is left for the next step.
+pub(super) const TO_THE_END: u64 = u64::MAX;
 
 impl StepEmitter<'_> {
     /// Handles an annotation.
@@ -31,14 +37,16 @@ impl StepEmitter<'_> {
         lifter: &mut Lifter,
     ) -> ControlFlow<()> {
         match annotation {
-            // Core 0 exists even if another core has the first line.
+            // The coverage is known from the start of the log. Core 0 becomes the first core, whichever prints first.
             Annotation::Covers(..) => select_core(0, lifter),
             Annotation::Core(core) => select_core(core, lifter),
             Annotation::NoTime => lifter.clear_time(),
             Annotation::Access(access) => {
-                let annotated = &mut self.core(lifter.core(), 0).annotated;
-                if annotated.accesses.len() < MAX_ACCESSES {
-                    annotated.accesses.push(compound_access(position.line, &access));
+                let accesses = &mut self.core(lifter.core(), 0).annotated.accesses;
+                if accesses.len() < MAX_ACCESSES {
+                    accesses.push(compound_access(position.line, &access));
+                } else {
+                    self.losses.add(Loss::Data, position.line);
                 }
             }
             Annotation::NoteStart(text) => {
@@ -48,7 +56,7 @@ impl StepEmitter<'_> {
                 if core.annotated.text.len() > MAX_NOTE {
                     let time = lifter.time().map(|time| self.clock.count(time));
                     self.begin(lifter.core(), Event::Note, position.line, time);
-                    self.emit_annotated(lifter.core(), None, u64::MAX)?;
+                    self.emit_annotated(lifter.core(), None, TO_THE_END)?;
                 }
             }
             Annotation::Instruction(outcome) => {
@@ -58,14 +66,14 @@ impl StepEmitter<'_> {
             Annotation::Outcome(outcome) => {
                 self.end_step(lifter)?;
                 let mut outcome = Some(outcome);
-                // The held steps start with the last instruction.
-                let apply_outcome = |instruction: &mut Instruction, _| {
+                // At most one instruction is held: the previous one, which the outcome is of.
+                let apply_late_outcome = |instruction: &mut Instruction, _| {
                     if let Some(outcome) = outcome.take() {
                         (instruction.is_executed, instruction.branch) = (outcome.is_executed, outcome.branch);
                     }
                 };
-                self.core(lifter.core(), 0);
-                self.cores[lifter.core()].hold.release(None, apply_outcome, self.emit)?;
+                self.ensure_core(lifter.core(), 0);
+                self.cores[lifter.core()].hold.release(None, apply_late_outcome, self.emit)?;
             }
             Annotation::Step { event, time, text } => {
                 self.end_step(lifter)?;
@@ -88,15 +96,17 @@ impl StepEmitter<'_> {
         });
         flow?;
         let at = lifter.core();
-        self.core(at, 0);
-        self.emit_annotated(at, None, u64::MAX)
+        self.ensure_core(at, 0);
+        self.emit_annotated(at, None, TO_THE_END)
     }
 
+    /// Begins a step that is no instruction; the lines that follow are its effects.
     fn begin(&mut self, at: usize, event: Event, line: u64, time: Option<u64>) {
         self.core(at, 0).annotated.step = Some((event, line, time));
     }
 
-    /// Emits the step that an annotation began, with the effects of `step` and the annotated accesses above `line`.
+    /// Emits the step that an annotation began, if any, with the effects of `step` and the accesses whose
+    /// annotations precede `line`.
     pub(super) fn emit_annotated(&mut self, at: usize, step: Option<&lift::Step>, line: u64) -> ControlFlow<()> {
         let Core { annotated, hold, .. } = &mut self.cores[at];
         let Some((event, position, time)) = annotated.step.take() else { return ControlFlow::Continue(()) };
@@ -117,18 +127,32 @@ impl StepEmitter<'_> {
                 self.emit_annotated(step.core, None, step.position.line)?;
                 self.lowered_instruction(step, executed, coverage)
             }
-            _ if self.cores[step.core].annotated.step.is_some() => self.emit_annotated(step.core, Some(step), u64::MAX),
-            // Annotations other than the first were removed from the log.
-            _ => {
-                let time = step.time.map(|time| self.clock.count(time));
-                self.begin(step.core, Event::State, step.position.line, time);
-                self.emit_annotated(step.core, Some(step), u64::MAX)
+            _ if self.cores[step.core].annotated.step.is_some() => {
+                self.emit_annotated(step.core, Some(step), TO_THE_END)
             }
+            // Effects without an annotation: the log was edited.
+            _ => self.state(step),
         }
     }
 
-    fn lowered_instruction(&mut self, step: &lift::Step, executed: &Executed, coverage: Coverage) -> ControlFlow<()> {
-        let address = executed.address.unwrap_or_default();
+    /// Emits the effects of a step alone.
+    fn state(&mut self, step: &lift::Step) -> ControlFlow<()> {
+        let time = step.time.map(|time| self.clock.count(time));
+        self.begin(step.core, Event::State, step.position.line, time);
+        self.emit_annotated(step.core, Some(step), TO_THE_END)
+    }
+
+    fn lowered_instruction(
+        &mut self,
+        step: &lift::Step,
+        executed: &StepInstruction,
+        coverage: Coverage,
+    ) -> ControlFlow<()> {
+        // An instruction in debug state: the log was edited. It has no address, only effects.
+        let Some(address) = executed.address else {
+            self.losses.add(Loss::Instructions, step.position.line);
+            return self.state(step);
+        };
         let time = step.time.map(|time| self.clock.count(time));
         let isa = isa(self.dialect, executed);
         let Core { annotated, hold, .. } = &mut self.cores[step.core];
@@ -138,13 +162,13 @@ impl StepEmitter<'_> {
         let target = step.branch.map(|branch| branch.target);
         let (mut instruction, mut is_pending) = expect(&plain, executed.is_executed, target, coverage);
         if let Some(outcome) = annotated.outcome.take() {
-            apply(&mut instruction, &outcome);
+            apply_annotation(&mut instruction, &outcome);
             is_pending = false;
         }
         let out = hold.push();
         (out.core, out.position, out.time) = (step.core as u32, step.position.line, time);
         out.event = Event::Instruction(instruction);
-        push_lowered_effects(Some(step), &mut annotated.accesses, u64::MAX, out);
+        push_lowered_effects(Some(step), &mut annotated.accesses, TO_THE_END, out);
         if is_pending {
             return ControlFlow::Continue(());
         }
@@ -152,7 +176,8 @@ impl StepEmitter<'_> {
     }
 }
 
-fn apply(instruction: &mut Instruction, outcome: &Outcome) {
+/// Replaces what the line of an instruction implies by the annotation before it.
+fn apply_annotation(instruction: &mut Instruction, outcome: &Outcome) {
     if let Some((opcode, length)) = outcome.irregular {
         (instruction.opcode, instruction.length) = (opcode, length);
     }
@@ -167,6 +192,7 @@ fn select_core(core: u32, lifter: &mut Lifter) {
 
 fn compound_access(line: u64, access: &AnnotatedAccess<'_>) -> CompoundAccess {
     let digits = access.data.as_bytes().chunks_exact(2);
+    // Value and mask of the known bits; `xx` is unknown.
     let byte = |pair: &[u8]| {
         let text = str::from_utf8(pair).unwrap_or_default();
         u8::from_str_radix(text, 16).map_or((0, 0), |byte| (byte, 0xff))

@@ -6,13 +6,13 @@ use unspool_isa::call_number;
 use unspool_model::{self as model, ExceptionKind};
 
 use super::super::dialect::Dialect;
-use super::super::lift::{self, Executed};
+use super::super::lift::{self, StepInstruction};
 use super::super::opcode;
 use super::super::record::InstructionSet;
 use super::super::registers::{Level, Mode};
 
 /// The instruction set. Where the line names none, the dialect or the mode implies it.
-pub(super) fn isa(dialect: Dialect, executed: &Executed) -> model::Isa {
+pub(super) fn isa(dialect: Dialect, executed: &StepInstruction) -> model::Isa {
     match (executed.set, dialect) {
         (Some(set), _) => opcode::isa(set),
         (None, Dialect::CortexM0 | Dialect::CortexM3) => model::Isa::T32,
@@ -98,7 +98,7 @@ pub(super) fn class(step: &lift::Step, lines: &Range<u64>) -> Option<u8> {
 }
 
 /// The number of the call that caused an exception. A trapped call has another class.
-pub(super) fn call(cause: &Executed, class: Option<u8>) -> Option<u16> {
+pub(super) fn call(cause: &StepInstruction, class: Option<u8>) -> Option<u16> {
     let opcode = cause.opcode.filter(|_| cause.set == Some(InstructionSet::O))?;
     let own_class = match opcode & 0xffe0_001f {
         0xd400_0001 => 0x15,

@@ -1,7 +1,7 @@
 //! Lines in Fast Models style.
 //!
-//! Every line has a time and, in a log of several cores, the core. Data is a number with a separator every eight
-//! digits.
+//! A line starts with the time and the core, as far as the record has them. Data is a number with a separator every
+//! eight digits.
 
 use super::super::record::{
     Access, Direction, Event, Instruction, InstructionSet, Line, Order, Physical, Record, Stamp, Tag,
@@ -11,7 +11,14 @@ use super::number::push_time;
 use super::rev3::{letter, push_operation, push_register};
 use super::{push_decimal, push_hex, push_word};
 
-/// Appends the line without a line end. Returns false if there is no such line.
+/// Number of digits of a physical address.
+const PHYSICAL_DIGITS: usize = 12;
+
+/// Number of digits of a word.
+const WORD_DIGITS: usize = 8;
+
+/// Appends the line without a line end. Returns false if there is no such line; `out` may then end with a part of it,
+/// which the caller removes.
 pub(super) fn write(line: &Line<'_>, out: &mut Vec<u8>) -> bool {
     push_stamp(line, out);
     match &line.record {
@@ -40,6 +47,7 @@ pub(super) fn push_stamp(line: &Line<'_>, out: &mut Vec<u8>) {
 fn write_instruction(instruction: &Instruction<'_>, out: &mut Vec<u8>) -> bool {
     let (Some(set), Some(address)) = (instruction.set, instruction.address) else { return false };
     out.extend_from_slice(match instruction.tag {
+        // A condition that failed takes precedence over the tag that was read.
         _ if !instruction.is_executed => b"IS ",
         Tag::If => b"IF ",
         _ => b"IT ",
@@ -53,7 +61,7 @@ fn write_instruction(instruction: &Instruction<'_>, out: &mut Vec<u8>) -> bool {
     if let Some(physical) = &instruction.physical {
         out.push(b':');
         push_physical(out, physical);
-        if let Some(second) = &instruction.second {
+        if let Some(second) = &instruction.second_physical {
             out.push(b',');
             push_physical(out, second);
         }
@@ -78,7 +86,7 @@ pub(in super::super) fn push_address(out: &mut Vec<u8>, address: u64) {
 }
 
 fn push_physical(out: &mut Vec<u8>, physical: &Physical<'_>) {
-    push_hex(out, physical.address, 12);
+    push_hex(out, physical.address, PHYSICAL_DIGITS);
     if !physical.space.is_empty() {
         out.push(b'_');
         out.extend_from_slice(physical.space);
@@ -92,7 +100,7 @@ fn write_event(event: &Event<'_>, out: &mut Vec<u8>) {
         push_address(out, value);
     }
     push_word(out, event.mode);
-    // Without an address the name implies the number, and a number before it would be read as an address.
+    // A line without an address has no number either: it would be read as the address.
     if let Some(number) = event.number.filter(|_| event.value.is_some()) {
         out.push(b' ');
         push_hex(out, u64::from(number), 8);
@@ -102,6 +110,7 @@ fn write_event(event: &Event<'_>, out: &mut Vec<u8>) {
 
 fn write_access(access: &Access<'_>, out: &mut Vec<u8>) -> bool {
     let Some(address) = access.address else { return false };
+    // Data in memory order or on bus lanes, and the instruction of an access, have no notation in this style.
     if access.order != Order::Number || access.owner.is_some() {
         return false;
     }
@@ -122,13 +131,13 @@ fn write_access(access: &Access<'_>, out: &mut Vec<u8>) -> bool {
         push_physical(out, physical);
     }
     match access.data {
-        // The note is in place of the data: it was aborted, or how.
+        // Notes such as `(ABORTED)` are written below, in place of the data.
         _ if access.is_aborted && access.notes.starts_with(b"(") => {}
         _ if access.is_aborted => out.extend_from_slice(b" (ABORTED)"),
         Some(data) => {
             out.push(b' ');
-            match data.0.split_at_checked(9).filter(|_| is_low_first(access)) {
-                // Two words, the lower one first; a number has the upper one first.
+            match data.0.split_at_checked(WORD_DIGITS).filter(|_| is_low_first(access)) {
+                // The R5 prints two words, the lower one first; Fast Models prints one number.
                 Some((low, high)) => push_data(out, &[high, low].concat()),
                 None => push_data(out, data.0),
             }
@@ -144,7 +153,7 @@ fn push_data(out: &mut Vec<u8>, data: &[u8]) {
     let is_digit = |byte: &&u8| !matches!(byte, b'_' | b':' | b' ');
     let width = data.iter().filter(is_digit).count();
     for (index, digit) in data.iter().filter(is_digit).enumerate() {
-        if index > 0 && (width - index).is_multiple_of(8) {
+        if index > 0 && (width - index).is_multiple_of(WORD_DIGITS) {
             out.push(b'_');
         }
         out.push(*digit);

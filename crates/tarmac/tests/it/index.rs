@@ -444,3 +444,37 @@ fn call_depth() {
         assert_eq!(depths(segment_size), expected, "{segment_size}");
     }
 }
+
+/// Comments between lines of a core: the core continues after them, with an index and without.
+#[test]
+fn core_continues_after_a_segment_of_comments() {
+    let mut text = String::from("1 clk cpu0 IT (1) 00001000 d503201f O EL1h_n : NOP\n");
+    text += "2 clk cpu1 IT (1) 00001000 d503201f O EL1h_n : NOP\n";
+    text += &"# a comment that is longer than a segment\n".repeat(10);
+    text += "R X0 0000000000000001\n";
+    let last = text.lines().count() as u64;
+    let mut indexed = indexed(text.as_bytes(), &options(60, 1));
+    let state = indexed.state(last, &[]).unwrap();
+    let found: Vec<_> = state.cores.iter().map(|core| (&core.name[..], contents(&core.registers).len())).collect();
+    let machine = scan(text.as_bytes(), last);
+    let cores = machine.cores().iter();
+    let expected: Vec<_> = cores.map(|core| (&core.name[..], contents(&core.registers).len())).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn scanner_keeps_to_the_limit_and_the_end() {
+    let text = "\
+1 clk IT (1) 00001000 d503201f O EL1h_n : NOP
+1 clk MR4 00002000 00000001
+1 clk MR4 00003000 00000002
+";
+    let finish = |line, limit| {
+        let mut scanner = Scanner::new(options(1, 1), Position::Line(line), None, limit);
+        each_line(text.as_bytes(), |position, line| scanner.line(position.line, line));
+        scanner.finish()
+    };
+    let known = |limit| [0x2000, 0x3000].map(|address| finish(1, limit).unwrap().byte(address).is_some());
+    assert_eq!([known(0), known(1)], [[true, true], [true, false]]);
+    assert!(finish(3, 0).is_some() && finish(4, 0).is_none());
+}

@@ -12,7 +12,7 @@ use crate::fixtures::{each_line, machine};
 fn text(step: &Step) -> String {
     let of = |span| String::from_utf8_lossy(step.text(span)).into_owned();
     let mut text = match &step.cause {
-        Cause::Start => format!("{}: start", step.core),
+        Cause::None => format!("{}: start", step.core),
         Cause::Instruction(executed) => format!("{}: #{} {:x}", step.core, step.number, executed.address.unwrap_or(0)),
         Cause::Asynchronous(name) => format!("{}: {}", step.core, of(name)),
     };

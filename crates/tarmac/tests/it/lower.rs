@@ -419,6 +419,24 @@ fn unsupported_steps_are_refused() {
     }
 }
 
+/// A log that was edited.
+#[test]
+fn instruction_without_an_address_is_state() {
+    let log = b"# unspool covers times=ticks instructions opcodes registers\n\
+        1 tic ES  (EDITR:d503201f) O el1h_ns: NOP\n\
+        R X0 0000000000000001\n";
+    let reader = Reader::new(Cursor::new(log.to_vec()), ReadOptions::default()).unwrap();
+    let mut source = tarmac::steps::Steps::new(reader, false);
+    let mut events = Vec::new();
+    let ended = source.each(&mut |step| {
+        events.push((step.event, step.registers().count()));
+        ControlFlow::Continue(())
+    });
+    ended.unwrap();
+    assert_eq!(events, [(Event::State, 1)]);
+    assert_eq!(source.losses().of(Loss::Instructions).count, 1);
+}
+
 #[test]
 fn times_keep_the_unit_of_the_source() {
     use TimeUnit::{Cycles, Seconds, Unknown};

@@ -1,6 +1,6 @@
 //! One output file of a recording, of any format.
 //!
-//! steps ─▶ **file** ─▶ totals for the user
+//! steps ─▶ **file**, then a report of what it contains and lacks
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,22 +17,25 @@ use crate::diagnostic::diagnostic;
 
 pub(super) struct OutputFile {
     pub(super) path: PathBuf,
+    /// Number of instructions that were pushed, including those that the sink leaves out.
     pub(super) instructions: u64,
     pub(super) sink: FileSink,
 }
 
+/// A complete output file, for the report.
 pub(super) struct Written {
     path: PathBuf,
     instructions: u64,
     losses: Losses,
     /// Instructions that are not in the trace, by kind.
     left_out: Vec<LeftOut>,
-    /// Why the trace ends here.
+    /// Why the trace ends before the program, if a step was refused.
     pub(super) reason: Option<String>,
 }
 
 impl OutputFile {
-    /// Creates a file; `lower` and `in_patterns` are for ASTF.
+    /// Creates a file. For ASTF only: `lower`, and `in_patterns`: templates of blocks will be pushed too, so records
+    /// repeat (`WriteOptions::in_patterns`).
     pub(super) fn create(
         path: PathBuf,
         format: Format,
@@ -67,7 +70,7 @@ impl OutputFile {
     /// Completes the file. `reason`: the trace ends here because a step was refused.
     pub(super) fn finish(mut self, reason: Option<String>) -> anyhow::Result<Written> {
         match self.sink.finish() {
-            // The reason is known already.
+            // The sink refuses for the same reason.
             Err(SinkError::Refused { .. }) if reason.is_some() => {}
             finished => finished.map_err(|error| self.error(error))?,
         }
@@ -88,10 +91,12 @@ impl Written {
         for LeftOut { kind, count, first } in &self.left_out {
             let (count, kind) = (grouped(*count), kind.name());
             diagnostic(format_args!(
-                "{name}: dropped: the emulator does not report the address of {count} {kind}, the first at {first:#x}"
+                "{name}: dropped: {count} {kind}, the first at {first:#x}: \
+                 the emulator does not report the addresses that they access"
             ));
         }
-        diagnostic(format_args!("{name}: {} instructions", grouped(self.instructions)));
+        let dropped = if self.left_out.is_empty() { "" } else { ", including those dropped" };
+        diagnostic(format_args!("{name}: {} instructions{dropped}", grouped(self.instructions)));
         if !self.losses.is_empty() {
             diagnostic(format_args!("{name}: dropped: the format has no field for it: {}", self.losses));
         }
@@ -111,13 +116,15 @@ pub(super) fn sink_error(path: &Path, error: SinkError) -> anyhow::Error {
     }
 }
 
-/// Storage of records: compressed, unless the name selects otherwise. A second of a program has gigabytes of records.
+/// Storage of an ASTF file: as its extension names it. `.astf` alone is zlib here, unlike elsewhere, because one second of
+/// a program has gigabytes of records; `.raw` is not compressed.
 fn storage(path: &Path) -> Storage {
     let is_raw = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("raw"));
     astf_storage(path).filter(|storage| *storage != Storage::Raw || is_raw).unwrap_or(Storage::Zlib)
 }
 
-/// Path of the file of a thread or CPU: all but the first have a number before the extensions.
+/// Path of the file of a thread or CPU: all but the first have a number before the extensions, which start at the last
+/// one that names a format (`.astf.xz`).
 pub(super) fn numbered(path: &Path, number: usize) -> PathBuf {
     if number == 0 {
         return path.to_path_buf();

@@ -89,7 +89,7 @@ fn instruction(one: &Instruction<'_>) -> String {
         hex(one.address),
         one.digits,
         physical(one.physical),
-        physical(one.second),
+        physical(one.second_physical),
         hex(one.opcode.map(u64::from)),
         one.length,
         text(one.mode),

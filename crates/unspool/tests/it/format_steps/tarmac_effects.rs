@@ -216,6 +216,19 @@ fn exceptions_have_their_own_times() {
 }
 
 #[test]
+fn notes_keep_their_times() {
+    let fetch = "1 us IT (1) 00008004 d503201f O EL1h_n : NOP\n2 us MR4O 00008008 d503201f\n";
+    assert_eq!(lines(log(fetch)).last().map(String::as_str), Some("@2 t2 note MR4O 00008008 d503201f"));
+    assert_eq!(losses(fetch), []);
+    // On the R5, effects precede their instruction.
+    let transfer = "\
+1 ns MCW4___R (02000318:000000d4) TRANSFER 00000007
+2 ns IT (02000318:000000d4) 02000318 ee010f10 A32 MCR p15,#0,r0,c1,c0,#0
+";
+    assert_eq!(losses(transfer), []);
+}
+
+#[test]
 fn first_lines_keep_their_order() {
     let text = "\
 0 clk R X1 0000000000000002

@@ -1,4 +1,6 @@
-//! Jumps: the line of a time, an instruction, an address or an exception.
+//! Seeking: the line of a time, an instruction number, an address or an exception.
+//!
+//! query ─▶ index: the segment ─▶ log: the lines of that segment ─▶ **line number**
 
 use std::cmp::Ordering;
 use std::io::{Read, Seek};
@@ -8,14 +10,14 @@ use super::bytes::{Cursor, Malformed};
 use super::directory::Index;
 use super::query::{Found, Indexed};
 use super::time::compare;
-use super::{Answer, IndexError, Position};
+use super::{IndexError, IndexResult, Position};
 use crate::dialect::Effects;
 use crate::record::{Line, Record, Stamp, Time};
 
 impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
-    /// The last line before the first one with a later time. `None`: all lines are later, or no time in the log is
-    /// comparable.
-    pub fn line_at(&mut self, time: Time) -> Answer<Option<u64>> {
+    /// The line before the first one with a later time: the last that the state at `time` includes. `None`: the first
+    /// line is later, or no time in the log is comparable.
+    pub fn line_at(&mut self, time: Time) -> IndexResult<Option<u64>> {
         let is_later = |other: Time| compare(other, time).is_some_and(Ordering::is_gt);
         let segments = &self.directory().segments;
         if !segments.iter().filter_map(|segment| segment.first).any(|first| compare(first, time).is_some()) {
@@ -35,14 +37,16 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     }
 
     /// The instruction with a number, counted from 1, of a core or of all.
-    pub fn instruction(&mut self, core: Option<&[u8]>, number: u64) -> Answer<Option<Found>> {
+    pub fn instruction(&mut self, core: Option<&[u8]>, number: u64) -> IndexResult<Option<Found>> {
         let Some(wanted) = number.checked_sub(1) else { return Ok(None) };
         let directory = self.directory();
+        // `None`: all cores; `Some(None)`: a core that the log does not have.
         let index = core.map(|core| directory.cores.iter().position(|name| name == core));
         let before = |segment: usize| match index {
-            None => directory.segments[segment].instructions,
+            None => directory.segments[segment].instructions_before,
             Some(index) => {
-                index.and_then(|index| directory.segments[segment].of_cores.get(index)).copied().unwrap_or(0)
+                let of_cores = &directory.segments[segment].core_instructions_before;
+                index.and_then(|index| of_cores.get(index)).copied().unwrap_or(0)
             }
         };
         let segments: Vec<u64> = (0..directory.segments.len()).map(before).collect();
@@ -58,9 +62,9 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         })
     }
 
-    /// The last line of a position; instructions are counted per core if one is given. `None`: the log has no such
-    /// position.
-    pub fn line_of(&mut self, position: Position, core: Option<&[u8]>) -> Answer<Option<u64>> {
+    /// The last line that the state at a position includes. `core`: only its instructions are counted. `None`: the log
+    /// has no such time or instruction; whether it has a line is not checked.
+    pub fn line_of(&mut self, position: Position, core: Option<&[u8]>) -> IndexResult<Option<u64>> {
         match position {
             Position::Line(line) => Ok(Some(line)),
             Position::Time(time) => self.line_at(time),
@@ -72,7 +76,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     }
 
     /// The last line of the step of an instruction: the one before the next step of its core.
-    pub fn end_of_step(&mut self, found: &Found) -> Answer<u64> {
+    pub fn end_of_step(&mut self, found: &Found) -> IndexResult<u64> {
         if self.directory().options.dialect.effects() == Effects::Before {
             return Ok(found.line);
         }
@@ -93,16 +97,16 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     }
 
     /// The next instruction at an address after a line.
-    pub fn next_at(&mut self, pc: u64, line: u64) -> Answer<Option<Found>> {
+    pub fn next_at(&mut self, pc: u64, line: u64) -> IndexResult<Option<Found>> {
         let Some(first) = self.segment_of(line.saturating_add(1)) else { return Ok(None) };
-        let last = self.directory().segments.len();
+        let end = self.directory().segments.len();
         let is_match = |number: u64, other: &Line<'_>, _: &[u8]| number > line && is_at(other, pc);
-        let mut segments = self.segments_with(pc, first..last)?.into_iter();
+        let mut segments = self.segments_with(pc, first..end)?.into_iter();
         segments.find_map(|segment| self.find(segment, is_match).transpose()).transpose()
     }
 
     /// The last instruction at an address before a line.
-    pub fn previous_at(&mut self, pc: u64, line: u64) -> Answer<Option<Found>> {
+    pub fn previous_at(&mut self, pc: u64, line: u64) -> IndexResult<Option<Found>> {
         let Some(last) = self.segment_before(line) else { return Ok(None) };
         for segment in self.segments_with(pc, 0..last + 1)?.into_iter().rev() {
             let mut found = None;
@@ -120,7 +124,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     }
 
     /// The next exception after a line.
-    pub fn next_exception(&mut self, line: u64) -> Answer<Option<Found>> {
+    pub fn next_exception(&mut self, line: u64) -> IndexResult<Option<Found>> {
         let Some(first) = self.segment_of(line.saturating_add(1)) else { return Ok(None) };
         let find = |all: Vec<Found>| all.into_iter().find(|found| found.line > line);
         let mut segments = first..self.directory().segments.len();
@@ -128,18 +132,19 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     }
 
     /// The last exception before a line.
-    pub fn previous_exception(&mut self, line: u64) -> Answer<Option<Found>> {
+    pub fn previous_exception(&mut self, line: u64) -> IndexResult<Option<Found>> {
         let Some(last) = self.segment_before(line) else { return Ok(None) };
         let find = |all: Vec<Found>| all.into_iter().rfind(|found| found.line < line);
         (0..=last).rev().find_map(|segment| self.exceptions(segment).map(find).transpose()).transpose()
     }
 
-    /// The segment of the line before a line.
+    /// The segment of the line before a line: the first segment for line 1, the last for a line after the end.
     fn segment_before(&self, line: u64) -> Option<usize> {
         self.segment_of(line.saturating_sub(1).clamp(1, self.directory().totals.lines.max(1)))
     }
 
-    fn exceptions(&mut self, segment: usize) -> Answer<Vec<Found>> {
+    /// The exceptions of a segment. Each is stored as line within the segment, core index and address.
+    fn exceptions(&mut self, segment: usize) -> IndexResult<Vec<Found>> {
         let base = self.base(segment);
         let Index { file, directory, .. } = &mut self.index;
         let Some(block) = directory.segments[segment].exception_list else { return Ok(Vec::new()) };
@@ -157,9 +162,10 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     }
 
     /// The segments with an instruction at an address.
-    fn segments_with(&mut self, pc: u64, segments: Range<usize>) -> Answer<Vec<usize>> {
+    fn segments_with(&mut self, pc: u64, segments: Range<usize>) -> IndexResult<Vec<usize>> {
         let Index { file, directory, .. } = &mut self.index;
         let (mut nodes, mut found) = (directory.tree.cover(segments), Vec::new());
+        // A stack with the first node on top, so that segments are found in order.
         nodes.reverse();
         while let Some((level, index)) = nodes.pop() {
             let Some(node) = directory.tree.node((level, index)) else { continue };
@@ -174,12 +180,12 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         Ok(found)
     }
 
-    /// The first instruction of a segment that satisfies a predicate.
+    /// The first instruction of a segment for which `is_match(line number, line, core)` holds; other lines are skipped.
     fn find(
         &mut self,
         segment: usize,
         mut is_match: impl FnMut(u64, &Line<'_>, &[u8]) -> bool,
-    ) -> Answer<Option<Found>> {
+    ) -> IndexResult<Option<Found>> {
         let mut found = None;
         self.each_core_line(segment, |number, line, core| {
             if is_match(number, line, core)
