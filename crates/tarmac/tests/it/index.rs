@@ -220,9 +220,9 @@ proptest! {
         }
     }
 
-    /// Jumps find the same lines as a search.
+    /// Seeking finds the same lines as a search.
     #[test]
-    fn jumps(
+    fn seeking(
         actions in prop::collection::vec(action(), 1..250),
         segment_size in 60..3000_usize,
         position in any::<prop::sample::Index>(),
