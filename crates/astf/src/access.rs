@@ -13,7 +13,7 @@ pub struct Access {
     pub read: bool,
     /// The access wrote.
     pub write: bool,
-    /// The access was to tag memory too.
+    /// The access was to tag memory too: it was Tag Checked, or it wrote Allocation Tags.
     pub tagged: bool,
 }
 

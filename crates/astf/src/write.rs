@@ -12,7 +12,7 @@ use unspool_container::{CompressOptions, Compressor, Container};
 
 use super::deflate::block_deflater::BlockDeflater;
 use super::deflate::packer_thread::PackerThread;
-pub use super::deflate::pattern::{Passes, Patterns};
+pub use super::deflate::pattern::{Executions, Patterns};
 use super::deflate::template_deflater::TemplateDeflater;
 use super::layout::Bytes;
 use super::record::{Header, RECORD_BYTES, Record, Storage};
@@ -74,12 +74,12 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Writes the records of passes, in order.
-    pub fn patterns(&mut self, patterns: &mut Patterns, passes: Passes<'_>) -> io::Result<()> {
+    /// Writes the records of block executions, in order.
+    pub fn patterns(&mut self, patterns: &mut Patterns, executions: Executions<'_>) -> io::Result<()> {
         match &mut self.encoder {
-            Encoder::Templates(templates) => templates.patterns(&mut self.output, patterns, passes),
-            Encoder::Thread(thread) => thread.patterns(&mut self.output, patterns, passes),
-            Encoder::Stream(_) | Encoder::Blocks(_) => patterns.each(passes, |records| self.write(records)),
+            Encoder::Templates(templates) => templates.patterns(&mut self.output, patterns, executions),
+            Encoder::Thread(thread) => thread.patterns(&mut self.output, patterns, executions),
+            Encoder::Stream(_) | Encoder::Blocks(_) => patterns.each(executions, |records| self.write(records)),
         }
     }
 

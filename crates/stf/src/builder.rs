@@ -16,6 +16,7 @@ use std::io::{self, Write};
 
 pub use self::error::BuildError;
 pub use self::input::{Access, Cause, Event, Features, Header, Iem, Mode, Step, StfVersion};
+use super::isa::RISCV;
 use super::layout::Layout;
 use super::record::{Record, TraceInfo};
 use super::write::Writer;
@@ -27,7 +28,7 @@ use super::write::Writer;
 pub const GENERATOR: u8 = 0;
 
 /// Comment of our trace info; the checker recognizes this tool by its start.
-pub const MAKER: &str = concat!("unspool ", env!("CARGO_PKG_VERSION"));
+pub const SIGNATURE: &str = concat!("unspool ", env!("CARGO_PKG_VERSION"));
 
 /// The trace info of this tool.
 pub fn our_trace_info() -> TraceInfo<'static> {
@@ -37,7 +38,7 @@ pub fn our_trace_info() -> TraceInfo<'static> {
         number(env!("CARGO_PKG_VERSION_MINOR")),
         number(env!("CARGO_PKG_VERSION_PATCH")),
     ];
-    TraceInfo { generator: GENERATOR, version, comment: MAKER.as_bytes() }
+    TraceInfo { generator: GENERATOR, version, comment: SIGNATURE.as_bytes() }
 }
 
 /// Sink of encoded records.
@@ -234,8 +235,8 @@ fn check_header(header: &Header<'_>, features: Features) -> Result<(), BuildErro
     for comment in header.comments {
         check_length(comment, u32::MAX as usize)?;
     }
-    match header.makers.iter().find(|maker| maker.comment.len() > usize::from(u16::MAX)) {
-        Some(maker) => Err(BuildError::TooLong(maker.comment.len())),
+    match header.trace_infos.iter().find(|info| info.comment.len() > usize::from(u16::MAX)) {
+        Some(info) => Err(BuildError::TooLong(info.comment.len())),
         None => even("the start", header.pc),
     }
 }
@@ -245,10 +246,10 @@ fn each_record(header: &Header<'_>, features: Features, mut emit: impl FnMut(Rec
     emit(Record::Identifier(*b"STF"));
     emit(Record::Version { major: 1, minor: header.version.minor() });
     header.comments.iter().for_each(|comment| emit(Record::Comment(comment.as_bytes())));
-    emit(Record::Comment(MAKER.as_bytes()));
-    emit(Record::Isa(1));
+    emit(Record::Comment(SIGNATURE.as_bytes()));
+    emit(Record::Isa(RISCV));
     emit(Record::InstIem(header.iem.number()));
-    header.makers.iter().for_each(|maker| emit(Record::TraceInfo(*maker)));
+    header.trace_infos.iter().for_each(|info| emit(Record::TraceInfo(*info)));
     emit(Record::TraceInfo(our_trace_info()));
     emit(Record::TraceInfoFeature(features.0));
     header.process.into_iter().for_each(|ids| emit(Record::ProcessIdExt(ids)));

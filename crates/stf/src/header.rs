@@ -1,20 +1,22 @@
 //! The header of a trace as one value.
 //!
 //! Takes a reader at the start of a file; produces what the records of the header contain. The reader then continues
-//! with the first record after the header.
+//! with the first record after the header. Long lists and texts are cut: the value is for display and for the state at
+//! the start, not for writing the header again.
 
 use std::io::Read;
 use std::ops::ControlFlow;
 
 use crate::builder::Features;
+use crate::isa::RISCV;
 use crate::lift::Follower;
 use crate::names;
 use crate::read::{Position, ReadError, Reader};
 use crate::record::{Record, descriptor};
 
-/// Limit of comments, tools and clocks that are kept, and of bytes of each text.
-const KEPT: usize = 16;
-const KEPT_BYTES: usize = 200;
+/// Limits of what is displayed: entries of each list, and bytes of each text.
+const MAX_ENTRIES: usize = 16;
+const MAX_TEXT_BYTES: usize = 200;
 
 /// Fields of a header.
 #[derive(Debug, Clone, Default)]
@@ -27,11 +29,11 @@ pub struct Header {
     pub iem: Option<u16>,
     /// The first comments.
     pub comments: Vec<String>,
-    /// Tools that wrote or changed the trace.
-    pub makers: Vec<Maker>,
+    /// The first TRACE_INFO records: trace generator and modifiers.
+    pub trace_infos: Vec<OwnedTraceInfo>,
     /// Feature bits.
     pub features: Option<u64>,
-    /// Process identifiers at the start.
+    /// Hardware thread ID, PID and TID at the start; older files have another meaning, see [`Record::ProcessIdExt`].
     pub process: Option<[u32; 3]>,
     /// Address of the first instruction.
     pub pc: Option<u64>,
@@ -48,19 +50,20 @@ pub struct Header {
     pub(crate) is_complete: bool,
 }
 
-/// Tool that wrote the trace or changed it.
+/// [`TraceInfo`](crate::record::TraceInfo) with its comment as displayable text.
 #[derive(Debug, Clone)]
-pub struct Maker {
-    /// Number of the tool.
+pub struct OwnedTraceInfo {
+    /// Number of the trace generator or modifier.
     pub generator: u8,
     /// Its version.
     pub version: [u8; 3],
-    /// Comment of the tool.
+    /// Its comment.
     pub comment: String,
 }
 
 impl Header {
-    /// State at the start of the trace.
+    /// State at the start of the trace. An instruction set or encoding mode that the header lacks is 0, which is
+    /// reserved.
     pub fn follower(&self) -> Follower {
         Follower {
             next_pc: self.pc.unwrap_or(0),
@@ -75,10 +78,11 @@ impl Header {
         self.protocol.is_some() || Features(self.features.unwrap_or(0)).has(Features::TRANSACTIONS)
     }
 
-    /// Records that select the instruction set.
+    /// ISA and ISA_EXTENDED as this header has them, for writers that disassemble. Without an ISA record, opcodes are
+    /// shown as RISC-V; without extensions, the list is empty.
     pub fn isa_records(&self) -> [Record<'_>; 2] {
         let extensions = self.extensions.as_deref().unwrap_or_default();
-        [Record::Isa(self.isa.unwrap_or(1)), Record::IsaExtended(extensions.as_bytes())]
+        [Record::Isa(self.isa.unwrap_or(RISCV)), Record::IsaExtended(extensions.as_bytes())]
     }
 
     pub(crate) fn push(&mut self, record: &Record<'_>) {
@@ -87,30 +91,32 @@ impl Header {
             Record::Version { major, minor } => self.version = Some((*major, *minor)),
             Record::Isa(isa) => self.isa = Some(*isa),
             Record::InstIem(iem) => self.iem = Some(*iem),
-            Record::Comment(text) if self.comments.len() < KEPT => self.comments.push(kept(text)),
-            Record::TraceInfo(info) if self.makers.len() < KEPT => self.makers.push(Maker {
+            Record::Comment(text) if self.comments.len() < MAX_ENTRIES => self.comments.push(bounded_text(text)),
+            Record::TraceInfo(info) if self.trace_infos.len() < MAX_ENTRIES => self.trace_infos.push(OwnedTraceInfo {
                 generator: info.generator,
                 version: info.version,
-                comment: kept(info.comment),
+                comment: bounded_text(info.comment),
             }),
             Record::TraceInfoFeature(features) => self.features = Some(*features),
             Record::ProcessIdExt(ids) => self.process = Some(*ids),
             Record::ForcePc(pc) => self.pc = Some(*pc),
             Record::VlenConfig(bits) => self.vlen = Some(*bits),
-            Record::IsaExtended(text) => self.extensions = Some(kept(text)),
+            Record::IsaExtended(text) => self.extensions = Some(bounded_text(text)),
             Record::ProtocolId(id) => self.protocol = Some(*id),
-            Record::ClockId { id, name } if self.clocks.len() < KEPT => self.clocks.push((*id, kept(name))),
+            Record::ClockId { id, name } if self.clocks.len() < MAX_ENTRIES => {
+                self.clocks.push((*id, bounded_text(name)));
+            }
             Record::EndHeader => self.is_complete = true,
             _ => {}
         }
     }
 }
 
-/// Text of bounded length, with escapes for what is not printable.
-fn kept(bytes: &[u8]) -> String {
-    let start = &bytes[..bytes.len().min(KEPT_BYTES)];
+/// The first [`MAX_TEXT_BYTES`] of a text, with escapes for what is not printable.
+fn bounded_text(bytes: &[u8]) -> String {
+    let start = &bytes[..bytes.len().min(MAX_TEXT_BYTES)];
     let mut text: String = String::from_utf8_lossy(start).escape_debug().collect();
-    text.push_str(if bytes.len() > KEPT_BYTES { ".." } else { "" });
+    text.push_str(if bytes.len() > MAX_TEXT_BYTES { ".." } else { "" });
     text
 }
 
@@ -118,12 +124,12 @@ fn kept(bytes: &[u8]) -> String {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderError {
-    /// Reading ended.
+    /// The bytes cannot be read, or are not records.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// A record of another kind comes first.
+    /// A record of the body comes before END_HEADER.
     #[error(
-        "record {} at offset {:#x}: a record {} before the end of the header; 'unspool dump --records' lists it",
+        "record {} at offset {:#x}: {} record before the end of the header; 'unspool dump --records' lists it",
         position.record, position.offset, names::record(*descriptor).unwrap_or("unknown")
     )]
     Stray {
@@ -132,13 +138,13 @@ pub enum HeaderError {
         /// Its descriptor.
         descriptor: u8,
     },
-    /// The trace ends first.
+    /// The trace ends before END_HEADER.
     #[error("the trace ends within its header")]
-    Slicer,
+    Truncated,
 }
 
 impl Header {
-    /// Reads the header of a trace.
+    /// Reads the header of a trace, with END_HEADER. On an error, the record that caused it has been consumed, too.
     pub fn read<R: Read>(reader: &mut Reader<R>) -> Result<Self, HeaderError> {
         let mut header = Self::default();
         let mut stray = None;
@@ -156,7 +162,7 @@ impl Header {
         match (stray, is_stopped?) {
             (Some(stray), _) => Err(stray),
             (None, true) => Ok(header),
-            (None, false) => Err(HeaderError::Slicer),
+            (None, false) => Err(HeaderError::Truncated),
         }
     }
 }

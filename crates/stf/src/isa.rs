@@ -1,5 +1,8 @@
 //! Instruction sets as the format numbers them.
 
+/// Number of RISC-V among instruction sets.
+pub(crate) const RISCV: u16 = 1;
+
 /// Number of Arm among instruction sets.
 pub(crate) const ARM: u16 = 2;
 

@@ -1,7 +1,8 @@
 //! STF as JSON lines: instructions with their groups, or records, under stable keys.
 //!
 //! Takes instructions or records in the order of the file; produces one object per item. Addresses, opcodes and values
-//! are hexadecimal strings; counts, sizes and indices are numbers. Values with a name have both name and number.
+//! are hexadecimal strings; counts, sizes and indices are numbers. An enumerated value is its name, or its number if it
+//! has no name; some keys have the number, and the name follows under the key `name`.
 
 use unspool_model::json::{Object, quoted};
 
@@ -25,7 +26,7 @@ impl Json {
         Self::default()
     }
 
-    /// Follows a record of the header.
+    /// Follows a record of the header that selects the instruction set or its extensions.
     pub fn follow(&mut self, record: &Record<'_>) {
         self.lines.follow(record);
     }
@@ -43,16 +44,17 @@ impl Json {
         scratch.clear();
         lines.disassembly(instruction, scratch);
         object.string("text", &*scratch);
-        put_name(&mut object, "iem", names::iem(iem), u64::from(iem));
+        put_name_or_number(&mut object, "iem", names::iem(iem), u64::from(iem));
         match mode {
-            Some(mode) => put_name(&mut object, "mode", names::mode(mode), mode),
+            Some(mode) => put_name_or_number(&mut object, "mode", names::mode(mode), mode),
             None => {
                 object.plain("mode", "null");
             }
         }
-        object.nullable_hex("target", kinds.target).flag("forced", is_forced);
-        if instruction.records > 1 {
-            details(&mut object, instruction, &kinds, lines, scratch);
+        object.nullable_hex("target", kinds.pc_target).flag("forced", is_forced);
+        let has_details = instruction.records > 1;
+        if has_details {
+            put_group(&mut object, instruction, &kinds, lines, scratch);
         }
         if hex {
             object.bytes("hex", instruction.bytes);
@@ -67,7 +69,7 @@ impl Json {
         let mut object = Object::new(line);
         object.plain("record", position.record).plain("offset", position.offset);
         object.string("type", names::record(record.descriptor()).unwrap_or("unknown"));
-        fields(&mut object, record);
+        put_record_fields(&mut object, record);
         if let Some(bytes) = bytes {
             object.bytes("hex", bytes);
         }
@@ -78,20 +80,21 @@ impl Json {
 
 /// Kinds of records in a group, so that absent kinds are not searched.
 struct Kinds {
-    target: Option<u64>,
+    /// Of INST_PC_TARGET. Unlike [`Instruction::target`], the target of an event is not in it.
+    pc_target: Option<u64>,
     descriptors: [bool; 256],
 }
 
 impl Kinds {
     fn of(instruction: &Instruction<'_>) -> Self {
-        let mut kinds = Self { target: None, descriptors: [false; 256] };
+        let mut kinds = Self { pc_target: None, descriptors: [false; 256] };
         if instruction.records == 1 {
             return kinds;
         }
         for record in instruction.group() {
             kinds.descriptors[usize::from(record.descriptor())] = true;
             if let Record::InstPcTarget(target) = record {
-                kinds.target = Some(target);
+                kinds.pc_target = Some(target);
             }
         }
         kinds
@@ -103,7 +106,7 @@ impl Kinds {
 }
 
 /// Lists of the records in a group, one per kind that is present.
-fn details(
+fn put_group(
     object: &mut Object<'_>,
     instruction: &Instruction<'_>,
     kinds: &Kinds,
@@ -111,7 +114,7 @@ fn details(
     scratch: &mut String,
 ) {
     let records = |descriptor| instruction.group().filter(move |record| record.descriptor() == descriptor);
-    let put_object = |text: &mut String, record| put_fields(text, &record, |_| {});
+    let put_object = |text: &mut String, record| put_record(text, &record, |_| {});
     if kinds.has(descriptor::PROCESS_ID_EXT) {
         object.list("processes", records(descriptor::PROCESS_ID_EXT), |text, record| {
             if let Record::ProcessIdExt(ids) = record {
@@ -122,15 +125,15 @@ fn details(
     if kinds.has(descriptor::INST_REG) {
         object.list("registers", records(descriptor::INST_REG), put_object);
     }
-    for (key, access, content) in [
-        ("memory", descriptor::INST_MEM_ACCESS, descriptor::INST_MEM_CONTENT),
-        ("events", descriptor::EVENT, descriptor::EVENT_PC_TARGET),
-        ("walks", descriptor::PAGE_TABLE_WALK, descriptor::RESERVED),
-        ("bus", descriptor::BUS_MASTER_ACCESS, descriptor::BUS_MASTER_CONTENT),
+    for (key, leader, follower) in [
+        ("memory", descriptor::INST_MEM_ACCESS, Some(descriptor::INST_MEM_CONTENT)),
+        ("events", descriptor::EVENT, Some(descriptor::EVENT_PC_TARGET)),
+        ("walks", descriptor::PAGE_TABLE_WALK, None),
+        ("bus", descriptor::BUS_MASTER_ACCESS, Some(descriptor::BUS_MASTER_CONTENT)),
     ] {
-        if kinds.has(access) {
-            object.list(key, with_words(instruction, access, content), |text, (record, words)| {
-                put_fields(text, &record, |object| match record {
+        if kinds.has(leader) {
+            object.list(key, with_follower_words(instruction, leader, follower), |text, (record, words)| {
+                put_record(text, &record, |object| match record {
                     Record::Event(_) => {
                         object.nullable_hex("target", words.last().copied());
                     }
@@ -144,7 +147,7 @@ fn details(
     }
     if kinds.has(descriptor::INST_MICROOP) {
         object.list("microops", records(descriptor::INST_MICROOP), |text, record| {
-            put_fields(text, &record, |object| {
+            put_record(text, &record, |object| {
                 if let Record::InstMicroop { encoding, .. } = record {
                     scratch.clear();
                     lines.opcode(instruction.iem, instruction.pc, encoding, scratch);
@@ -170,24 +173,28 @@ fn details(
 }
 
 /// An object with the fields of a record, and more.
-fn put_fields(text: &mut String, record: &Record<'_>, more: impl FnOnce(&mut Object<'_>)) {
+fn put_record(text: &mut String, record: &Record<'_>, more: impl FnOnce(&mut Object<'_>)) {
     let mut object = Object::nested(text);
-    fields(&mut object, record);
+    put_record_fields(&mut object, record);
     more(&mut object);
     object.close_nested();
 }
 
-/// Records with one descriptor, each with the words of the records with another one that follow it.
-fn with_words<'b>(instruction: &Instruction<'b>, first: u8, following: u8) -> Vec<(Record<'b>, Vec<u64>)> {
+/// Records with the descriptor `leader`, each with the words of the `follower` records between it and the next leader.
+fn with_follower_words<'b>(
+    instruction: &Instruction<'b>,
+    leader: u8,
+    follower: Option<u8>,
+) -> Vec<(Record<'b>, Vec<u64>)> {
     let mut found: Vec<(Record<'b>, Vec<u64>)> = Vec::new();
     for record in instruction.group() {
         let descriptor = record.descriptor();
-        if descriptor == first {
+        if descriptor == leader {
             found.push((record, Vec::new()));
         } else if let (
             Some((_, words)),
             Record::InstMemContent(word) | Record::BusMasterContent(word) | Record::EventPcTarget(word),
-        ) = (found.last_mut().filter(|_| descriptor == following), record)
+        ) = (found.last_mut().filter(|_| Some(descriptor) == follower), record)
         {
             words.push(word);
         }
@@ -195,8 +202,7 @@ fn with_words<'b>(instruction: &Instruction<'b>, first: u8, following: u8) -> Ve
     found
 }
 
-/// Fields of a record.
-fn fields(object: &mut Object<'_>, record: &Record<'_>) {
+fn put_record_fields(object: &mut Object<'_>, record: &Record<'_>) {
     match record {
         Record::Identifier(letters) => put_text(object, "letters", letters),
         Record::Version { major, minor } => {
@@ -264,7 +270,7 @@ fn put_info(object: &mut Object<'_>, info: &TraceInfo<'_>) {
 }
 
 fn put_register(object: &mut Object<'_>, register: &Register<'_>) {
-    put_name(object, "operand", names::operand(register.operand()), u64::from(register.operand()));
+    put_name_or_number(object, "operand", names::operand(register.operand()), u64::from(register.operand()));
     object.string("register", names::register(register));
     match <[u8; 8]>::try_from(register.value) {
         Ok(word) => object.hex("value", u64::from_le_bytes(word)),
@@ -274,15 +280,16 @@ fn put_register(object: &mut Object<'_>, register: &Register<'_>) {
 }
 
 fn put_access(object: &mut Object<'_>, access: &MemAccess) {
-    put_name(object, "access", names::access(access.kind), u64::from(access.kind));
+    put_name_or_number(object, "access", names::access(access.kind), u64::from(access.kind));
     object.hex("address", access.address).plain("size", access.size);
     object.hex("attributes", u64::from(access.attributes));
 }
 
 fn put_bus_access(object: &mut Object<'_>, access: &BusAccess) {
-    put_name(object, "access", names::access(access.kind), u64::from(access.kind));
+    put_name_or_number(object, "access", names::access(access.kind), u64::from(access.kind));
     object.hex("address", access.address).plain("size", access.size);
     put_number_and_name(object, "initiator", u16::from(access.initiator), names::initiator(access.initiator));
+    // The name in the text of the specification, whose numbering differs from that of the library.
     put_nullable(object, "name_by_text", names::specified_initiator(access.initiator));
     object.plain("index", access.index).hex("attributes", u64::from(access.attributes));
 }
@@ -291,7 +298,7 @@ fn put_event(object: &mut Object<'_>, event: &Event<'_>) {
     object.string("kind", EventKind::of(event).name()).string("name", names::event(event)).hex("number", event.raw);
     object.list("data", event.words(), put_hex);
     if let Some(mode) = event.mode() {
-        put_name(object, "mode", names::mode(mode), mode);
+        put_name_or_number(object, "mode", names::mode(mode), mode);
     }
 }
 
@@ -309,7 +316,7 @@ fn put_opcode(object: &mut Object<'_>, key: &str, opcode: u32, length: u8) {
 }
 
 /// The name, or the number if it has none.
-fn put_name(object: &mut Object<'_>, key: &str, name: Option<&str>, number: u64) {
+fn put_name_or_number(object: &mut Object<'_>, key: &str, name: Option<&str>, number: u64) {
     match name {
         Some(name) => object.string(key, name),
         None => object.plain(key, number),
@@ -329,7 +336,7 @@ fn put_nullable(object: &mut Object<'_>, key: &str, text: Option<&str>) {
     };
 }
 
-/// Text, or bytes if it is not UTF-8.
+/// Text under its key. If it is not UTF-8, its bytes in hexadecimal under the key `bytes` instead.
 fn put_text(object: &mut Object<'_>, key: &str, bytes: &[u8]) {
     match str::from_utf8(bytes) {
         Ok(text) => object.string(key, text),

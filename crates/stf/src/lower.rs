@@ -20,8 +20,9 @@ use unspool_model::{
 
 use self::annotation::{ANNOUNCEMENT, Part};
 use self::annotation_writer::AnnotationWriter;
-use super::builder::{Features, MAKER, RecordSink, StfVersion, our_trace_info};
-use super::record::{self, Record, descriptor};
+use super::builder::{Features, RecordSink, SIGNATURE, StfVersion, our_trace_info};
+use super::isa::{ARM, RISCV};
+use super::record::{self, Record, Register, descriptor};
 
 /// Options for lowering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -175,8 +176,8 @@ impl<S: RecordSink> Lowerer<S> {
             Record::Identifier(*b"STF"),
             Record::Version { major: 1, minor: self.version.minor() },
             Record::Comment(announcement.as_bytes()),
-            Record::Comment(MAKER.as_bytes()),
-            Record::Isa(if is_riscv(first.isa) { 1 } else { 2 }),
+            Record::Comment(SIGNATURE.as_bytes()),
+            Record::Isa(if is_riscv(first.isa) { RISCV } else { ARM }),
             Record::InstIem(encoding_mode(first.isa)),
             Record::TraceInfo(our_trace_info()),
             Record::TraceInfoFeature(features.0),
@@ -500,18 +501,14 @@ fn register_record(isa: Isa, write: &RegisterWrite<'_>) -> Option<(u8, u16, [u8;
         _ => return None,
     };
     let kind = match (isa, letter) {
-        (Isa::A64, b'x') if number <= 30 => INTEGER,
-        (Isa::Rv64, b'x') if number <= 31 => INTEGER,
-        (Isa::Rv64, b'f') if number <= 31 => FLOAT,
+        (Isa::A64, b'x') if number <= 30 => Register::INTEGER,
+        (Isa::Rv64, b'x') if number <= 31 => Register::INTEGER,
+        (Isa::Rv64, b'f') if number <= 31 => Register::FLOAT,
         _ => return None,
     };
     let is_known = bytes.iter().all(|byte| byte.1 == 0xff);
     (is_known && write.low == 0).then(|| (kind, number, bytes.map(|byte| byte.0)))
 }
-
-/// Types of registers.
-const INTEGER: u8 = 1;
-const FLOAT: u8 = 2;
 
 /// Size and direction of an access, if records can contain it with all of its data.
 #[inline]
@@ -531,7 +528,20 @@ fn access_record(access: &Access<'_>) -> Option<(u16, u8)> {
 fn put_register(out: &mut Vec<u8>, kind: u8, number: u16, value: [u8; 8]) {
     let [low, high] = number.to_le_bytes();
     let [a, b, c, d, e, f, g, h] = value;
-    out.extend_from_slice(&[descriptor::INST_REG, low, high, 0x30 | kind, a, b, c, d, e, f, g, h]);
+    out.extend_from_slice(&[
+        descriptor::INST_REG,
+        low,
+        high,
+        Register::DESTINATION << 4 | kind,
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        h,
+    ]);
 }
 
 #[inline]

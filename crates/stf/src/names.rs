@@ -156,12 +156,12 @@ pub const fn generator(generator: u8) -> Option<&'static str> {
     })
 }
 
-/// The kind of a bus master, in the numbering of the library that writes traces.
+/// The kind of a bus master, in the numbering of the library that writes traces, which starts at 1.
 pub fn initiator(initiator: u8) -> Option<&'static str> {
     name(&["core", "GPU", "DMA", "PCIe", "SRIO", "ICN"], 1, initiator.into())
 }
 
-/// The kind of a bus master, in the numbering of the specification: one less.
+/// The kind of a bus master, in the numbering of the specification, which starts at 0.
 pub fn specified_initiator(initiator: u8) -> Option<&'static str> {
     name(&["core", "GPU", "DMA", "PCIe", "SRIO", "ICN", "accelerator"], 0, initiator.into())
 }
@@ -184,8 +184,8 @@ pub enum EventKind {
 impl EventKind {
     /// The kind of an event.
     pub fn of(event: &Event<'_>) -> Self {
-        match (event.is_interrupt(), event.is_special(), event.code()) {
-            (false, true, 0) => Self::ModeChange,
+        match (event.is_interrupt(), event.is_special(), event.id()) {
+            _ if event.is_mode_change() => Self::ModeChange,
             (_, true, _) => Self::Special,
             (true, false, _) => Self::Interrupt,
             (false, false, 8..=11) => Self::Syscall,
@@ -208,12 +208,12 @@ impl EventKind {
 /// The name of an event in the format: `LOAD_PAGE_FAULT`, `INT_SUPERVISOR_TIMER`.
 pub fn event(event: &Event<'_>) -> EventName {
     use EventName::{Known, Numbered};
-    let code = event.code();
+    let id = event.id();
     match EventKind::of(event) {
         EventKind::ModeChange => Known("MODE_CHANGE"),
-        EventKind::Special => Numbered("SPECIAL_", code),
-        EventKind::Interrupt => interrupt(code),
-        EventKind::Syscall | EventKind::Fault => exception(code),
+        EventKind::Special => Numbered("SPECIAL_", id),
+        EventKind::Interrupt => interrupt(id),
+        EventKind::Syscall | EventKind::Fault => exception(id),
     }
 }
 
@@ -299,15 +299,15 @@ pub fn register(register: &Register<'_>) -> RegisterName {
     register_of(register.kind(), register.number)
 }
 
-/// The name of the register with this number of this type (1 integer, 2 floating-point, 3 vector, 4 CSR).
+/// The name of the register with this number of this [type](Register::kind).
 pub fn register_of(kind: u8, number: u16) -> RegisterName {
     use RegisterName::{Numbered, Plain};
     match (kind, number) {
-        (1, 32) => Plain("pc"),
-        (1, number) => Numbered("x", number),
-        (2, number) => Numbered("f", number),
-        (3, number) => Numbered("v", number),
-        (4, number) => csr(number).unwrap_or(RegisterName::UnknownCsr(number)),
+        (Register::INTEGER, Register::PC) => Plain("pc"),
+        (Register::INTEGER, number) => Numbered("x", number),
+        (Register::FLOAT, number) => Numbered("f", number),
+        (Register::VECTOR, number) => Numbered("v", number),
+        (Register::CSR, number) => csr(number).unwrap_or(RegisterName::UnknownCsr(number)),
         (kind, number) => RegisterName::UnknownKind(kind, number),
     }
 }

@@ -2,9 +2,12 @@
 //!
 //! bytes ◀─▶ **records**
 //!
-//! A record is a descriptor byte and its data. The descriptor alone determines the length, so reading ends at an
-//! unknown one. Two lengths depend on the header, and [`Layout`] provides them: those of event numbers and of vector
-//! registers. No record is checked here.
+//! A record is a descriptor byte and its data. There is no length field common to all records, so reading ends at an
+//! unknown descriptor. Three lengths depend on the header, and [`Layout`] provides them: event IDs, vector registers and
+//! the protocol data of transactions. Values are not checked beyond what the length needs.
+//!
+//! A new record needs a constant in [`descriptor`], a variant of [`Record`], arms in `read`, `descriptor` and `encode`,
+//! a name in `names.rs`, its length in `length.rs` if that is fixed, and fields in `text.rs` and `json.rs`.
 //! Specification: STF 1.3, "Specification of Records", and the contents of files of versions 1.2 to 1.6.
 
 use super::bytes::{Cursor, Output};
@@ -24,7 +27,7 @@ pub mod descriptor {
     pub const ISA: u8 = 4;
     /// The instruction encoding mode.
     pub const INST_IEM: u8 = 5;
-    /// The tool that wrote the trace.
+    /// The generator of the trace, or a modifier.
     pub const TRACE_INFO: u8 = 6;
     /// The features of the trace.
     pub const TRACE_INFO_FEATURE: u8 = 7;
@@ -46,7 +49,7 @@ pub mod descriptor {
     pub const INST_PC_TARGET: u8 = 31;
     /// A register.
     pub const INST_REG: u8 = 40;
-    /// A register that is ready.
+    /// A destination register marked as ready.
     pub const INST_READY_REG: u8 = 41;
     /// A page table walk.
     pub const PAGE_TABLE_WALK: u8 = 50;
@@ -72,7 +75,8 @@ pub mod descriptor {
     pub const TRANSACTION: u8 = 250;
     /// A dependency of a transaction.
     pub const TRANSACTION_DEPENDENCY: u8 = 251;
-    /// The end of the trace. The specification has it; no tool writes it.
+    /// The last record of a trace in the specification, reserved for error detection. No tool writes it, and the
+    /// reference reader fails at it; this one ends there.
     pub const RESERVE_END: u8 = 255;
 }
 
@@ -94,12 +98,12 @@ pub enum Record<'b> {
     Isa(u16),
     /// The instruction encoding mode: 1 RV32, 2 RV64.
     InstIem(u16),
-    /// A tool that wrote the trace or changed it.
+    /// The generator of the trace, or a modifier.
     TraceInfo(TraceInfo<'b>),
     /// Feature bits of the trace.
     TraceInfoFeature(u64),
-    /// The current process: hardware thread, process, thread. Before 2024: process, thread, address space. The version
-    /// did not change with the meaning.
+    /// The current process: hardware thread ID, PID, TID. Before 2024, as in the specification: PID, TID, ASID. The
+    /// version did not change with the meaning.
     ProcessIdExt([u32; 3]),
     /// The address of the instruction that this record belongs to.
     ForcePc(u64),
@@ -122,13 +126,13 @@ pub enum Record<'b> {
     InstPcTarget(u64),
     /// A register.
     InstReg(Register<'b>),
-    /// A register that is ready.
+    /// Number of a destination register marked as ready: a tool removed the dependency on this instruction.
     InstReadyReg(u16),
     /// A page table walk.
     PageTableWalk(PageTableWalk<'b>),
     /// An access to memory.
     InstMemAccess(MemAccess),
-    /// Up to eight bytes that were read or written, right-justified.
+    /// Up to eight bytes that were read or written, right-justified: fewer bytes are zero-extended.
     InstMemContent(u64),
     /// An access by another bus master.
     BusMasterAccess(BusAccess),
@@ -160,14 +164,14 @@ pub enum Record<'b> {
         /// The clock of these cycles.
         clock: u8,
     },
-    /// The end of the trace.
+    /// The end of the trace, see [`descriptor::RESERVE_END`].
     ReserveEnd,
 }
 
-/// A tool that wrote a trace or changed it.
+/// The generator of a trace, or a modifier: a tool that changed the trace later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceInfo<'b> {
-    /// The number of the tool.
+    /// Its number, see [`names::generator`](super::names::generator).
     pub generator: u8,
     /// Its version.
     pub version: [u8; 3],
@@ -180,18 +184,33 @@ pub struct TraceInfo<'b> {
 pub struct Register<'b> {
     /// Its number within its type.
     pub number: u16,
-    /// Low half: the type (1 integer, 2 floating-point, 3 vector, 4 CSR). High half: the operand (1 state, 2 source,
-    /// 3 destination).
+    /// Bits 3:0: the [type](Self::kind). Bits 5:4: the [operand](Self::operand). Bits 7:6 are reserved.
     pub meta: u8,
     /// Its value in words of eight bytes, the least significant first.
     pub value: &'b [u8],
 }
 
 impl Register<'_> {
-    /// The type of vector registers.
+    /// Type of integer registers.
+    pub const INTEGER: u8 = 1;
+    /// Type of floating-point registers.
+    pub const FLOAT: u8 = 2;
+    /// Type of vector registers.
     pub const VECTOR: u8 = 3;
+    /// Type of control and status registers.
+    pub const CSR: u8 = 4;
 
-    /// Type: 1 integer, 2 floating-point, 3 vector, 4 CSR.
+    /// Operand: the contents before the instruction, which need not use it.
+    pub const STATE: u8 = 1;
+    /// Operand: read by the instruction.
+    pub const SOURCE: u8 = 2;
+    /// Operand: written by the instruction.
+    pub const DESTINATION: u8 = 3;
+
+    /// Number of the program counter among integer registers.
+    pub const PC: u16 = 32;
+
+    /// Type: [`INTEGER`](Self::INTEGER), [`FLOAT`](Self::FLOAT), [`VECTOR`](Self::VECTOR) or [`CSR`](Self::CSR).
     pub fn kind(&self) -> u8 {
         self.meta & 0xf
     }
@@ -199,16 +218,21 @@ impl Register<'_> {
     /// The greatest number of this type; `None`: there is no such type.
     pub fn max_number(&self) -> Option<u16> {
         match self.kind() {
-            1 => Some(32),
-            2 | 3 => Some(31),
-            4 => Some(0xfff),
+            Self::INTEGER => Some(Self::PC),
+            Self::FLOAT | Self::VECTOR => Some(31),
+            Self::CSR => Some(0xfff),
             _ => None,
         }
     }
 
-    /// Operand: 1 state, 2 source, 3 destination.
+    /// Operand: [`STATE`](Self::STATE), [`SOURCE`](Self::SOURCE) or [`DESTINATION`](Self::DESTINATION). The reserved bits
+    /// are part of it, so that it is none of these if one is set.
     pub fn operand(&self) -> u8 {
         self.meta >> 4
+    }
+
+    pub(crate) fn has_known_operand(&self) -> bool {
+        (Self::STATE..=Self::DESTINATION).contains(&self.operand())
     }
 
     /// Its words, the least significant first.
@@ -220,18 +244,18 @@ impl Register<'_> {
 /// A page table walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageTableWalk<'b> {
-    /// An address in the page.
+    /// Virtual address of the page.
     pub address: u64,
-    /// Number of the first instruction that used it.
+    /// Index of the first instruction that accessed the page; the first of the trace has index 0.
     pub first_use: u64,
     /// Size of the page in bytes.
     pub page_size: u32,
-    /// Pairs of words: address of an entry, entry. The leaf is the last.
+    /// Pairs of words: physical address of a page table entry (PTE), raw PTE. The leaf is the last.
     pub entries: &'b [u8],
 }
 
 impl PageTableWalk<'_> {
-    /// The address of each entry, and the entry.
+    /// The physical address of each PTE, and the raw PTE.
     pub fn pairs(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + use<'_> {
         let (pairs, _) = self.entries.as_chunks::<16>();
         pairs.iter().map(|pair| {
@@ -261,7 +285,8 @@ pub struct BusAccess {
     pub address: u64,
     /// Size in bytes.
     pub size: u16,
-    /// Kind of master. The specification and the library number them differently.
+    /// Kind of master, as encoded. The library ([`names::initiator`](super::names::initiator)) and the specification
+    /// ([`names::specified_initiator`](super::names::specified_initiator)) number them differently.
     pub initiator: u8,
     /// Which master of that kind.
     pub index: u8,
@@ -274,17 +299,20 @@ pub struct BusAccess {
 /// An exception, an interrupt or a change of mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'b> {
-    /// Its number as encoded in the file, 32 or 64 bits wide.
+    /// Its ID with flags, as encoded in the file. Highest bit: interrupt; the next: special.
     pub raw: u64,
-    /// Is the number 64 bits wide?
+    /// Is the raw ID 64 bits wide instead of 32?
     pub is_wide: bool,
-    /// Data words.
+    /// Metadata fields, eight bytes each.
     pub data: &'b [u8],
 }
 
 impl Event<'_> {
-    /// The number without its flags.
-    pub fn code(&self) -> u64 {
+    /// ID of a special event that changes the privilege mode.
+    const MODE_CHANGE: u64 = 0;
+
+    /// The ID without its flags: a RISC-V cause code, unless the event is special.
+    pub fn id(&self) -> u64 {
         self.raw & if self.is_wide { u64::MAX >> 2 } else { 0x3fff_ffff }
     }
 
@@ -293,18 +321,22 @@ impl Event<'_> {
         self.raw >> if self.is_wide { 63 } else { 31 } & 1 == 1
     }
 
-    /// Is it neither exception nor interrupt? A change of mode is one of these.
+    /// Is it a meta-event, which the library calls special: neither exception nor interrupt?
     pub fn is_special(&self) -> bool {
         self.raw >> if self.is_wide { 62 } else { 30 } & 1 == 1
     }
 
-    /// Mode after a change of mode: 0 user, 1 supervisor, 2 hypervisor, 3 machine.
-    pub fn mode(&self) -> Option<u64> {
-        let is_change = self.is_special() && !self.is_interrupt() && self.code() == 0;
-        if is_change { self.words().next() } else { None }
+    /// Does it change the privilege mode?
+    pub fn is_mode_change(&self) -> bool {
+        self.is_special() && !self.is_interrupt() && self.id() == Self::MODE_CHANGE
     }
 
-    /// Data words.
+    /// Mode after a change of mode: 0 user, 1 supervisor, 2 hypervisor, 3 machine.
+    pub fn mode(&self) -> Option<u64> {
+        if self.is_mode_change() { self.words().next() } else { None }
+    }
+
+    /// Metadata fields.
     pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + use<'_> {
         words(self.data)
     }
@@ -519,29 +551,31 @@ fn transaction<'b>(input: &mut Cursor<'b>, layout: &Layout) -> Result<Transactio
         Ok(())
     })?;
     let data = match layout.protocol() {
-        Some(super::layout::TILELINK) => input.measured(tilelink)?,
+        Some(super::layout::TILELINK) => input.measured(skip_tilelink)?,
         other => return Err(Malformed::UnknownProtocol(other)),
     };
     Ok(Transaction { id, cycles, clock, count, metadata, data })
 }
 
-/// Skips the protocol data of TileLink.
-fn tilelink(input: &mut Cursor<'_>) -> Result<(), Malformed> {
+/// Skips the protocol data of TileLink; `text/tilelink.rs` shows them.
+fn skip_tilelink(input: &mut Cursor<'_>) -> Result<(), Malformed> {
+    // Channels A to E are numbered from 1.
     let channel = input.u8()?;
     match channel {
-        // A and B, C, D: code, parameter, size, source, data; then address and mask, address, sink.
         1..=4 => {
-            input.take(3 + 8)?;
-            input.counted_u16()?;
+            let [_code, _parameter, _size] = input.array()?;
+            let _source = input.u64()?;
+            let _data = input.counted_u16()?;
+            // The address on A, B and C; the sink on D.
             input.u64()?;
+            // A and B have a mask.
             if channel <= 2 {
                 let bits = usize::from(input.u16()?);
                 input.take(bits.div_ceil(8))?;
             }
         }
-        // E: sink.
         5 => {
-            input.u64()?;
+            let _sink = input.u64()?;
         }
         other => return Err(Malformed::UnknownChannel(other)),
     }

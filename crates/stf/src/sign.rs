@@ -3,7 +3,7 @@
 //! Specification: STF 1.3, "STF File Anatomy": a tool that modifies a file updates its header; "CommentRecord" and
 //! "TraceInfoRecord": it appends one record of each.
 
-use super::builder::{MAKER, our_trace_info};
+use super::builder::{SIGNATURE, our_trace_info};
 use super::record::{Record, descriptor};
 
 /// Records of a header in order, each with its descriptor.
@@ -35,7 +35,7 @@ impl HeaderRecords {
 
     /// Adds the records that name this tool.
     pub(super) fn sign(&mut self) {
-        self.insert_after(descriptor::COMMENT, &Record::Comment(MAKER.as_bytes()));
+        self.insert_after(descriptor::COMMENT, &Record::Comment(SIGNATURE.as_bytes()));
         self.insert_after(descriptor::TRACE_INFO, &Record::TraceInfo(our_trace_info()));
     }
 

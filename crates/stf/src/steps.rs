@@ -21,7 +21,7 @@ use unspool_model::{
 };
 
 use self::annotated::AnnotatedEmitter;
-use self::effects::{DESTINATION, STATE, exception_kind, push_access};
+use self::effects::{exception_kind, push_access};
 use super::isa::{ARM, RV32, is_unallocated_in_a64};
 use super::lift::{self, Follower};
 use super::lower::annotation;
@@ -254,8 +254,8 @@ impl<'t> StepEmitter<'t> {
     /// read change nothing.
     fn register(&mut self, group: &lift::Instruction<'_>, register: &Register<'_>, found: &mut Group) {
         let step = match register.operand() {
-            DESTINATION => &mut self.step,
-            STATE => {
+            Register::DESTINATION => &mut self.step,
+            Register::STATE => {
                 if !std::mem::replace(&mut found.has_state, true) {
                     self.rest.clear();
                     self.rest.position = group.position.record;

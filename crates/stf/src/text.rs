@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 use unspool_isa::RiscvExtensions;
 
 use self::opcodes::Opcodes;
+use super::isa::RISCV;
 use super::lift::Instruction;
 use super::names::{self, EventKind, RegisterName};
 use super::read::Position;
@@ -51,7 +52,7 @@ const INDENT: &str = "\n    ";
 impl Lines {
     /// Lines of RISC-V instructions, unless a record selects another set.
     pub fn new() -> Self {
-        Self { isa: 1, opcodes: Opcodes::new() }
+        Self { isa: RISCV, opcodes: Opcodes::new() }
     }
 
     /// Follows a record of the header that selects the instruction set or its extensions.

@@ -146,12 +146,12 @@ impl Rewriter {
 
     /// Writes an event with a number of the other width.
     fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        let code = event.code();
-        if !self.wide && code >> 30 != 0 {
+        let id = event.id();
+        if !self.wide && id >> 30 != 0 {
             return self.drop_record("event whose number has more than 30 bits");
         }
         let top = if self.wide { 63 } else { 31 };
-        let raw = u64::from(event.is_interrupt()) << top | u64::from(event.is_special()) << (top - 1) | code;
+        let raw = u64::from(event.is_interrupt()) << top | u64::from(event.is_special()) << (top - 1) | id;
         Record::Event(Event { raw, is_wide: self.wide, data: event.data }).encode(out);
     }
 }

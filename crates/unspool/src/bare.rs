@@ -1,7 +1,7 @@
 //! Captures of bare buffers, without a package.
 //!
-//! Takes files and what the user knows about them; produces a capture. Detects from the beginning whether the bytes are
-//! formatted, and reads the trace ids from the frames; notes of the capture report both.
+//! Takes files and what the user knows about them; produces a capture. Detects from the first bytes whether the buffer
+//! is formatted, and reads the trace IDs from the frames; notes of the capture report both.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,25 +14,26 @@ use unspool_coresight::{DecodePackets as _, Decoders as _, PacketItem, Profile, 
 use crate::Error;
 use crate::window::layout;
 
-/// Description of a bare buffer.
+/// What the user knows about a bare buffer. Unlike [`BareOptions`], the format may be unknown.
 #[derive(Debug, Clone)]
 pub struct Bare {
     /// Protocol of the source or sources.
     pub protocol: Protocol,
-    /// Trace id; `None`: all that occur.
+    /// Trace ID; `None`: that of the registers (such as TRCTRACEIDR), or all that occur in the frames.
     pub id: Option<u8>,
     /// Format of the buffer; `None`: auto-detected.
     pub format: Option<BufferFormat>,
     /// Register values.
     pub registers: Registers,
-    /// Offset of the oldest byte of a circular buffer.
+    /// Offset of the next byte to be written (as RWP of a TMC): the oldest byte of a circular buffer that has wrapped,
+    /// otherwise the end of the data.
     pub write_pointer: Option<u64>,
-    /// The buffer has wrapped.
+    /// Whether a circular buffer has wrapped; `None`: it has, if there is a write pointer.
     pub wrapped: Option<bool>,
 }
 
-/// Bytes at the beginning that are examined.
-const HEAD: u64 = 1 << 20;
+/// Number of bytes at the start of a buffer that are examined.
+const PROBE_BYTES: u64 = 1 << 20;
 
 /// Opens bare bytes as a capture.
 pub fn open_bare<P: AsRef<Path>>(paths: &[P], bare: Bare) -> Result<Capture, Error> {
@@ -46,27 +47,25 @@ pub fn open_bare<P: AsRef<Path>>(paths: &[P], bare: Bare) -> Result<Capture, Err
     };
     // Opened once: standard input cannot be opened again.
     let mut capture = Capture::bare(paths, options)?;
-    let start = beginning(&capture)?;
-    if start.is_empty() {
+    let probe = first_bytes(&capture)?;
+    if probe.is_empty() {
         note(&mut capture, NoteKind::Assumed, "the buffer is empty".to_string());
         return Ok(capture);
     }
     if bare.format.is_none() {
-        let format = likely_format(bare.protocol, &start);
+        let format = likely_format(bare.protocol, &probe);
         capture.buffers[0].format = format;
-        note(&mut capture, NoteKind::Assumed, format!("the buffer looks {} if it is not", describe(format)));
+        let text = match format.is_formatted() {
+            true => "the buffer looks formatted (frames of several sources); use --raw if it is not",
+            false => "the buffer looks raw (one source, no frames); use --formatted if it is not",
+        };
+        note(&mut capture, NoteKind::Assumed, text.to_string());
     }
     if capture.buffers[0].format.is_formatted() {
-        name_sources(&mut capture, &start);
+        let ids: Ids = demultiplex(layout(&capture.buffers[0]), &probe).into_keys().collect();
+        resolve_ids(&mut capture, &ids, probe.len());
     }
     Ok(capture)
-}
-
-fn describe(format: BufferFormat) -> &'static str {
-    match format.is_formatted() {
-        true => "formatted (frames of several sources); use --raw",
-        false => "raw (one source, no frames); use --formatted",
-    }
 }
 
 fn note(capture: &mut Capture, kind: NoteKind, text: String) {
@@ -74,35 +73,38 @@ fn note(capture: &mut Capture, kind: NoteKind, text: String) {
     capture.notes.push(Note { kind, file, line: None, text });
 }
 
-fn beginning(capture: &Capture) -> Result<Vec<u8>, Error> {
-    let mut start = Vec::new();
+fn first_bytes(capture: &Capture) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
     let reader = capture.reader(0)?;
     let error = |source| Error::Read { buffer: capture.buffers[0].name.clone(), offset: 0, source };
-    reader.take(HEAD).read_to_end(&mut start).map_err(error)?;
-    Ok(start)
+    reader.take(PROBE_BYTES).read_to_end(&mut bytes).map_err(error)?;
+    Ok(bytes)
 }
 
-/// Format under which more of the beginning decodes as packets.
-fn likely_format(protocol: Protocol, start: &[u8]) -> BufferFormat {
-    let raw = well_formed(protocol, start);
-    let framed: u64 = split(Layout::FromStart, start).values().map(|bytes| well_formed(protocol, bytes)).sum();
+/// Format under which more of the first bytes decode as packets.
+fn likely_format(protocol: Protocol, probe: &[u8]) -> BufferFormat {
+    let raw = well_formed_bytes(protocol, probe);
+    let sources = demultiplex(Layout::FromStart, probe);
+    let framed: u64 = sources.values().map(|bytes| well_formed_bytes(protocol, bytes)).sum();
     if framed > raw { BufferFormat::Formatted } else { BufferFormat::Raw }
 }
 
 /// Number of bytes in well-formed packets.
-fn well_formed(protocol: Protocol, bytes: &[u8]) -> u64 {
+fn well_formed_bytes(protocol: Protocol, bytes: &[u8]) -> u64 {
     let Some((config, _)) = TraceConfig::new(protocol, Profile::Unknown, [], []) else { return 0 };
     let mut good = 0;
     with_decoders!(config, decoders => {
         let mut count = |item: PacketItem<_>| good += item.map_or(0, |packet| packet.length);
-        decoders.packets().decode(bytes, true, &mut count);
+        let is_last = true;
+        decoders.packets().decode(bytes, is_last, &mut count);
     });
     good
 }
 
-struct Split(BTreeMap<u8, Vec<u8>>);
+/// Bytes of each source, by trace ID.
+struct Sources(BTreeMap<u8, Vec<u8>>);
 
-impl FrameSink for Split {
+impl FrameSink for Sources {
     fn span(&mut self, span: Span<'_>) {
         self.0.entry(span.id).or_default().extend_from_slice(span.bytes);
     }
@@ -110,19 +112,19 @@ impl FrameSink for Split {
     fn mark(&mut self, _mark: Mark) {}
 }
 
-fn split(layout: Layout, bytes: &[u8]) -> BTreeMap<u8, Vec<u8>> {
-    let mut split = Split(BTreeMap::new());
+fn demultiplex(layout: Layout, bytes: &[u8]) -> BTreeMap<u8, Vec<u8>> {
+    let mut sources = Sources(BTreeMap::new());
     let mut deformatter = Deformatter::new(layout);
-    deformatter.push(bytes, &mut split);
-    deformatter.finish(&mut split);
-    split.0
+    deformatter.push(bytes, &mut sources);
+    deformatter.finish(&mut sources);
+    sources.0
 }
 
-/// Makes one source per trace id, unless the id is given; then it only checks that the id occurs.
-fn name_sources(capture: &mut Capture, start: &[u8]) {
-    let ids: Ids = split(layout(&capture.buffers[0]), start).into_keys().collect();
+/// Compares the trace ID of the source with those that the first `length` bytes contain, and notes the result. A source
+/// without a trace ID becomes one source per ID.
+fn resolve_ids(capture: &mut Capture, ids: &Ids, length: usize) {
     let list: Vec<String> = ids.iter().map(|id| format!("{id:#04x}")).collect();
-    let [length, list] = [start.len().to_string(), list.join(" ")];
+    let list = list.join(" ");
     let text = match capture.sources[0].id {
         _ if ids.is_empty() => format!("no trace id in the first {length} bytes; use --raw if these are not frames"),
         Some(id) if ids.contains(id) => return,

@@ -3,7 +3,7 @@
 use std::io;
 
 use super::super::layout::Bytes;
-use super::super::write::{Passes, Patterns};
+use super::super::write::{Executions, Patterns};
 use super::{Builder, RecordSink};
 
 impl<S: RecordSink> Builder<S> {
@@ -20,8 +20,8 @@ impl<S: RecordSink> Builder<S> {
     }
 
     /// Writes consecutive instructions that break no rule. [`passed`](Self::passed) has to be called afterwards.
-    pub(in super::super) fn patterns(&mut self, patterns: &mut Patterns, passes: Passes<'_>) -> io::Result<()> {
-        self.sink.write_patterns(patterns, passes)
+    pub(in super::super) fn patterns(&mut self, patterns: &mut Patterns, executions: Executions<'_>) -> io::Result<()> {
+        self.sink.write_patterns(patterns, executions)
     }
 
     /// Advances over `count` instructions of patterns; after the last, execution continues at `next`.

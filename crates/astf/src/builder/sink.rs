@@ -3,16 +3,16 @@
 use std::io::{self, Write};
 
 use super::super::layout::Bytes;
-use super::super::write::{Passes, Patterns, Writer};
+use super::super::write::{Executions, Patterns, Writer};
 
 /// Consumer of records.
 pub trait RecordSink {
     /// Writes these records, in order.
     fn write_records(&mut self, records: &[Bytes]) -> io::Result<()>;
 
-    /// Writes the records of passes, in order.
-    fn write_patterns(&mut self, patterns: &mut Patterns, passes: Passes<'_>) -> io::Result<()> {
-        patterns.each(passes, |records| self.write_records(records))
+    /// Writes the records of block executions, in order.
+    fn write_patterns(&mut self, patterns: &mut Patterns, executions: Executions<'_>) -> io::Result<()> {
+        patterns.each(executions, |records| self.write_records(records))
     }
 }
 
@@ -28,8 +28,8 @@ impl<W: Write> RecordSink for Writer<W> {
         self.write(records)
     }
 
-    fn write_patterns(&mut self, patterns: &mut Patterns, passes: Passes<'_>) -> io::Result<()> {
-        self.patterns(patterns, passes)
+    fn write_patterns(&mut self, patterns: &mut Patterns, executions: Executions<'_>) -> io::Result<()> {
+        self.patterns(patterns, executions)
     }
 }
 
@@ -38,7 +38,7 @@ impl<S: RecordSink + ?Sized> RecordSink for &mut S {
         (**self).write_records(records)
     }
 
-    fn write_patterns(&mut self, patterns: &mut Patterns, passes: Passes<'_>) -> io::Result<()> {
-        (**self).write_patterns(patterns, passes)
+    fn write_patterns(&mut self, patterns: &mut Patterns, executions: Executions<'_>) -> io::Result<()> {
+        (**self).write_patterns(patterns, executions)
     }
 }

@@ -234,7 +234,7 @@ impl EndSentinel {
 mod tests {
     use super::super::super::layout::Bytes;
     use super::super::super::record::{Header, Level, Storage};
-    use super::super::super::write::{Passes, Patterns, WriteOptions, Writer};
+    use super::super::super::write::{Executions, Patterns, WriteOptions, Writer};
     use super::*;
     use unspool_model::BlockExecution;
 
@@ -243,24 +243,24 @@ mod tests {
         std::array::from_fn(|at| words[at / 8].to_le_bytes()[at % 8])
     }
 
-    /// Writes records, or the same by passes of patterns of several lengths.
-    fn written(records: &[Bytes], options: WriteOptions, is_passes: bool) -> Vec<u8> {
+    /// Writes records, or the same by executions of patterns of several lengths.
+    fn written(records: &[Bytes], options: WriteOptions, by_executions: bool) -> Vec<u8> {
         let header = Header::new(Level::Basic, false, Storage::Zlib);
         let mut writer = Writer::new(Vec::new(), &header, options).expect("a thread");
-        if !is_passes {
+        if !by_executions {
             writer.write(records).expect("memory");
             return writer.finish().expect("memory");
         }
-        let (mut patterns, mut passes, mut rest) = (Patterns::default(), Vec::new(), records);
+        let (mut patterns, mut executions, mut rest) = (Patterns::default(), Vec::new(), records);
         while !rest.is_empty() {
             // Each comes twice, so that it is referred to.
-            let length = (1 + passes.len() * 13 % 900).min(rest.len() / 2).max(1);
-            let number = passes.len() as u32 / 2;
+            let length = (1 + executions.len() * 13 % 900).min(rest.len() / 2).max(1);
+            let number = executions.len() as u32 / 2;
             patterns.set(BlockExecution::new(number, false).index(), &rest[..length], &[]);
-            passes.extend([BlockExecution::new(number, false); 2]);
+            executions.extend([BlockExecution::new(number, false); 2]);
             rest = rest.get(2 * length..).unwrap_or_default();
         }
-        let all = Passes { passes: &passes, addresses: &[], records: records.len() as u64 };
+        let all = Executions { executions: &executions, addresses: &[], record_count: records.len() as u64 };
         writer.patterns(&mut patterns, all).expect("memory");
         writer.finish().expect("memory")
     }
@@ -268,18 +268,18 @@ mod tests {
     #[test]
     fn everything_written_is_sound_blocks() {
         let records: Vec<Bytes> = (0..200_000).map(record).collect();
-        for (writers, in_patterns, is_passes) in
+        for (writers, in_patterns, by_executions) in
             [(1, false, false), (2, false, false), (1, true, false), (2, true, false), (1, true, true), (2, true, true)]
         {
             let options = WriteOptions { threads: writers, in_patterns, ..WriteOptions::default() };
-            let file = written(&records, options, is_passes);
+            let file = written(&records, options, by_executions);
             let mut plain = Vec::new();
             let inflated = flate2::read::ZlibDecoder::new(&file[RECORD_BYTES..]).read_to_end(&mut plain);
             inflated.expect("a zlib stream");
             let (expected, _) = plain.as_chunks::<RECORD_BYTES>();
-            assert!(is_passes || expected == records);
+            assert!(by_executions || expected == records);
             for readers in [1, 3] {
-                let name = format!("{writers} {in_patterns} {is_passes} {readers}");
+                let name = format!("{writers} {in_patterns} {by_executions} {readers}");
                 let mut input = Input::new(&file[RECORD_BYTES..]);
                 assert!(BlockInflater::is_start(input.peek(HEADER + START.len())), "{name}");
                 let mut blocks = BlockInflater::new(&mut input, readers);

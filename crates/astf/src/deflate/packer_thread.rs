@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use unspool_model::BlockExecution;
 
 use super::super::layout::Bytes;
-use super::pattern::{Passes, Patterns, no_pattern};
+use super::pattern::{Executions, Patterns, no_pattern};
 use super::template_deflater::TemplateDeflater;
 
 /// Maximum number of records of a job, unless it is one pattern.
@@ -41,8 +41,8 @@ struct Job {
     parts: Vec<Part>,
     /// Of all parts, in their order.
     records: Vec<Bytes>,
-    slots: Vec<usize>,
-    passes: Vec<BlockExecution>,
+    slot_records: Vec<usize>,
+    executions: Vec<BlockExecution>,
     addresses: Vec<u64>,
     /// Number of records.
     count: usize,
@@ -50,11 +50,11 @@ struct Job {
     failed: Option<io::Error>,
 }
 
-/// Part of a job: the number of records, slots, passes and addresses that belong to it.
+/// Part of a job: the number of records, slots, block executions and addresses that belong to it.
 enum Part {
     Records(usize),
-    Pattern { number: usize, records: usize, slots: usize },
-    Passes { passes: usize, addresses: usize },
+    Pattern { index: usize, records: usize, slots: usize },
+    Executions { executions: usize, addresses: usize },
 }
 
 impl PackerThread {
@@ -78,54 +78,54 @@ impl PackerThread {
         Ok(())
     }
 
-    /// Writes the patterns of passes.
+    /// Writes the patterns of block executions.
     pub(crate) fn patterns(
         &mut self,
         output: &mut impl Write,
         patterns: &Patterns,
-        Passes { mut passes, mut addresses, records }: Passes<'_>,
+        Executions { mut executions, mut addresses, record_count }: Executions<'_>,
     ) -> io::Result<()> {
         self.send_new(patterns);
-        if records <= RECORDS as u64 {
-            return self.pass(output, passes, addresses, records as usize);
+        if record_count <= RECORDS as u64 {
+            return self.add_executions(output, executions, addresses, record_count as usize);
         }
-        while !passes.is_empty() {
+        while !executions.is_empty() {
             let (mut records, mut slots, mut count) = (0, 0, 0);
-            while let Some(pass) = passes.get(count).filter(|_| records < RECORDS) {
-                records += patterns.records(pass.index()).len();
-                slots += patterns.slots(pass.index());
+            while let Some(execution) = executions.get(count).filter(|_| records < RECORDS) {
+                records += patterns.records(execution.index()).len();
+                slots += patterns.slot_count(execution.index());
                 count += 1;
             }
-            let (now, later) = passes.split_at_checked(count).unwrap_or_default();
+            let (now, later) = executions.split_at_checked(count).unwrap_or_default();
             let (filled, rest) = addresses.split_at_checked(slots).ok_or_else(no_pattern)?;
-            self.pass(output, now, filled, records)?;
-            (passes, addresses) = (later, rest);
+            self.add_executions(output, now, filled, records)?;
+            (executions, addresses) = (later, rest);
         }
         Ok(())
     }
 
-    fn pass(
+    fn add_executions(
         &mut self,
         output: &mut impl Write,
-        passes: &[BlockExecution],
+        executions: &[BlockExecution],
         addresses: &[u64],
         records: usize,
     ) -> io::Result<()> {
-        self.job.passes.extend_from_slice(passes);
+        self.job.executions.extend_from_slice(executions);
         self.job.addresses.extend_from_slice(addresses);
-        self.job.parts.push(Part::Passes { passes: passes.len(), addresses: addresses.len() });
+        self.job.parts.push(Part::Executions { executions: executions.len(), addresses: addresses.len() });
         self.add(records, output)
     }
 
     /// Sends the patterns that the thread does not know.
     fn send_new(&mut self, patterns: &Patterns) {
-        for number in patterns.numbers(self.known) {
-            let records = patterns.records(*number);
-            let before = self.job.slots.len();
-            self.job.slots.extend(patterns.slot_records(*number));
-            let slots = self.job.slots.len() - before;
+        for index in patterns.indexes_after(self.known) {
+            let records = patterns.records(*index);
+            let before = self.job.slot_records.len();
+            self.job.slot_records.extend(patterns.slot_records(*index));
+            let slots = self.job.slot_records.len() - before;
             self.job.records.extend_from_slice(records);
-            self.job.parts.push(Part::Pattern { number: *number, records: records.len(), slots });
+            self.job.parts.push(Part::Pattern { index: *index, records: records.len(), slots });
             self.known += 1;
         }
     }
@@ -176,8 +176,8 @@ impl Job {
     fn clear(&mut self) {
         self.parts.clear();
         self.records.clear();
-        self.slots.clear();
-        self.passes.clear();
+        self.slot_records.clear();
+        self.executions.clear();
         self.addresses.clear();
         self.compressed.clear();
         self.count = 0;
@@ -207,18 +207,22 @@ impl Packer {
     }
 
     fn pack(&mut self, job: &mut Job) -> io::Result<()> {
-        let Job { parts, records, slots, passes, addresses, compressed, .. } = job;
-        let (mut records, mut slots) = (&records[..], &slots[..]);
-        let (mut passes, mut addresses) = (&passes[..], &addresses[..]);
+        let Job { parts, records, slot_records, executions, addresses, compressed, .. } = job;
+        let (mut records, mut slot_records) = (&records[..], &slot_records[..]);
+        let (mut executions, mut addresses) = (&executions[..], &addresses[..]);
         for part in parts {
             match *part {
                 Part::Records(count) => self.deflater.write(compressed, take(&mut records, count))?,
-                Part::Pattern { number, records: count, slots: slot_count } => {
-                    self.patterns.set(number, take(&mut records, count), take(&mut slots, slot_count));
+                Part::Pattern { index, records: count, slots: slot_count } => {
+                    self.patterns.set(index, take(&mut records, count), take(&mut slot_records, slot_count));
                 }
-                Part::Passes { passes: count, addresses: address_count } => {
-                    let (passes, addresses) = (take(&mut passes, count), take(&mut addresses, address_count));
-                    self.deflater.patterns(compressed, &mut self.patterns, Passes { passes, addresses, records: 0 })?;
+                Part::Executions { executions: count, addresses: address_count } => {
+                    let (executions, addresses) = (take(&mut executions, count), take(&mut addresses, address_count));
+                    self.deflater.patterns(
+                        compressed,
+                        &mut self.patterns,
+                        Executions { executions, addresses, record_count: 0 },
+                    )?;
                 }
             }
         }
@@ -241,19 +245,19 @@ mod tests {
     fn the_thread_writes_the_same_bytes() {
         let record = |seed: u8| -> Bytes { std::array::from_fn(|at| if at < 5 { seed } else { 0 }) };
         let (mut patterns, mut own) = (Patterns::default(), Patterns::default());
-        for (number, count) in [1, 40, 3000].into_iter().enumerate() {
+        for (index, count) in [1, 40, 3000].into_iter().enumerate() {
             let records: Vec<Bytes> = (0..count).map(|seed| record(seed as u8)).collect();
-            let slots = &[0, count - 1][..count.min(2)];
-            patterns.set(number, &records, slots);
-            own.set(number, &records, slots);
+            let slot_records = &[0, count - 1][..count.min(2)];
+            patterns.set(index, &records, slot_records);
+            own.set(index, &records, slot_records);
         }
         // More than there is in a job.
-        let passes: Vec<BlockExecution> =
+        let executions: Vec<BlockExecution> =
             (0..30_000).map(|at| BlockExecution::new(u32::from(at % 97 == 0), at % 97 != 0 && at % 2 == 1)).collect();
-        let slots: usize = passes.iter().map(|pass| patterns.slots(pass.index())).sum();
-        let records: usize = passes.iter().map(|pass| patterns.records(pass.index()).len()).sum();
+        let slots: usize = executions.iter().map(|execution| patterns.slot_count(execution.index())).sum();
+        let records: usize = executions.iter().map(|execution| patterns.records(execution.index()).len()).sum();
         let addresses: Vec<u64> = (0..slots as u64).map(|at| 0x7f00_0000 + at * at).collect();
-        let all = Passes { passes: &passes, addresses: &addresses, records: records as u64 };
+        let all = Executions { executions: &executions, addresses: &addresses, record_count: records as u64 };
         let (mut here, mut there) = (Vec::new(), Vec::new());
         let mut deflater = TemplateDeflater::new();
         let mut thread = PackerThread::new().expect("a thread");

@@ -33,17 +33,17 @@ pub(super) struct Earlier {
 }
 
 impl PrecodedTemplate {
-    /// Encodes these bytes, with an address at each of `slots`. Bytes that repeat an earlier record become a reference.
-    pub(super) fn new(bytes: &[u8], slots: &[usize]) -> Self {
+    /// Encodes these bytes, with an address at each of `offsets`. Bytes that repeat an earlier record become a reference.
+    pub(super) fn new(bytes: &[u8], offsets: &[usize]) -> Self {
         let mut known: Vec<Option<u8>> = bytes.iter().copied().map(Some).collect();
-        slots.iter().for_each(|slot| known.iter_mut().skip(*slot).take(8).for_each(|byte| *byte = None));
+        offsets.iter().for_each(|offset| known.iter_mut().skip(*offset).take(8).for_each(|byte| *byte = None));
         let mut parts = Vec::new();
         let mut at = 0;
-        for (index, slot) in slots.iter().enumerate() {
-            let part = encode(&mut parts, known.get(..*slot).unwrap_or_default(), at);
-            let next = slots.get(index + 1).map_or(0, |next| (next - slot) / RECORD_BYTES);
+        for (index, offset) in offsets.iter().enumerate() {
+            let part = encode(&mut parts, known.get(..*offset).unwrap_or_default(), at);
+            let next = offsets.get(index + 1).map_or(0, |next| (next - offset) / RECORD_BYTES);
             parts.push(Part { has_address: true, next: next as u16, ..part });
-            at = slot + 8;
+            at = offset + 8;
         }
         let part = encode(&mut parts, &known, at);
         parts.push(part);

@@ -24,7 +24,7 @@ use zlib_rs::adler32::adler32;
 use super::super::layout::Bytes;
 use super::super::record::RECORD_BYTES;
 use super::bits::{BitBuffer, BitWriter, Code, FEW, LONGEST, SHORTEST, records_code};
-use super::pattern::{NOWHERE, Passes, Pattern, Patterns, Slot, no_pattern};
+use super::pattern::{Executions, NOWHERE, Pattern, Patterns, Slot, no_pattern};
 use super::template::Earlier;
 use super::{BLOCK, LONGEST_BLOCK};
 
@@ -87,29 +87,29 @@ impl TemplateDeflater {
         Ok(())
     }
 
-    /// Writes the patterns of passes.
+    /// Writes the patterns of block executions.
     pub(crate) fn patterns(
         &mut self,
         output: &mut impl Write,
         patterns: &mut Patterns,
-        Passes { mut passes, mut addresses, .. }: Passes<'_>,
+        Executions { mut executions, mut addresses, .. }: Executions<'_>,
     ) -> io::Result<()> {
-        while let Some(number) = passes.first().map(|pass| pass.index()) {
-            let pattern = patterns.patterns.get(number).filter(|pattern| pattern.length > 0).ok_or_else(no_pattern)?;
+        while let Some(index) = executions.first().map(|execution| execution.index()) {
+            let pattern = patterns.patterns.get(index).filter(|pattern| pattern.length > 0).ok_or_else(no_pattern)?;
             let length = pattern.length as usize;
-            let (now, rest) = addresses.split_at_checked(patterns.slots(number)).ok_or_else(no_pattern)?;
+            let (now, rest) = addresses.split_at_checked(patterns.slot_count(index)).ok_or_else(no_pattern)?;
             if !BitBuffer::may_have_room(length + LONGEST) {
-                self.write(output, patterns.fill(number, now))?;
-                (passes, addresses) = (passes.get(1..).unwrap_or_default(), rest);
+                self.write(output, patterns.fill(index, now))?;
+                (executions, addresses) = (executions.get(1..).unwrap_or_default(), rest);
                 continue;
             }
             self.make_room(length, output)?;
             self.last = None;
-            let before = passes.len();
-            self.refer(patterns, &mut passes, &mut addresses);
-            if passes.len() == before {
-                self.write_template(patterns, number, now);
-                (passes, addresses) = (passes.get(1..).unwrap_or_default(), rest);
+            let before = executions.len();
+            self.refer(patterns, &mut executions, &mut addresses);
+            if executions.len() == before {
+                self.write_template(patterns, index, now);
+                (executions, addresses) = (executions.get(1..).unwrap_or_default(), rest);
             }
             self.end_block(output)?;
         }
@@ -138,39 +138,39 @@ impl TemplateDeflater {
     /// Writes patterns that are in the window, as long as there are such, and room.
     fn refer(&mut self, patterns: &mut Patterns, all: &mut &[BlockExecution], all_addresses: &mut &[u64]) {
         let Self { bits, running: kept, open: kept_open, end, .. } = self;
-        let (mut running, mut open, mut passes, mut addresses) = (*kept, *kept_open, *all, *all_addresses);
+        let (mut running, mut open, mut executions, mut addresses) = (*kept, *kept_open, *all, *all_addresses);
         bits.write(|mut writer| {
-            while let Some((pass, later)) = passes.split_first() {
-                let Some(pattern) = patterns.patterns.get_mut(pass.index()) else { break };
-                let Some(slots) = patterns.slots.get_mut(pattern.slots()) else { break };
+            while let Some((execution, later)) = executions.split_first() {
+                let Some(pattern) = patterns.patterns.get_mut(execution.index()) else { break };
+                let Some(slots) = patterns.slots.get_mut(pattern.slot_range()) else { break };
                 let Some((now, rest)) = addresses.split_at_checked(slots.len()) else { break };
-                let distance = running.position.wrapping_sub(pattern.at);
+                let distance = running.position.wrapping_sub(pattern.last_position);
                 if distance > WINDOW || running.position >= *end || !writer.has_room(pattern.length as usize + LONGEST)
                 {
                     break;
                 }
-                pattern.at = running.position;
+                pattern.last_position = running.position;
                 if distance != open.distance {
                     writer = open.close(writer);
                     open.start(distance);
                 }
                 writer = refer(writer, &mut open, pattern, slots.iter_mut().zip(now));
-                running.pass(pattern);
-                (passes, addresses) = (later, rest);
+                running.advance(pattern);
+                (executions, addresses) = (later, rest);
             }
             writer
         });
-        (*kept, *kept_open, *all, *all_addresses) = (running, open, passes, addresses);
+        (*kept, *kept_open, *all, *all_addresses) = (running, open, executions, addresses);
     }
 
     /// Writes a pattern that is not in the window.
     #[inline(never)]
-    fn write_template(&mut self, patterns: &mut Patterns, number: usize, addresses: &[u64]) {
+    fn write_template(&mut self, patterns: &mut Patterns, index: usize, addresses: &[u64]) {
         let Self { bits, running, open, templated, .. } = self;
-        let Some(pattern) = patterns.patterns.get_mut(number) else { return };
-        let slots = patterns.slots.get_mut(pattern.slots()).unwrap_or_default();
-        slots.iter_mut().zip(addresses).for_each(|(slot, address)| slot.set(*address, pattern));
-        let position = |slot: &Slot| running.position + slot.at() as u64;
+        let Some(pattern) = patterns.patterns.get_mut(index) else { return };
+        let slots = patterns.slots.get_mut(pattern.slot_range()).unwrap_or_default();
+        slots.iter_mut().zip(addresses).for_each(|(slot, address)| slot.set_address(*address, pattern));
+        let position = |slot: &Slot| running.position + slot.offset() as u64;
         let earlier = slots.first().and_then(|first| {
             let distance = position(first).wrapping_sub(templated.1);
             (distance <= WINDOW).then_some(Earlier { address: templated.0, records: distance as usize / RECORD_BYTES })
@@ -178,9 +178,9 @@ impl TemplateDeflater {
         if let Some(last) = slots.last() {
             *templated = (last.address, position(last));
         }
-        pattern.at = running.position;
-        running.pass(pattern);
-        let template = patterns.template(number);
+        pattern.last_position = running.position;
+        running.advance(pattern);
+        let template = patterns.template(index);
         bits.write(|mut writer| {
             writer = open.close(writer);
             match template {
@@ -264,7 +264,7 @@ impl RunningAdler {
 
     /// Advances over the bytes of a pattern.
     #[inline(always)]
-    fn pass(&mut self, pattern: &Pattern) {
+    fn advance(&mut self, pattern: &Pattern) {
         let (first, second) = self.sums;
         let length = u64::from(pattern.length);
         self.sums = (first + u64::from(pattern.sum), second + length * first + pattern.weighted);
@@ -319,16 +319,16 @@ fn refer<'b, 's>(
         let Some(differs) = NonZeroU64::new(slot.address ^ address) else { continue };
         let changed = differs.ilog2() / 8 + 1;
         let length;
-        (writer, length) = writer.shorten(slot.at().wrapping_sub(done), open.code);
+        (writer, length) = writer.shorten(slot.offset().wrapping_sub(done), open.code);
         if changed <= FEW {
-            slot.set_low(*address, pattern);
+            slot.set_address_low3(*address, pattern);
             writer.refer_and_literals(length, open.code, *address, changed);
         } else {
-            slot.set(*address, pattern);
+            slot.set_address(*address, pattern);
             writer.refer(length, open.code);
             writer.literals(*address, changed);
         }
-        done = slot.at() + changed as usize;
+        done = slot.offset() + changed as usize;
     }
     (writer, open.length) = writer.shorten((pattern.length as usize).wrapping_sub(done), open.code);
     writer
@@ -356,17 +356,17 @@ mod tests {
         record
     }
 
-    fn pass(number: usize) -> BlockExecution {
-        BlockExecution::new(number as u32 >> 1, number & 1 == 1)
+    fn execution(index: usize) -> BlockExecution {
+        BlockExecution::new(index as u32 >> 1, index & 1 == 1)
     }
 
-    fn as_passes<'p>(passes: &'p [BlockExecution], addresses: &'p [u64]) -> Passes<'p> {
-        Passes { passes, addresses, records: 0 }
+    fn with_addresses<'p>(executions: &'p [BlockExecution], addresses: &'p [u64]) -> Executions<'p> {
+        Executions { executions, addresses, record_count: 0 }
     }
 
-    fn packed(patterns: &mut Patterns, passes: &[BlockExecution], addresses: &[u64]) -> Vec<u8> {
+    fn packed(patterns: &mut Patterns, executions: &[BlockExecution], addresses: &[u64]) -> Vec<u8> {
         let (mut deflater, mut packed) = (TemplateDeflater::new(), Vec::new());
-        let written = deflater.patterns(&mut packed, patterns, as_passes(passes, addresses));
+        let written = deflater.patterns(&mut packed, patterns, with_addresses(executions, addresses));
         assert!(written.and_then(|()| deflater.finish(&mut packed)).is_ok());
         packed
     }
@@ -387,29 +387,29 @@ mod tests {
             let patterns: [(u64, &[usize]); 5] =
                 [(1, &[0]), (7, &[1, 2, 6]), (19, &[]), (1100, &[3, 1000]), (3000, &[0, 2999])];
             let (mut known, mut other) = (Patterns::default(), Patterns::default());
-            for (number, (count, slots)) in patterns.into_iter().enumerate() {
+            for (index, (count, slot_records)) in patterns.into_iter().enumerate() {
                 let records: Vec<Bytes> = (0..count).map(record).collect();
-                known.set(number, &records, slots);
-                other.set(number, &records, slots);
+                known.set(index, &records, slot_records);
+                other.set(index, &records, slot_records);
             }
             let (mut deflater, mut packed, mut expected) = (TemplateDeflater::new(), Vec::new(), Vec::new());
-            let (mut passes, mut all) = (Vec::new(), Vec::new());
+            let (mut executions, mut all) = (Vec::new(), Vec::new());
             for one in &items {
                 if let Item::Pattern(which, address) = one {
-                    let addresses: Vec<u64> = (0..known.slots(*which) as u64).map(|at| address ^ at << 9).collect();
+                    let addresses: Vec<u64> = (0..known.slot_count(*which) as u64).map(|at| address ^ at << 9).collect();
                     expected.extend_from_slice(other.fill(*which, &addresses).as_flattened());
-                    passes.push(pass(*which));
+                    executions.push(execution(*which));
                     all.extend(addresses);
                 }
-                if matches!(one, Item::Record(_)) || passes.len() > 5 {
-                    deflater.patterns(&mut packed, &mut known, as_passes(&std::mem::take(&mut passes), &std::mem::take(&mut all)))?;
+                if matches!(one, Item::Record(_)) || executions.len() > 5 {
+                    deflater.patterns(&mut packed, &mut known, with_addresses(&std::mem::take(&mut executions), &std::mem::take(&mut all)))?;
                 }
                 if let Item::Record(seed) = one {
                     deflater.write(&mut packed, &[record(*seed)])?;
                     expected.extend_from_slice(&record(*seed));
                 }
             }
-            deflater.patterns(&mut packed, &mut known, as_passes(&passes, &all))?;
+            deflater.patterns(&mut packed, &mut known, with_addresses(&executions, &all))?;
             deflater.finish(&mut packed)?;
             prop_assert_eq!(inflated(&packed), expected);
         }
@@ -425,7 +425,7 @@ mod tests {
             let (length, sum) = (u64::from(pattern.length), u64::from(pattern.sum));
             let (mut running, mut first, mut second) = (RunningAdler { sums: (1, 0), position: 0 }, 1, 0);
             for turn in 0..20_000_000 / count {
-                running.pass(&pattern);
+                running.advance(&pattern);
                 second = (second + length * first + pattern.weighted) % ADLER;
                 first = (first + sum) % ADLER;
                 assert_eq!((running.sums.0 % ADLER, running.sums.1 % ADLER), (first, second), "{count}, {turn}");
@@ -437,14 +437,14 @@ mod tests {
     fn missing_patterns_and_addresses_are_errors() {
         let mut patterns = Patterns::default();
         patterns.set(0, &[record(1)], &[0]);
-        let mut write = |passes: &[BlockExecution], addresses: &[u64]| {
+        let mut write = |executions: &[BlockExecution], addresses: &[u64]| {
             let in_patterns =
-                TemplateDeflater::new().patterns(&mut Vec::new(), &mut patterns, as_passes(passes, addresses));
-            (in_patterns.is_ok(), patterns.each(as_passes(passes, addresses), |_| Ok(())).is_ok())
+                TemplateDeflater::new().patterns(&mut Vec::new(), &mut patterns, with_addresses(executions, addresses));
+            (in_patterns.is_ok(), patterns.each(with_addresses(executions, addresses), |_| Ok(())).is_ok())
         };
-        assert_eq!(write(&[pass(0)], &[8]), (true, true));
-        assert_eq!(write(&[pass(0), pass(0)], &[8]), (false, false), "an address");
-        assert_eq!(write(&[pass(0), pass(1)], &[8, 8]), (false, false), "a pattern");
+        assert_eq!(write(&[execution(0)], &[8]), (true, true));
+        assert_eq!(write(&[execution(0), execution(0)], &[8]), (false, false), "an address");
+        assert_eq!(write(&[execution(0), execution(1)], &[8, 8]), (false, false), "a pattern");
     }
 
     #[test]
@@ -453,7 +453,7 @@ mod tests {
         let records: Vec<Bytes> = (0..8).map(record).collect();
         patterns.set(0, &records, &[2]);
         let addresses: Vec<u64> = (0..1000).map(|at| 0x7f00_0000 + 8 * at).collect();
-        let packed = packed(&mut patterns, &[pass(0); 1000], &addresses);
+        let packed = packed(&mut patterns, &[execution(0); 1000], &addresses);
         // Two references and a byte or two, for 256 bytes.
         assert!(packed.len() < 12_000, "{}", packed.len());
     }
@@ -463,7 +463,7 @@ mod tests {
         let mut patterns = Patterns::default();
         let records: Vec<Bytes> = (0..8).map(record).collect();
         patterns.set(0, &records, &[]);
-        let packed = packed(&mut patterns, &[pass(0); 20_000], &[]);
+        let packed = packed(&mut patterns, &[execution(0); 20_000], &[]);
         let bytes = inflated(&packed).len();
         let blocks = memchr::memmem::find_iter(&packed, &MARK).count();
         assert_eq!(bytes, 20_000 * 256);
@@ -472,12 +472,12 @@ mod tests {
 
     #[test]
     fn addresses_that_are_near_take_few_bytes() {
-        let slots: Vec<usize> = (0..100).collect();
+        let slot_records: Vec<usize> = (0..100).collect();
         let size = |step: u64| {
             let mut patterns = Patterns::default();
-            patterns.set(0, &[record(1); 100], &slots);
+            patterns.set(0, &[record(1); 100], &slot_records);
             let addresses: Vec<u64> = (0..100).map(|at| 0x7f00_0000_0000 + step * at).collect();
-            let packed = packed(&mut patterns, &[pass(0)], &addresses);
+            let packed = packed(&mut patterns, &[execution(0)], &addresses);
             assert_eq!(inflated(&packed), patterns.fill(0, &addresses).as_flattened());
             packed.len()
         };

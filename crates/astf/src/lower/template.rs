@@ -13,7 +13,7 @@ use unspool_model::{
 use super::super::builder::{Builder, RecordSink};
 use super::super::layout::Bytes;
 use super::super::record;
-use super::super::write::{Passes, Patterns};
+use super::super::write::{Executions, Patterns};
 use super::Lowerer;
 use super::opcode_info::{OpcodeInfo, OpcodeInfos};
 use super::state::Due;
@@ -54,7 +54,7 @@ impl<S: RecordSink> Lowerer<S> {
             ),
             None => (trace.executions, trace.addresses, trace.instructions),
         };
-        self.builder.patterns(&mut self.forms.patterns, Passes { passes: executions, addresses, records })?;
+        self.builder.patterns(&mut self.forms.patterns, Executions { executions, addresses, record_count: records })?;
         if let Some((last, next)) = self.forms.end(trace.templates, executions, addresses) {
             self.builder.passed(records, last, next);
             self.after_instruction();
@@ -90,7 +90,7 @@ impl Forms {
         for (executions, one) in trace.executions.iter().enumerate() {
             if !is_known(&self.forms, one) && self.learn(builder, infos, trace.templates, *one) == Form::Never {
                 let before = trace.executions.get(..executions).unwrap_or_default();
-                let addresses = before.iter().map(|one| self.patterns.slots(one.index())).sum();
+                let addresses = before.iter().map(|one| self.patterns.slot_count(one.index())).sum();
                 return Some(StoppedAt { executions, addresses, is_final: true });
             }
         }
@@ -112,7 +112,7 @@ impl Forms {
             None if template.end.flow.is_indirect() => *addresses.last()?,
             _ => after,
         };
-        let of_others = addresses.len().checked_sub(self.patterns.slots(last.index()))?;
+        let of_others = addresses.len().checked_sub(self.patterns.slot_count(last.index()))?;
         Some((self.patterns.fill(last.index(), addresses.get(of_others..)?).last()?, next))
     }
 

@@ -48,7 +48,7 @@ impl<S: RecordSink> Builder<S> {
         let bytes = if is_vector { self.layout.vector_bytes() } else { Some(8) };
         match bytes {
             _ if register.number > max => Err(BuildError::Register("has a number that does not exist")),
-            _ if !(1..=3).contains(&register.operand()) => {
+            _ if !register.has_known_operand() => {
                 Err(BuildError::Register("is state (1), source (2) or destination (3)"))
             }
             _ if is_vector && self.version == StfVersion::V1_3 => {
@@ -78,8 +78,8 @@ impl<S: RecordSink> Builder<S> {
 
     /// The features that a group uses.
     fn features_of(&self, step: &Step<'_>) -> Result<Features, BuildError> {
-        let operands = step.registers.iter().any(|register| register.operand() != 1);
-        let states = step.registers.iter().any(|register| register.operand() == 1);
+        let operands = step.registers.iter().any(|register| register.operand() != Register::STATE);
+        let states = step.registers.iter().any(|register| register.operand() == Register::STATE);
         let vectors = step.registers.iter().any(|register| register.kind() == Register::VECTOR);
         let events = step.events.iter().any(|event| !matches!(event.cause, Cause::Mode(_)));
         let rows = [

@@ -113,12 +113,12 @@ pub struct Header<'a> {
     pub vlen: Option<u32>,
     /// The extensions of the instruction set, such as `rv64gcv`.
     pub isa_extended: Option<&'a str>,
-    /// Process at the start.
+    /// Hardware thread ID, PID and TID at the start.
     pub process: Option<[u32; 3]>,
     /// Comments. The builder appends one of its own.
     pub comments: &'a [&'a str],
-    /// Tools that wrote the trace before. The builder appends this one.
-    pub makers: &'a [TraceInfo<'a>],
+    /// Generator and modifiers so far. The builder appends this tool.
+    pub trace_infos: &'a [TraceInfo<'a>],
 }
 
 impl Header<'_> {
@@ -135,7 +135,7 @@ impl Header<'_> {
             isa_extended: None,
             process: None,
             comments: &[],
-            makers: &[],
+            trace_infos: &[],
         }
     }
 }

@@ -70,6 +70,6 @@ impl Claims {
 }
 
 fn register_features(register: &Register<'_>) -> Features {
-    let operand = if register.operand() == 1 { Features::REG_STATE } else { Features::OPERAND_VALUE };
+    let operand = if register.operand() == Register::STATE { Features::REG_STATE } else { Features::OPERAND_VALUE };
     operand | if register.kind() == Register::VECTOR { Features::VEC } else { Features::NONE }
 }

@@ -24,11 +24,11 @@ pub(super) struct Events {
 impl Events {
     pub(super) fn event(&mut self, event: &Event<'_>, header: &Header, out: &mut Out<'_>) {
         self.has_event = true;
-        if event.is_special() && !event.is_interrupt() && event.code() == 0 {
+        if event.is_mode_change() {
             return self.mode(event, out);
         }
         self.has_trap = true;
-        self.has_fetch_fault |= !event.is_interrupt() && matches!(event.code(), 1 | 12 | 20);
+        self.has_fetch_fault |= !event.is_interrupt() && matches!(event.id(), 1 | 12 | 20);
         match fields(event) {
             None => out.add(RuleId::EventKnown, format_args!("the event number is {:#x}", event.raw)),
             Some(fields) if event.words().len() < fields => {
@@ -63,7 +63,7 @@ impl Events {
 
 /// Minimum number of fields of an event; `None`: its number is undefined.
 fn fields(event: &Event<'_>) -> Option<usize> {
-    match (event.is_special(), event.is_interrupt(), event.code()) {
+    match (event.is_special(), event.is_interrupt(), event.id()) {
         (true, ..) => None,
         // The interrupted address.
         (false, true, 0..=12) => Some(1),

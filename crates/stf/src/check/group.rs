@@ -238,7 +238,7 @@ fn may_follow(before: u8, after: u8) -> bool {
 }
 
 fn check_register(register: &Register<'_>, header: &Header, out: &mut Out<'_>) {
-    let Some(max) = register.max_number().filter(|_| (1..=3).contains(&register.operand())) else {
+    let Some(max) = register.max_number().filter(|_| register.has_known_operand()) else {
         return out.add(RuleId::RegisterMeta, format_args!("the type of the register is {:#04x}", register.meta));
     };
     if register.number > max && !header.is_other_isa() {

@@ -2,7 +2,7 @@
 
 use unspool_isa::{Isa, RiscvExtensions};
 
-use super::super::builder::{Features, GENERATOR, MAKER};
+use super::super::builder::{Features, GENERATOR, SIGNATURE};
 use super::super::isa::is_unallocated_in_a64;
 use super::super::layout::TILELINK;
 use super::super::lower::annotation;
@@ -304,7 +304,7 @@ pub(super) fn comment(text: &[u8], out: &mut Out<'_>) {
 }
 
 fn check_generator(info: &TraceInfo<'_>, out: &mut Out<'_>) {
-    let ours = MAKER.split(' ').next().unwrap_or_default();
+    let ours = SIGNATURE.split(' ').next().unwrap_or_default();
     let is_ours = info.generator == GENERATOR && info.comment.starts_with(ours.as_bytes());
     // 15 is a tool of 2026, and numbers from 0x40 on are for examples.
     if !is_ours && !matches!(info.generator, 1..=15 | 0x40) {

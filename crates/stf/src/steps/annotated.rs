@@ -14,7 +14,7 @@ use super::super::lift;
 use super::super::lower::annotation::{self, Annotation, Part};
 use super::super::names;
 use super::super::record::{MemAccess, Record, Register};
-use super::effects::{DESTINATION, STATE, exception_kind, push_access};
+use super::effects::{exception_kind, push_access};
 
 /// Emits groups as steps.
 pub(super) struct AnnotatedEmitter<'t> {
@@ -133,13 +133,13 @@ impl<'t> AnnotatedEmitter<'t> {
 
     fn register(&mut self, group: &lift::Instruction<'_>, register: &Register<'_>) -> ControlFlow<()> {
         self.close()?;
-        if register.operand() == STATE {
+        if register.operand() == Register::STATE {
             self.start(group, Event::State)?;
-        } else if register.operand() != DESTINATION {
+        } else if register.operand() != Register::DESTINATION {
             return ControlFlow::Continue(());
         }
         let step = if self.is_open { &mut self.open } else { &mut self.step };
-        match self.names.get(usize::from(register.number)).filter(|_| register.kind() == 1) {
+        match self.names.get(usize::from(register.number)).filter(|_| register.kind() == Register::INTEGER) {
             Some(name) => step.write_register(name, 0, register.value),
             None => {
                 let mut name = String::new();

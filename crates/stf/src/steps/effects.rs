@@ -5,10 +5,6 @@ use unspool_model::{Direction, ExceptionKind, Step};
 use crate::names::EventKind;
 use crate::record::{Event, MemAccess};
 
-/// Roles of register operands.
-pub(super) const STATE: u8 = 1;
-pub(super) const DESTINATION: u8 = 3;
-
 /// Adds an access with the data that followed it. Further bytes of it are unknown.
 pub(super) fn push_access(step: &mut Step, access: &MemAccess, size: u16, data: &[u8]) {
     let direction = match access.kind {

@@ -5,7 +5,7 @@ pub(crate) mod program;
 use program::{Before, Line, START, built, program, trace};
 use proptest::prelude::*;
 use unspool_stf::builder::{
-    Access, BuildError, Builder, Cause, Event, Features, Header, Iem, MAKER, Mode, Step, StfVersion,
+    Access, BuildError, Builder, Cause, Event, Features, Header, Iem, Mode, SIGNATURE, Step, StfVersion,
 };
 use unspool_stf::lift::Follower;
 use unspool_stf::read::{ReadOptions, Reader, Storage};
@@ -154,7 +154,7 @@ fn assert_refused(
 fn invalid_headers_are_refused() {
     let good = Header::new(START);
     let long = [b'x'; 65536];
-    let maker = [TraceInfo { generator: 6, version: [0; 3], comment: &long }];
+    let infos = [TraceInfo { generator: 6, version: [0; 3], comment: &long }];
     let rows: &[(&str, Header<'_>, &str)] = &[
         ("odd start", Header { pc: 1, ..good }, "odd address"),
         ("vector length in 1.3", Header { version: StfVersion::V1_3, vlen: Some(128), ..good }, "version 1.3 has no"),
@@ -169,7 +169,7 @@ fn invalid_headers_are_refused() {
         ("other extensions", Header { isa_extended: Some("rv32gc"), ..good }, "contradict the encoding mode"),
         ("process", Header { process: Some([0; 3]), ..good }, "does not declare the features 0x400"),
         ("transactions", Header { features: Features::TRANSACTIONS, ..good }, "no transaction"),
-        ("long comment", Header { makers: &maker, ..good }, "too long"),
+        ("long comment", Header { trace_infos: &infos, ..good }, "too long"),
     ];
     for (name, header, expected) in rows {
         let mut bytes = Vec::new();
@@ -187,7 +187,7 @@ fn header_is_in_order_and_names_this_tool() {
         isa_extended: Some("rv64gcv"),
         process: Some([1, 2, 3]),
         comments: &["one", "two"],
-        makers: &[TraceInfo { generator: 6, version: [1, 2, 3], comment: b"before" }],
+        trace_infos: &[TraceInfo { generator: 6, version: [1, 2, 3], comment: b"before" }],
         ..Header::new(START)
     };
     let bytes = begun(&header).finish().sink;
@@ -197,8 +197,8 @@ fn header_is_in_order_and_names_this_tool() {
         text += &format!("{record:?}\n");
     });
     assert_eq!(descriptors, [1, 2, 3, 3, 3, 4, 5, 6, 6, 7, 8, 9, 10, 13, 19]);
-    assert!(text.contains(&format!("Comment({:?})", MAKER.as_bytes())), "{text}");
-    assert!(text.contains(&format!("comment: {:?}", MAKER.as_bytes())), "{text}");
+    assert!(text.contains(&format!("Comment({:?})", SIGNATURE.as_bytes())), "{text}");
+    assert!(text.contains(&format!("comment: {:?}", SIGNATURE.as_bytes())), "{text}");
     assert!(text.contains(&format!("TraceInfoFeature({})", 0x8_0420)), "{text}");
 }
 

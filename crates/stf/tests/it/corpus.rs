@@ -93,7 +93,7 @@ fn counts_match_the_reference() {
             let is_fault = instruction.records > 1
                 && instruction
                     .events()
-                    .any(|event| !event.is_interrupt() && !event.is_special() && !(8..=11).contains(&event.code()));
+                    .any(|event| !event.is_interrupt() && !event.is_special() && !(8..=11).contains(&event.id()));
             faults += u64::from(is_fault);
         });
         assert_eq!(reader.warnings(), [], "{name}");

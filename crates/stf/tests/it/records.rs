@@ -136,11 +136,11 @@ fn event_numbers_have_flags() {
     let event = |raw, is_wide, data| Event { raw, is_wide, data };
     let page_fault = event(13, true, &[]);
     assert!(!page_fault.is_interrupt() && !page_fault.is_special());
-    assert_eq!(page_fault.code(), 13);
+    assert_eq!(page_fault.id(), 13);
     let timer = event(1 << 63 | 5, true, &[]);
     assert!(timer.is_interrupt());
-    assert_eq!((timer.code(), timer.mode()), (5, None));
-    assert_eq!(event(1 << 31 | 5, false, &[]).code(), 5);
+    assert_eq!((timer.id(), timer.mode()), (5, None));
+    assert_eq!(event(1 << 31 | 5, false, &[]).id(), 5);
     assert!(event(1 << 31 | 5, false, &[]).is_interrupt());
     assert_eq!(event(1 << 30, false, &[1, 0, 0, 0, 0, 0, 0, 0]).mode(), Some(1));
     assert_eq!(event(1 << 62, true, &[]).mode(), None);

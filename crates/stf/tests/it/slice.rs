@@ -7,7 +7,7 @@ use std::ops::Range;
 use program::{START, program, trace};
 use proptest::prelude::*;
 use unspool_model::selection::Selection;
-use unspool_stf::builder::{self, Builder, Event, Iem, MAKER, Mode, Step, StfVersion};
+use unspool_stf::builder::{self, Builder, Event, Iem, Mode, SIGNATURE, Step, StfVersion};
 use unspool_stf::check::{Finding, Severity};
 use unspool_stf::header::Header;
 use unspool_stf::read::Reader;
@@ -101,7 +101,7 @@ fn narrow_events_stay_narrow() {
 #[test]
 fn header_names_this_tool() {
     let bytes = trace(&program(&[22, 22, 22]));
-    let count = |bytes: &[u8]| bytes.windows(MAKER.len()).filter(|part| *part == MAKER.as_bytes()).count();
+    let count = |bytes: &[u8]| bytes.windows(SIGNATURE.len()).filter(|part| *part == SIGNATURE.as_bytes()).count();
     let (signed, _) = cut(&bytes, 1..2, SliceOptions::default()).unwrap();
     let (unsigned, _) = cut(&bytes, 1..2, UNSIGNED).unwrap();
     assert_eq!((count(&bytes), count(&unsigned), count(&signed)), (2, 2, 4));
@@ -196,8 +196,8 @@ fn header_of_transactions_names_this_tool() {
     assert_eq!(findings(&bytes), []);
     let mut signatures = 0;
     each_record(&bytes, |record| {
-        signatures += usize::from(matches!(record, Record::Comment(text) if *text == MAKER.as_bytes()));
-        signatures += usize::from(matches!(record, Record::TraceInfo(info) if info.comment == MAKER.as_bytes()));
+        signatures += usize::from(matches!(record, Record::Comment(text) if *text == SIGNATURE.as_bytes()));
+        signatures += usize::from(matches!(record, Record::TraceInfo(info) if info.comment == SIGNATURE.as_bytes()));
         assert!(!matches!(record, Record::ForcePc(_)), "transactions have no address");
     });
     assert_eq!(signatures, 2);

@@ -3,7 +3,7 @@
 use crate::build::program;
 
 use program::{program, trace};
-use unspool_stf::builder::{MAKER, StfVersion};
+use unspool_stf::builder::{SIGNATURE, StfVersion};
 use unspool_stf::check::Severity;
 use unspool_stf::record::{Event, Record, Register, TraceInfo, Transaction};
 use unspool_stf::version::Rewriter;
@@ -34,8 +34,8 @@ fn unsigned(bytes: &[u8]) -> Vec<String> {
     let mut all = Vec::new();
     each_record(bytes, |record| {
         let is_ours = match record {
-            Record::Comment(text) => *text == MAKER.as_bytes(),
-            Record::TraceInfo(info) => info.comment == MAKER.as_bytes(),
+            Record::Comment(text) => *text == SIGNATURE.as_bytes(),
+            Record::TraceInfo(info) => info.comment == SIGNATURE.as_bytes(),
             _ => false,
         };
         if !is_ours {

@@ -1,7 +1,7 @@
 //! Header and totals of an STF file.
 
 use serde_json::{Value, json};
-use unspool_stf::header::{Header, Maker};
+use unspool_stf::header::{Header, OwnedTraceInfo};
 use unspool_stf::names;
 use unspool_stf::read::{ChunkSizes, Storage, Warning};
 use unspool_stf::stats::Contents;
@@ -54,10 +54,10 @@ impl StfInfo {
     pub fn json(&self) -> Value {
         let header = &self.header;
         let features = header.features.unwrap_or(0);
-        let makers: Vec<Value> = header
-            .makers
+        let trace_infos: Vec<Value> = header
+            .trace_infos
             .iter()
-            .map(|Maker { generator, version: [major, minor, patch], comment }| {
+            .map(|OwnedTraceInfo { generator, version: [major, minor, patch], comment }| {
                 json!({
                     "generator": generator,
                     "name": names::generator(*generator),
@@ -80,7 +80,7 @@ impl StfInfo {
             "extensions": header.extensions,
             "features": format!("{features:#x}"),
             "feature_names": names::features(features).map(|name| name.to_string()).collect::<Vec<_>>(),
-            "generators": makers,
+            "generators": trace_infos,
             "comments": header.comments,
             "process": header.process,
             "protocol": header.protocol,

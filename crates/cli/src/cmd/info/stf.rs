@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use unspool::file::End;
 use unspool::info::StfInfo;
 use unspool::number::{grouped, many};
-use unspool::stf::header::{Header, Maker};
+use unspool::stf::header::{Header, OwnedTraceInfo};
 use unspool::stf::names;
 use unspool::stf::read::{ChunkSizes, Storage};
 use unspool::stf::stats::Contents;
@@ -24,7 +24,7 @@ pub(super) fn text(info: &StfInfo, out: &mut dyn Write) -> io::Result<()> {
     let features = header.features.unwrap_or(0);
     let list: Vec<String> = names::features(features).map(|name| name.to_string()).collect();
     writeln!(out, "  features     {features:#x}: {}", if list.is_empty() { "none".into() } else { list.join(", ") })?;
-    for Maker { generator, version: [major, minor, patch], comment } in &header.makers {
+    for OwnedTraceInfo { generator, version: [major, minor, patch], comment } in &header.trace_infos {
         let name = names::generator(*generator).map_or_else(|| format!("tool {generator}"), str::to_string);
         let line = format!("  made by      {name} {major}.{minor}.{patch} {comment}");
         writeln!(out, "{}", line.trim_end())?;
