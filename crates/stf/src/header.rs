@@ -48,6 +48,8 @@ pub struct Header {
     /// Count of records in the header.
     pub records: u64,
     pub(crate) is_complete: bool,
+    /// The whole list of extensions.
+    isa_extended: Vec<u8>,
 }
 
 /// [`TraceInfo`](crate::record::TraceInfo) with its comment as displayable text.
@@ -81,8 +83,7 @@ impl Header {
     /// ISA and ISA_EXTENDED as this header has them, for writers that disassemble. Without an ISA record, opcodes are
     /// shown as RISC-V; without extensions, the list is empty.
     pub fn isa_records(&self) -> [Record<'_>; 2] {
-        let extensions = self.extensions.as_deref().unwrap_or_default();
-        [Record::Isa(self.isa.unwrap_or(RISCV)), Record::IsaExtended(extensions.as_bytes())]
+        [Record::Isa(self.isa.unwrap_or(RISCV)), Record::IsaExtended(&self.isa_extended)]
     }
 
     pub(crate) fn push(&mut self, record: &Record<'_>) {
@@ -101,7 +102,9 @@ impl Header {
             Record::ProcessIdExt(ids) => self.process = Some(*ids),
             Record::ForcePc(pc) => self.pc = Some(*pc),
             Record::VlenConfig(bits) => self.vlen = Some(*bits),
-            Record::IsaExtended(text) => self.extensions = Some(bounded_text(text)),
+            Record::IsaExtended(text) => {
+                (self.extensions, self.isa_extended) = (Some(bounded_text(text)), text.to_vec());
+            }
             Record::ProtocolId(id) => self.protocol = Some(*id),
             Record::ClockId { id, name } if self.clocks.len() < MAX_ENTRIES => {
                 self.clocks.push((*id, bounded_text(name)));

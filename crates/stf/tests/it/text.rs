@@ -1,6 +1,7 @@
 //! Text of STF: a trace with every record, line by line; statistics; and names of numbers.
 
 #![cfg(feature = "text")]
+use unspool_stf::header::Header;
 use unspool_stf::lift::Follower;
 use unspool_stf::names;
 use unspool_stf::read::{Gather, Reader};
@@ -239,6 +240,15 @@ fn lines_of_other_instruction_sets() {
         let expected = format!("1 0x0000000080001234 b4000040 {first}\n2 0x0000000080001238 d503201f {second}\n");
         assert_eq!(instruction_lines(&bytes, isa), expected);
     }
+}
+
+#[test]
+fn a_long_list_of_extensions_selects_the_disassembly() {
+    let list = format!("rv32imac_{}zcmp", "zicsr2p0_".repeat(30));
+    let records = [Record::Identifier(*b"STF"), Record::IsaExtended(list.as_bytes()), Record::EndHeader];
+    let header = Header::read(&mut Reader::plain(&encoded(&records)[..])).unwrap();
+    assert_eq!(header.isa_records(), [Record::Isa(1), Record::IsaExtended(list.as_bytes())]);
+    assert_eq!(header.extensions.map(|text| text.len()), Some(202), "only its start is displayed");
 }
 
 #[test]
