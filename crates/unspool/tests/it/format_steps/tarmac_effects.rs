@@ -223,7 +223,7 @@ fn notes_keep_their_times() {
     // On the R5, effects precede their instruction.
     let transfer = "\
 1 ns MCW4___R (02000318:000000d4) TRANSFER 00000007
-2 ns IT (02000318:000000d4) 02000318 ee010f10 A32 MCR p15,#0,r0,c1,c0,#0
+2 ns IT (02000318:000000d4) 02000318 ee010f10 A : MCR p15,#0,r0,c1,c0,#0
 ";
     assert_eq!(losses(transfer), []);
 }
