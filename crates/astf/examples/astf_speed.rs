@@ -1,10 +1,10 @@
 //! Speed of reading and writing ASTF files, compared with tools that only decompress.
 //!
 //! ```sh
-//! cargo run --release -p unspool-astf --example astf_speed            # 256 MiB of records
-//! cargo run --release -p unspool-astf --example astf_speed -- 1024    # this many MiB
-//! cargo run --release -p unspool-astf --example astf_speed -- levels  # cost and ratio of each level
-//! cargo run --release -p unspool-astf --example astf_speed -- flat    # memory over 8 GB, raw, .xz and zlib
+//! cargo run --release -p unspool-astf --features measure --example astf_speed            # 256 MiB of records
+//! cargo run --release -p unspool-astf --features measure --example astf_speed -- 1024    # this many MiB
+//! cargo run --release -p unspool-astf --features measure --example astf_speed -- levels  # cost and ratio of each level
+//! cargo run --release -p unspool-astf --features measure --example astf_speed -- flat    # memory over 8 GB, raw, .xz and zlib
 //! ```
 //!
 //! Speeds are in bytes of records, not of the file: the best of five runs, and the average by processor time. `xz` and

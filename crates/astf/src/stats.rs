@@ -92,6 +92,7 @@ impl Counts {
     }
 
     /// Counts the next record.
+    #[inline]
     pub fn add(&mut self, record: &Bytes) {
         let view = View::new(record);
         let index = match view {

@@ -1,4 +1,4 @@
-//! The closed loop over a trace of any size: `cargo run --release --example closed_loop -- TRACE... [SETUP...]`.
+//! The closed loop over a trace of any size: `cargo run --release --features measure --example closed_loop -- TRACE... [SETUP...]`.
 //!
 //! Record the trace with `unspool record -o TRACE -- PROGRAM ARGS`; several traces of one core each become one capture. An
 //! argument is a trace if such a file exists. For each setup of the trace unit, the trace is encoded, decoded and compared

@@ -1,6 +1,6 @@
 //! Time of a recording, compared with the same emulator and a plugin that receives every event and does nothing.
 //!
-//! `cargo build --release && cargo run --release -p unspool-cli --example record_speed -- PROGRAM [ARGUMENT...]`
+//! `cargo build --release && cargo run --release -p unspool-cli --features measure --example record_speed -- PROGRAM [ARGUMENT...]`
 //!
 //! For AArch64 programs. Both run alternately, nine times, since the speed of a machine varies: each recording is compared
 //! with the runs before and after it, and the median of these ratios is the result. Stolen time of a virtual machine is

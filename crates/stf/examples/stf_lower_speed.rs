@@ -1,4 +1,4 @@
-//! Speed of lowering steps to STF and lifting them: `cargo run --release --example stf_lower_speed`.
+//! Speed of lowering steps to STF and lifting them: `cargo run --release --features measure --example stf_lower_speed`.
 //!
 //! The steps are generated: plain ones, ones with accesses like those of ASTF, and ones with times, registers and data
 //! like those of Tarmac logs.

@@ -1,4 +1,4 @@
-//! Speed of reading STF records and instructions: `cargo run --release --example stf_speed FILE [WORD]`. With a word,
+//! Speed of reading STF records and instructions: `cargo run --release --features measure --example stf_speed FILE [WORD]`. With a word,
 //! only the rows that contain it.
 //!
 //! The body of a plain file is repeated up to 100 MB, so that more than cold caches is measured. For a .zstf file, the

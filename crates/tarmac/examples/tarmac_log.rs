@@ -1,4 +1,4 @@
-//! Generator of large Tarmac logs on standard output: `cargo run --release --example tarmac_log MEGABYTES [STYLE]
+//! Generator of large Tarmac logs on standard output: `cargo run --release --features measure --example tarmac_log MEGABYTES [STYLE]
 //! [SEED]`.
 //!
 //! A small A64 machine runs a program of nested and recursive functions: opcodes are real, registers and memory are

@@ -1,4 +1,4 @@
-//! Benchmark of reading a Tarmac log: `cargo run --release --example tarmac_speed FILE [WORD]`. With a word, only the
+//! Benchmark of reading a Tarmac log: `cargo run --release --features measure --example tarmac_speed FILE [WORD]`. With a word, only the
 //! rows whose name contains it. `tarmac_log` generates large logs.
 //!
 //! The log is in memory, so that the disk is not measured.

@@ -1,4 +1,4 @@
-//! Speed of making the call tree of a Tarmac log: `cargo run --release --example calls_speed LOG`.
+//! Speed of making the call tree of a Tarmac log: `cargo run --release --features measure --example calls_speed LOG`.
 
 #![allow(clippy::print_stdout)]
 

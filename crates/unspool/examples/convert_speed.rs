@@ -1,5 +1,5 @@
 //! Speed of converting a trace, compared with reading it alone and writing the result alone:
-//! `cargo run --release --example convert_speed TRACE...`.
+//! `cargo run --release --features measure --example convert_speed TRACE...`.
 //!
 //! Writes to a file in the temporary directory. To write alone, the first steps are kept in memory.
 

@@ -1,4 +1,4 @@
-//! Speed of encoding a trace into a capture: `cargo run --release --example encode_speed TRACE [SETUP...]`.
+//! Speed of encoding a trace into a capture: `cargo run --release --features measure --example encode_speed TRACE [SETUP...]`.
 //!
 //! Does all that `unspool encode` does: reads, decompresses and encodes the trace, and writes the capture, once per
 //! setup. Reports the best of several runs, and the time in it that a hypervisor stole. Where timestamps are traced,

@@ -25,8 +25,8 @@ fn digits(number: u64) -> [u8; 16] {
     text
 }
 
-/// Appends a number in hexadecimal, with at least `count` digits.
-#[inline]
+/// Appends a number in hexadecimal, with at least `count` digits. Most callers have a constant count, which inlining uses.
+#[inline(always)]
 pub(in super::super) fn push_hex(out: &mut Vec<u8>, number: u64, count: usize) {
     let needed = 16 - (number | 1).leading_zeros() as usize / 4;
     let shown = needed.max(count);
