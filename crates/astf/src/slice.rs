@@ -26,7 +26,7 @@ const MAX_TIMESTAMPS: usize = 16;
 /// Maximum records between two instructions that are kept.
 const MAX_BETWEEN: usize = 1 << 20;
 
-/// Options of [`slice`].
+/// Options of [`slice()`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SliceOptions {
     /// Every piece is a trace of its own.
