@@ -16,7 +16,7 @@ use unspool::model::{Context as State, Modes, Security};
 use unspool::stf::Storage as StfStorage;
 use unspool::{Bare, FileKind, Trace, open_bare};
 
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 
 /// Arguments of the verbs that list the items of trace sources.
 #[derive(Debug, clap::Args)]
@@ -173,7 +173,7 @@ impl ImageArgs {
     pub(crate) fn load(&self) -> anyhow::Result<Vec<Code>> {
         let load = |image: &ImageArgument| {
             let (code, notes) = Code::from_file(&image.path, image.address)?;
-            notes.iter().for_each(diagnostic);
+            notes.iter().for_each(diagnostic::warning);
             Ok(code)
         };
         self.images.iter().map(load).collect()

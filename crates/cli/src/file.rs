@@ -9,7 +9,7 @@ use unspool::model::{Loss, Losses};
 use unspool::number::many;
 use unspool::tarmac::dialect::Dialect;
 
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::verdict::Verdict;
 
 #[derive(Debug, clap::Args)]
@@ -81,20 +81,20 @@ pub(crate) fn end_verdict(end: &End) -> Verdict {
     match end {
         End::Whole | End::Stopped => Verdict::Clean,
         End::Damaged(text) => {
-            diagnostic(text);
+            diagnostic::error(text);
             Verdict::Problems
         }
     }
 }
 
 pub(crate) fn report_astf(file: &AstfFile) {
-    file.warnings().iter().for_each(|warning| diagnostic(format_args!("{}: {warning}", file.name())));
+    file.warnings().iter().for_each(|warning| diagnostic::warning(format_args!("{}: {warning}", file.name())));
 }
 
 /// Reports oddities of the file that were not reported before.
 pub(crate) fn report_stf(file: &mut StfFile) {
     let warnings = file.new_warnings();
-    warnings.iter().for_each(|warning| diagnostic(format_args!("{}: {warning}", file.name())));
+    warnings.iter().for_each(|warning| diagnostic::warning(format_args!("{}: {warning}", file.name())));
 }
 
 /// Reports damage and oddities. A container that contradicts itself is a problem, even if all of it could be read.
@@ -106,7 +106,7 @@ pub(crate) fn stf_verdict(file: &mut StfFile, end: &End) -> Verdict {
 /// Reports the first lines that cannot be parsed, once.
 pub(crate) fn report_lines(file: &mut TarmacFile) {
     let lines = std::mem::take(&mut file.unreadable().first);
-    lines.iter().for_each(|line| diagnostic(format_args!("{}: {line}", file.name())));
+    lines.iter().for_each(|line| diagnostic::warning(format_args!("{}: {line}", file.name())));
 }
 
 /// Reports damage and lines that cannot be parsed, which are problems.
@@ -115,7 +115,7 @@ pub(crate) fn tarmac_verdict(file: &mut TarmacFile, end: &End) -> Verdict {
     let verdict = end_verdict(end);
     let (count, has_more) = (file.unreadable().count, file.unreadable().has_more());
     if has_more {
-        diagnostic(format_args!("{}: {} in total cannot be parsed", file.name(), many(count, "line")));
+        diagnostic::error(format_args!("{}: {} in total cannot be parsed", file.name(), many(count, "line")));
     }
     verdict.or(Verdict::of(count > 0))
 }
@@ -125,7 +125,7 @@ pub(crate) fn losses_verdict(name: &str, losses: &Losses) -> Verdict {
     let lost = losses.of(Loss::Unreadable);
     if lost.count > 0 {
         let lines = many(lost.count, "line");
-        diagnostic(format_args!("{name}: {lines} cannot be read, the first is line {}", lost.first));
+        diagnostic::error(format_args!("{name}: {lines} cannot be read, the first is line {}", lost.first));
     }
     Verdict::of(lost.count > 0)
 }

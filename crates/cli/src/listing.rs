@@ -16,7 +16,7 @@ use unspool::number::{grouped, many};
 use unspool::{Error, Trace, Watch};
 
 use crate::args::{ListingArgs, RangeArgs, SourceArgs};
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
@@ -48,7 +48,7 @@ pub(crate) fn each_trace(
                 }
                 // Sources of one buffer fail for the same reason.
                 if reported.insert(error.to_string()) {
-                    diagnostic(error);
+                    diagnostic::error(error);
                 }
             }
         }
@@ -66,7 +66,7 @@ pub(crate) fn each_trace(
 pub(crate) fn report_assumptions(capture: &Capture) {
     use NoteKind::{Assumed, BadValue, StartUnknown, UnknownFormat};
     let is_assumed = |kind| matches!(kind, Assumed | BadValue | StartUnknown | UnknownFormat);
-    capture.notes.iter().filter(|note| is_assumed(note.kind)).for_each(diagnostic);
+    capture.notes.iter().filter(|note| is_assumed(note.kind)).for_each(diagnostic::warning);
 }
 
 /// Listing of one source: output, window of items, and problems of the trace.
@@ -218,14 +218,14 @@ impl Problems {
     fn verdict(&self, trace: &Trace<'_>, is_whole: bool) -> Verdict {
         let (name, bytes) = (&trace.source().name, self.unsynchronized_bytes);
         if !self.is_synchronized && is_whole && bytes > 0 {
-            diagnostic(format_args!(
+            diagnostic::error(format_args!(
                 "{name}: no alignment synchronization in {bytes} bytes; check --protocol, --formatted and --raw"
             ));
             return Verdict::Problems;
         }
         let Some(first) = &self.first else { return Verdict::Clean };
         let [problems, bytes] = [many(self.count, "problem"), many(self.bytes, "byte")];
-        diagnostic(format_args!("{name}: {problems}, {bytes} skipped; the first: {first}"));
+        diagnostic::error(format_args!("{name}: {problems}, {bytes} skipped; the first: {first}"));
         Verdict::Problems
     }
 }

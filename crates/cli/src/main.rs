@@ -19,7 +19,6 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use unspool::FileError;
 
-use self::diagnostic::diagnostic;
 use self::verdict::Verdict;
 
 /// Decode, convert and analyze processor instruction traces
@@ -28,6 +27,13 @@ use self::verdict::Verdict;
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
+
+    /// Print no notes and no progress; warnings and errors are printed
+    #[arg(short, long, global = true, help_heading = "Messages")]
+    quiet: bool,
+
+    #[command(flatten)]
+    color: colorchoice_clap::Color,
 }
 
 const EXAMPLES: &str = "\
@@ -74,7 +80,12 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().verb {
+    let cli = Cli::parse();
+    cli.color.write_global();
+    if cli.quiet {
+        diagnostic::set_quiet();
+    }
+    let result = match cli.verb {
         Verb::Info(args) => cmd::info::run(&args),
         Verb::Frames(args) => cmd::frames::run(&args),
         Verb::Packets(args) => cmd::packets::run(&args),
@@ -100,7 +111,7 @@ fn main() -> ExitCode {
         Ok(Verdict::Problems) => ExitCode::from(1),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            diagnostic(text_of(&error));
+            diagnostic::error(text_of(&error));
             let is_damaged = matches!(error.downcast_ref(), Some(FileError::Damaged(_)));
             ExitCode::from(if is_damaged { 1 } else { 2 })
         }

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::diagnostic;
+
 /// Work shorter than this shows no bar.
 const MIN_DURATION: Duration = Duration::from_secs(1);
 
@@ -18,9 +20,10 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// `quiet`: never show a bar.
-    pub(crate) fn new(quiet: bool) -> Self {
-        Self { start: Instant::now(), bar: None, allowed: !quiet && io::stderr().is_terminal() }
+    /// `hidden`: never show a bar.
+    pub(crate) fn new(hidden: bool) -> Self {
+        let allowed = !hidden && !diagnostic::is_quiet() && io::stderr().is_terminal();
+        Self { start: Instant::now(), bar: None, allowed }
     }
 
     pub(crate) fn callback(&mut self) -> impl FnMut(u64, u64) + Send {

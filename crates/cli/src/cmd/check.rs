@@ -18,7 +18,7 @@ use unspool::number::{grouped, many};
 use unspool::{FileKind, Meter, OpenSteps, OpenedSteps, open_steps, open_steps_of};
 
 use crate::args::{ImageArgs, OutputArgs, SourceArgs};
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::file::{TarmacArgs, end_verdict, losses_verdict, open, report_lines, stf_verdict};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -204,7 +204,7 @@ impl<'a> Report<'a> {
             Ok(()) => Ok(losses_verdict(&self.name, &source.losses())),
             Err(error) if error.is_damage => {
                 if !is_again {
-                    diagnostic(format_args!("{}: {error}", self.name));
+                    diagnostic::error(format_args!("{}: {error}", self.name));
                 }
                 Ok(Verdict::Problems)
             }
@@ -218,7 +218,7 @@ impl<'a> Report<'a> {
             Ok(source) => source,
             // Captures may contain other kinds of trace.
             Err(error) if self.args.sources.is_empty() => {
-                diagnostic(format_args!("{}: {error}", self.name));
+                diagnostic::error(format_args!("{}: {error}", self.name));
                 return Ok(());
             }
             Err(error) => return Err(error.into()),

@@ -26,7 +26,7 @@ use self::parts::Part;
 use self::summary::Summary;
 use self::text::Text;
 use crate::args::{ImageArgs, JobsArgs, ListingArgs};
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::listing::{Listing, each_trace};
 use crate::output::Output;
 use crate::verdict::Verdict;
@@ -150,9 +150,9 @@ impl Session<'_> {
             texts.push("nothing can be decoded without program code: add it with --image FILE[@ADDR]".into());
         }
         texts.retain(|text| self.reported.insert(text.clone()));
-        texts.iter().take(MAX_NOTES).for_each(diagnostic);
+        texts.iter().take(MAX_NOTES).for_each(diagnostic::warning);
         if let Some(more) = texts.len().checked_sub(MAX_NOTES).filter(|more| *more > 0) {
-            diagnostic(format_args!("and {more} more notes on images; 'unspool info' lists all of them"));
+            diagnostic::warning(format_args!("and {more} more notes on images; 'unspool info' lists all of them"));
         }
         self.program = Some((core, program));
     }

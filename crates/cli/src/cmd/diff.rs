@@ -21,7 +21,7 @@ use unspool::{Error, FileKind, Meter, OpenSteps, OpenedSteps, Trace, open_steps,
 
 use self::report::{Named, Report};
 use crate::args::{ImageArgs, OutputArgs};
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::file::{parse_dialect, with_hint};
 use crate::output::{Output, is_same};
 use crate::progress::Progress;
@@ -276,7 +276,7 @@ fn first_source(path: &Path) -> anyhow::Result<Option<String>> {
     let first = Trace::all(&capture).first().map(|trace| trace.source().name.clone());
     if let Some(name) = &first {
         let path = path.display();
-        diagnostic(format_args!("{path}: comparing {name} of several sources; see --source-a and --source-b"));
+        diagnostic::note(format_args!("{path}: comparing {name} of several sources; see --source-a and --source-b"));
     }
     Ok(first)
 }

@@ -14,7 +14,7 @@ use unspool::tarmac::text::{Text, push_line};
 use unspool::{astf, stf};
 
 use crate::args::OutputArgs;
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::file::{FileArgs, end_verdict, report_astf, report_stf, stf_verdict, tarmac_verdict};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -255,7 +255,7 @@ fn report_trailing(file: &mut StfFile, header: &Header, progress: &mut Progress)
     if count > 0 {
         let records = many(count, "record");
         let position = if header.has_transactions() { "a trace of transactions" } else { "after the last instruction" };
-        diagnostic(format_args!("{}: {position}: {records} not shown; see --records", file.name()));
+        diagnostic::note(format_args!("{}: {position}: {records} not shown; see --records", file.name()));
     }
     Ok(end)
 }

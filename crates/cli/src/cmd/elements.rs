@@ -4,7 +4,7 @@ use unspool::coresight::{ElementItem, Located, Sink, Transactions};
 use unspool::{Error, Trace};
 
 use crate::args::ListingArgs;
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::listing::{JsonFields, Listing, each_trace};
 use crate::output::Output;
 use crate::verdict::Verdict;
@@ -46,7 +46,7 @@ fn list(trace: &Trace<'_>, args: &Args, output: &mut Output) -> Result<Verdict, 
         let open = trace.committed(transactions, &mut listing)?;
         if open > 0 && listing.window.is_open() {
             let name = &trace.source().name;
-            diagnostic(format_args!("{name}: {open} P0 elements were still speculative at the end"));
+            diagnostic::warning(format_args!("{name}: {open} P0 elements were still speculative at the end"));
         }
     } else {
         trace.elements(&mut listing)?;

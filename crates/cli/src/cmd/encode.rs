@@ -16,7 +16,7 @@ use unspool::number::many;
 use unspool::{OpenSteps, OpenedSteps, open_steps};
 
 use crate::args::{Choice, ImageArgs, TRACE_UNITS, one_of, parse_number};
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::file::losses_verdict;
 use crate::verdict::Verdict;
 
@@ -135,7 +135,7 @@ pub(super) const FILL_MODES: &[Choice<FillMode>] = &[
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let settings = settings(args)?;
     for (register, what) in settings.unmodeled() {
-        diagnostic(format_args!("{register}: not supported by the trace unit model: {what}"));
+        diagnostic::warning(format_args!("{register}: not supported by the trace unit model: {what}"));
     }
     let opened = open(args)?;
     let time_unit = opened.first().map_or(TimeUnit::Unknown, StepSource::time_unit);
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     // Lost instructions take no bits.
     let traced = encoded.instructions.saturating_sub(encoded.overflowed.instructions);
     let bits = encoded.trace_bytes as f64 * 8.0 / traced.max(1) as f64;
-    diagnostic(format_args!(
+    diagnostic::note(format_args!(
         "{} of {}, {} of trace ({bits:.3} bits per instruction), {}",
         many(encoded.instructions, "instruction"),
         many(encoded.cores as u64, "core"),
@@ -156,19 +156,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     ));
     if encoded.assumed_contexts > 0 {
         let contexts = many(encoded.assumed_contexts, "context");
-        diagnostic(format_args!("{contexts} without Exception level or Security state: assumed EL0 and Non-secure"));
+        diagnostic::warning(format_args!(
+            "{contexts} without Exception level or Security state: assumed EL0 and Non-secure"
+        ));
     }
     if encoded.assumed_identifiers > 0 {
         let contexts = many(encoded.assumed_identifiers, "context");
-        diagnostic(format_args!("{contexts} without an identifier that is traced or compared: assumed zero"));
+        diagnostic::warning(format_args!("{contexts} without an identifier that is traced or compared: assumed zero"));
     }
     if encoded.overflowed.overflows > 0 {
         let OverflowLosses { overflows, instructions } = encoded.overflowed;
-        diagnostic(format_args!("{} lost {}", many(overflows, "overflow"), many(instructions, "instruction")));
+        diagnostic::warning(format_args!("{} lost {}", many(overflows, "overflow"), many(instructions, "instruction")));
     }
     if encoded.lost_bytes > 0 || encoded.interrupts > 0 {
         let (lost, interrupts) = (many(encoded.lost_bytes, "byte"), many(encoded.interrupts, "interrupt"));
-        diagnostic(format_args!("the buffer lost {lost} of trace and raised {interrupts}"));
+        diagnostic::warning(format_args!("the buffer lost {lost} of trace and raised {interrupts}"));
     }
     let names: Vec<String> = args.inputs.iter().map(|input| input.display().to_string()).collect();
     Ok(losses_verdict(&names.join(", "), &losses))

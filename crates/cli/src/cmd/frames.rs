@@ -10,7 +10,7 @@ use unspool::number::many;
 use unspool::{Trace, Watch, read_frames};
 
 use crate::args::{CaptureArgs, OutputArgs, RangeArgs, parse_trace_id};
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::listing::{Window, report_assumptions};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -68,7 +68,10 @@ fn write_stream(capture: &Capture, id: u8, output: &mut Output) -> anyhow::Resul
     if copy.lost == 0 {
         return Ok(Verdict::Clean);
     }
-    diagnostic(format_args!("{} belong to no frame; some may have belonged to {id:#04x}", many(copy.lost, "byte")));
+    diagnostic::error(format_args!(
+        "{} belong to no frame; some may have belonged to {id:#04x}",
+        many(copy.lost, "byte")
+    ));
     Ok(Verdict::Problems)
 }
 
@@ -115,7 +118,7 @@ fn list_all(capture: &Capture, args: &Args, output: &mut Output) -> anyhow::Resu
                 verdict = verdict.or(found);
             }
             Err(error) if formatted.len() > 1 => {
-                diagnostic(&error);
+                diagnostic::error(&error);
                 verdict = Verdict::Problems;
             }
             Err(error) => return Err(error.into()),
@@ -181,7 +184,7 @@ impl Printer<'_, '_> {
             return Verdict::Clean;
         }
         let (bytes, ranges) = (many(self.lost_bytes, "byte"), many(self.lost, "range"));
-        diagnostic(format_args!("{}: {bytes} in {ranges} belong to no frame", self.buffer.name));
+        diagnostic::error(format_args!("{}: {bytes} in {ranges} belong to no frame", self.buffer.name));
         Verdict::Problems
     }
 

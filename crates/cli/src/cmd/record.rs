@@ -27,7 +27,7 @@ use self::args::has_values;
 use self::output_file::Written;
 use self::signals::Signals;
 use self::threads::ThreadFiles;
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::verdict::Verdict;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
@@ -60,11 +60,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     files.result()?;
     if let Some(ambiguous) = recording.ambiguous_state() {
         let blocks = many(ambiguous.blocks as u64, "block");
-        diagnostic(format_args!("{blocks} of code recorded as T32 may be A32; the first is at {:#x}", ambiguous.first));
+        diagnostic::warning(format_args!(
+            "{blocks} of code recorded as T32 may be A32; the first is at {:#x}",
+            ambiguous.first
+        ));
     }
     signals.stop_forwarding();
     let status = recording.wait().context("waiting for the emulator")?;
-    diagnostic(format_args!("{}: {}", options.program.display(), status_text(status)));
+    diagnostic::note(format_args!("{}: {}", options.program.display(), status_text(status)));
     let written = files.finish()?;
     if written.is_empty() {
         bail!("nothing was recorded: the program did not reach the start of recording");

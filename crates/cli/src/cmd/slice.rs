@@ -18,7 +18,7 @@ use unspool::target::{astf_storage, log_container};
 use unspool::{Program, astf, stf};
 
 use crate::args::{ImageArgs, JobsArgs, OutputFormat, one_of, parse_number};
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::file::{TarmacArgs, end_verdict, open, report_astf, report_lines, report_stf, stf_verdict, tarmac_verdict};
 use crate::output::is_same;
 use crate::verdict::Verdict;
@@ -266,14 +266,14 @@ fn finish(
             Ok(verdict(&End::Stopped))
         }
         Err(SliceError::Damaged { end, has_begun }) => {
-            diagnostic(match has_begun {
+            diagnostic::error(match has_begun {
                 true => format!("{name}: the slice ends where the trace is damaged"),
                 false => format!("{name}: the trace is damaged before the slice starts: nothing was written"),
             });
             Ok(verdict(&end))
         }
         Err(SliceError::Stf(error @ Stf::NoHeader)) => {
-            diagnostic(format_args!("{name}: {error}"));
+            diagnostic::error(format_args!("{name}: {error}"));
             Ok(Verdict::Problems)
         }
         Err(SliceError::Nothing { read, unit }) => {
@@ -291,22 +291,24 @@ fn finish(
 fn report(args: &Args, name: &str, slice: &Slice, is_cut_short: bool) {
     if slice.walks_kept > 0 {
         let walks = many(slice.walks_kept, "page table walk");
-        diagnostic(format_args!("{name}: {walks} of instructions before the slice keep their numbers"));
+        diagnostic::note(format_args!("{name}: {walks} of instructions before the slice keep their numbers"));
     }
     if slice.dependencies_kept > 0 {
         let noun = if slice.dependencies_kept == 1 { "dependency" } else { "dependencies" };
         let count = grouped(slice.dependencies_kept);
-        diagnostic(format_args!("{name}: {count} {noun} on transactions outside the slice are unchanged"));
+        diagnostic::note(format_args!("{name}: {count} {noun} on transactions outside the slice are unchanged"));
     }
     if slice.has_new_time {
-        diagnostic(format_args!("{name}: the first line of the slice had no time and got that of the lines before it"));
+        diagnostic::note(format_args!(
+            "{name}: the first line of the slice had no time and got that of the lines before it"
+        ));
     }
     if slice.pieces > 1 {
         let [instructions, pieces] = [many(slice.instructions, "instruction"), many(slice.pieces, "piece")];
-        diagnostic(format_args!("{name}: {instructions} in {pieces}"));
+        diagnostic::note(format_args!("{name}: {instructions} in {pieces}"));
     }
     if is_cut_short {
         let max = grouped(args.pieces);
-        diagnostic(format_args!("{name}: stopped after {max} pieces; --pieces N writes more"));
+        diagnostic::warning(format_args!("{name}: stopped after {max} pieces; --pieces N writes more"));
     }
 }

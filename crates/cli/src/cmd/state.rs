@@ -17,7 +17,7 @@ use unspool::tarmac::state::LastWrite;
 
 use super::index::LogArgs;
 use crate::args::{JobsArgs, OutputArgs, parse_number};
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::file::tarmac_verdict;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -119,7 +119,7 @@ fn find(args: &Args) -> anyhow::Result<Answer> {
         return query(args, &mut index_in_memory(log, &options)?);
     }
     let mut progress = Progress::new(false);
-    let stale = |error: &LogError| diagnostic(format_args!("{error}; it is rebuilt"));
+    let stale = |error: &LogError| diagnostic::note(format_args!("{error}; it is rebuilt"));
     let report = |done| progress.at(done, args.log.size());
     query(args, &mut open_or_make(log, &path, &options, report, stale)?)
 }
@@ -134,7 +134,7 @@ fn query<T: Read + Seek, S: Read + Seek>(args: &Args, log: &mut Indexed<T, S>) -
     if totals.problems == 0 {
         return Ok((Some(state), Verdict::Clean));
     }
-    diagnostic(format_args!("{}: {} in total cannot be parsed", name(), many(totals.problems, "line")));
+    diagnostic::error(format_args!("{}: {} in total cannot be parsed", name(), many(totals.problems, "line")));
     Ok((Some(state), Verdict::Problems))
 }
 

@@ -25,7 +25,7 @@ use self::by::By;
 use self::native::{Native, StfPage, TarmacPage};
 use self::text::Page;
 use crate::args::{ImageArgs, JobsArgs, OutputArgs, SourceArgs};
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::file::{TarmacArgs, open, report_astf, stf_verdict, tarmac_verdict, with_hint};
 use crate::listing::report_assumptions;
 use crate::output::Output;
@@ -138,7 +138,7 @@ fn count_capture(args: &Args, capture: &Capture) -> anyhow::Result<Verdict> {
                 if !args.sources.is_empty() || !matches!(error, unspool::Error::NotReadable { .. }) {
                     verdict = Verdict::Problems;
                 }
-                diagnostic(error);
+                diagnostic::error(error);
             }
         }
     }
@@ -240,7 +240,7 @@ fn print(
         // The native count has reported the same damage.
         Err(error) if error.is_damage && !native.is_empty() => Ok(Verdict::Problems),
         Err(error) if error.is_damage => {
-            diagnostic(format_args!("{name}: {error}"));
+            diagnostic::error(format_args!("{name}: {error}"));
             Ok(Verdict::Problems)
         }
         Err(error) => bail!("{name}: {error}"),

@@ -8,7 +8,7 @@ use unspool::number::many;
 use unspool::target::is_stream;
 
 use super::args::Args;
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 
 pub(super) fn print_losses(args: &Args, name: &str, report: &LossReport) {
     if args.json {
@@ -16,7 +16,7 @@ pub(super) fn print_losses(args: &Args, name: &str, report: &LossReport) {
         report.push_json(&mut text);
         return print_json(&text);
     }
-    report.lines().iter().for_each(|line| diagnostic(format_args!("{name}: {line}")));
+    report.lines().iter().for_each(|line| diagnostic::warning(format_args!("{name}: {line}")));
 }
 
 /// Prints that the output is not kept because of losses.
@@ -28,7 +28,7 @@ pub(super) fn print_denial(args: &Args, name: &str, report: &LossReport) {
         Object::new(&mut line).string("kind", "denied").string("written", written).end_line();
         return print_json(&line);
     }
-    diagnostic(format_args!("{name}: {}; {}", report.refusal(), unkept(args)));
+    diagnostic::error(format_args!("{name}: {}; {}", report.refusal(), unkept(args)));
 }
 
 pub(super) fn print_other_cores(args: &Args, name: &str, steps: u64) {
@@ -41,7 +41,7 @@ pub(super) fn print_other_cores(args: &Args, name: &str, steps: u64) {
             .end_line();
         print_json(&line);
     } else if steps > 0 {
-        diagnostic(format_args!("{name}: {} of other cores omitted", many(steps, "step")));
+        diagnostic::warning(format_args!("{name}: {} of other cores omitted", many(steps, "step")));
     }
 }
 

@@ -21,7 +21,7 @@ use unspool::{FileKind, Meter, OpenSteps, OpenedSteps, astf, open_steps, stf, ta
 
 use super::args::Args;
 use super::losses::{print_denial, print_losses, print_other_cores, unkept};
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::file::{report_astf, report_stf};
 use crate::progress::Progress;
 use crate::verdict::Verdict;
@@ -91,7 +91,7 @@ impl Source {
         drop(progress);
         let done = done.map_err(|error| self.failure(args, error))?;
         if let Some(damage) = &done.damage {
-            diagnostic(format_args!("{}: {damage}", self.name));
+            diagnostic::error(format_args!("{}: {damage}", self.name));
             if args.keep_damaged {
                 sink.finish().map_err(|error| self.refusal(error))?;
             }
@@ -104,7 +104,7 @@ impl Source {
         }
         if done.damage.is_some() && !args.keep_damaged {
             if is_stream(&args.output) {
-                diagnostic(format_args!("{}: {}", self.name, unkept(args)));
+                diagnostic::error(format_args!("{}: {}", self.name, unkept(args)));
             }
             return Ok(Verdict::Problems);
         }

@@ -9,7 +9,7 @@ use unspool::coresight::frame::FrameError;
 use unspool::flow::{Cause, FlowItem, Item, Space};
 use unspool::number::{grouped, many};
 
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::listing::counted;
 
 /// Missing code is counted per page.
@@ -105,25 +105,32 @@ impl Summary {
     }
 
     pub(super) fn print(&self) {
-        self.lines().iter().for_each(diagnostic);
+        self.totals().iter().for_each(diagnostic::note);
+        self.gaps().iter().for_each(diagnostic::warning);
+        if !self.findings.is_empty() {
+            let kinds = counted(self.findings.iter().map(|(name, count)| (name, *count)));
+            let findings = many(self.findings(), "finding");
+            diagnostic::error(format_args!("{findings} where the trace contradicts the code: {kinds}"));
+        }
     }
 
-    fn lines(&self) -> Vec<String> {
+    fn totals(&self) -> Vec<String> {
         let mut lines = vec![self.executed()];
         lines.extend(self.clock());
         lines.push(self.read());
-        lines.extend(self.missing.lines());
-        let lost =
-            [(self.without_address, "without a known address"), (self.disagreeing, "after a trace/code mismatch")];
-        let lost = lost.iter().filter(|(elements, _)| *elements > 0);
-        lines.extend(lost.map(|(elements, why)| format!("{} dropped {why}", many(*elements, "P0 element"))));
-        if !self.findings.is_empty() {
-            let kinds = counted(self.findings.iter().map(|(name, count)| (name, *count)));
-            lines.push(format!("{} where the trace contradicts the code: {kinds}", many(self.findings(), "finding")));
-        }
-        if self.speculative > 0 {
-            lines.push(format!("{} still speculative at the end", many(self.speculative, "P0 element")));
-        }
+        lines
+    }
+
+    /// Parts of the execution that could not be decoded.
+    fn gaps(&self) -> Vec<String> {
+        let mut lines = self.missing.lines();
+        let dropped = [
+            (self.without_address, "dropped without a known address"),
+            (self.disagreeing, "dropped after a trace/code mismatch"),
+            (self.speculative, "still speculative at the end"),
+        ];
+        let dropped = dropped.iter().filter(|(elements, _)| *elements > 0);
+        lines.extend(dropped.map(|(elements, why)| format!("{} {why}", many(*elements, "P0 element"))));
         lines
     }
 

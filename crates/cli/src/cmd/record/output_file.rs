@@ -13,7 +13,7 @@ use unspool::model::{Coverage, Losses, SinkError, Step, StepSink, TimeUnit};
 use unspool::number::grouped;
 use unspool::target::astf_storage;
 
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 
 pub(super) struct OutputFile {
     pub(super) path: PathBuf,
@@ -90,18 +90,18 @@ impl Written {
         let name = self.path.display();
         for LeftOut { kind, count, first } in &self.left_out {
             let (count, kind) = (grouped(*count), kind.name());
-            diagnostic(format_args!(
+            diagnostic::warning(format_args!(
                 "{name}: dropped: {count} {kind}, the first at {first:#x}: \
                  the emulator does not report the addresses that they access"
             ));
         }
         let dropped = if self.left_out.is_empty() { "" } else { ", including those dropped" };
-        diagnostic(format_args!("{name}: {} instructions{dropped}", grouped(self.instructions)));
+        diagnostic::note(format_args!("{name}: {} instructions{dropped}", grouped(self.instructions)));
         if !self.losses.is_empty() {
-            diagnostic(format_args!("{name}: dropped: the format has no field for it: {}", self.losses));
+            diagnostic::warning(format_args!("{name}: dropped: the format has no field for it: {}", self.losses));
         }
         if let Some(reason) = &self.reason {
-            diagnostic(format_args!("{reason}; the file ends there"));
+            diagnostic::warning(format_args!("{reason}; the file ends there"));
         }
     }
 }

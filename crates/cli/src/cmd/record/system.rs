@@ -16,7 +16,7 @@ use unspool::record::{EmulatorCapabilities, SystemOptions, SystemRecording};
 use super::args::{Args, has_values};
 use super::output_file::{OutputFile, Written, numbered};
 use super::signals::Signals;
-use crate::diagnostic::diagnostic;
+use crate::diagnostic;
 use crate::verdict::Verdict;
 
 const MAX_FILES: u64 = 1000;
@@ -64,16 +64,16 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     signals.stop_forwarding();
     let (gaps, was_stuck) = (recording.gaps(), recording.was_stuck());
     if let Some(status) = recording.end().context("waiting for the emulator")? {
-        diagnostic(format_args!("the emulator ended ({status})"));
+        diagnostic::note(format_args!("the emulator ended ({status})"));
     }
     if was_stuck {
-        diagnostic(format_args!(
+        diagnostic::warning(format_args!(
             "the emulator was stopped: a CPU took exceptions endlessly and executed nothing, as it does when vectors cannot \
              be fetched; check that VBAR_ELx points to code"
         ));
     }
     if gaps > 0 {
-        diagnostic(format_args!("gaps where the log contradicts the execution: {}", grouped(gaps)));
+        diagnostic::warning(format_args!("gaps where the log contradicts the execution: {}", grouped(gaps)));
     }
     let is_whole = traces.finish()?;
     Ok(Verdict::of(!is_whole || gaps > 0 || was_stuck))
@@ -192,7 +192,7 @@ impl Traces {
                 is_whole &= written.reason.is_none();
             }
             if cpu.count == MAX_FILES {
-                diagnostic(format_args!("stopped after {MAX_FILES} files of one CPU"));
+                diagnostic::warning(format_args!("stopped after {MAX_FILES} files of one CPU"));
             }
         }
         report_missing(self.format, self.level, self.capabilities, is_whole);
@@ -207,12 +207,16 @@ impl Traces {
 fn report_missing(format: Format, level: Level, capabilities: EmulatorCapabilities, is_whole: bool) {
     match format {
         Format::Tarmac | Format::Stf if !capabilities.data => {
-            diagnostic(format_args!("this emulator does not report the data of accesses; QEMU 9.2 and later does"));
+            diagnostic::note(format_args!(
+                "this emulator does not report the data of accesses; QEMU 9.2 and later does"
+            ));
         }
-        Format::Astf if !capabilities.operands && level == Level::BasicPlus && !is_whole => diagnostic(format_args!(
-            "this emulator does not report registers; QEMU 9.0 and later does, and a Basic trace needs none (--astf-level \
+        Format::Astf if !capabilities.operands && level == Level::BasicPlus && !is_whole => {
+            diagnostic::note(format_args!(
+                "this emulator does not report registers; QEMU 9.0 and later does, and a Basic trace needs none (--astf-level \
              basic)"
-        )),
+            ))
+        }
         _ => {}
     }
 }

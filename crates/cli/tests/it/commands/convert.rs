@@ -220,7 +220,7 @@ fn unused_options_are_rejected() {
     for (input, name, words) in rows {
         let out = folder.path(name);
         let option = words.iter().rev().find(|word| word.starts_with("--")).unwrap();
-        convert(input, &out, words).expect(2, &[&format!("unspool: {option} ")]);
+        convert(input, &out, words).expect(2, &[&format!("error: {option} ")]);
         assert!(!out.exists(), "{words:?}");
     }
 }

@@ -217,16 +217,16 @@ fn summary() {
     let all = [sum(), rest(), again(), sum()].concat().len();
     // One range per P0 element, and one per exception after executed instructions.
     let words = [
-        &format!("unspool: {all} instructions in 32 ranges, 3 exceptions, of 2 sources\n"),
-        "unspool: timestamps 0x123400 to 0x129000 (23,552 ticks)\n",
-        "unspool: 165 bytes decoded, 0 skipped, 0 lost\n",
+        &format!("note: {all} instructions in 32 ranges, 3 exceptions, of 2 sources\n"),
+        "note: timestamps 0x123400 to 0x129000 (23,552 ticks)\n",
+        "note: 165 bytes decoded, 0 skipped, 0 lost\n",
     ];
     for options in [&[][..], &["--json"], &["--emit", "ranges"], &["--emit", "ranges", "--json"]] {
         assert_eq!(decode(options).err, words.concat(), "{options:?}");
     }
     let cut = decode(&["--limit", "3", "--source", "0x10"]);
     assert!(
-        cut.err.starts_with("unspool: 3 instructions in 1 range, 0 exceptions, of 1 source; stopped by --limit\n"),
+        cut.err.starts_with("note: 3 instructions in 1 range, 0 exceptions, of 1 source; stopped by --limit\n"),
         "{}",
         cut.err
     );
