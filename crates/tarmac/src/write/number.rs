@@ -16,7 +16,7 @@ const PAIRS: [[u8; 2]; 256] = {
 
 /// All sixteen digits of a number.
 #[inline]
-fn digits(number: u64) -> [u8; 16] {
+pub(super) fn hex_digits(number: u64) -> [u8; 16] {
     let mut text = [0; 16];
     let (pairs, _) = text.as_chunks_mut::<2>();
     for (pair, byte) in pairs.iter_mut().zip(number.to_be_bytes()) {
@@ -31,7 +31,7 @@ pub(in super::super) fn push_hex(out: &mut Vec<u8>, number: u64, count: usize) {
     let needed = 16 - (number | 1).leading_zeros() as usize / 4;
     let shown = needed.max(count);
     out.resize(out.len() + shown.saturating_sub(16), b'0');
-    out.extend_from_slice(&digits(number)[16 - shown.min(16)..]);
+    out.extend_from_slice(&hex_digits(number)[16 - shown.min(16)..]);
 }
 
 #[inline]

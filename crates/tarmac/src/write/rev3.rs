@@ -8,7 +8,7 @@ use super::super::record::{
     Branch, Byte, Exception, Header, Instruction, InstructionSet, Line, Operation, Physical, Picture, PictureKind,
     Record, Register, Stamp,
 };
-use super::number::push_time;
+use super::number::{hex_digits, push_time};
 use super::vectors::{AARCH64, is_m_profile};
 use super::{push_decimal, push_hex, push_word};
 
@@ -112,17 +112,12 @@ fn push_effect(line: &Line<'_>, out: &mut Vec<u8>) {
 fn write_instruction(line: &Line<'_>, instruction: &Instruction<'_>, out: &mut Vec<u8>) -> bool {
     let Some(set) = instruction.set else { return false };
     push_step(line, out);
-    out.push(b'(');
-    match instruction.address {
-        Some(address) => push_hex(out, address, digits(Some(set), 0)),
-        None if set == InstructionSet::O => out.extend_from_slice(b"EDITR"),
-        None => out.extend_from_slice(b"DBGITR"),
+    match (set, instruction.address, instruction.opcode) {
+        (InstructionSet::O, Some(address), Some(opcode)) if instruction.length == 4 => {
+            out.extend_from_slice(&a64_code(address, opcode));
+        }
+        _ => push_code(out, set, instruction),
     }
-    out.push(b':');
-    push_opcode(out, instruction);
-    out.push(b' ');
-    out.push(letter(set));
-    out.push(b' ');
     let start = out.len();
     out.extend_from_slice(instruction.mode);
     out.push(b':');
@@ -135,6 +130,28 @@ fn write_instruction(line: &Line<'_>, instruction: &Instruction<'_>, out: &mut V
         out.extend_from_slice(instruction.text);
     }
     true
+}
+
+/// Address, opcode and instruction set of an A64 instruction, which most lines have, in one piece.
+#[inline]
+fn a64_code(address: u64, opcode: u32) -> [u8; 30] {
+    let mut code = *b"(0123456789abcdef:01234567) O ";
+    code[1..17].copy_from_slice(&hex_digits(address));
+    code[18..26].copy_from_slice(&hex_digits(u64::from(opcode))[8..]);
+    code
+}
+
+/// Appends address, opcode and instruction set of any instruction.
+fn push_code(out: &mut Vec<u8>, set: InstructionSet, instruction: &Instruction<'_>) {
+    out.push(b'(');
+    match instruction.address {
+        Some(address) => push_hex(out, address, digits(Some(set), 0)),
+        None if set == InstructionSet::O => out.extend_from_slice(b"EDITR"),
+        None => out.extend_from_slice(b"DBGITR"),
+    }
+    out.push(b':');
+    push_opcode(out, instruction);
+    out.extend_from_slice(&[b' ', letter(set), b' ']);
 }
 
 /// Appends the opcode and the bracket, padded to the width of eight digits.
