@@ -5,7 +5,8 @@ use unspool::coresight::{ElementError, ElementItem, Located, Packet, PacketItem,
 use unspool::{Error, Trace, Watch};
 
 use crate::args::ListingArgs;
-use crate::listing::{JsonFields, Listing, each_trace};
+use crate::json::write_summary;
+use crate::listing::{JsonFields, Listing, Window, each_trace};
 use crate::output::Output;
 use crate::verdict::Verdict;
 
@@ -21,19 +22,26 @@ const EXAMPLES: &str = "\
 Examples:
   unspool packets snapshot/ --source 0x10
   unspool packets capture.zip --json | jq -r .kind | sort | uniq -c
-  unspool packets trbe.bin --protocol ete --raw --reg TRCIDR2=0xc0001088";
+  unspool packets trbe.bin --protocol ete --raw --register TRCIDR2=0xc0001088";
 
 pub(crate) fn run(Args { listing }: &Args) -> anyhow::Result<Verdict> {
     let capture = listing.capture.open()?;
     let mut output = Output::open(&listing.output, &capture)?;
-    let verdict = each_trace(&capture, &listing.sources, |trace| list(trace, listing, &mut output))?;
+    let mut window = Window::new(&listing.range);
+    let verdict = each_trace(&capture, &listing.sources, |trace| list(trace, listing, &mut output, &mut window))?;
+    if listing.output.json {
+        write_summary(&mut output, "packets", verdict, |object| drop(object.plain("items", window.printed())));
+    }
     output.finish()?;
     Ok(verdict)
 }
 
-fn list(trace: &Trace<'_>, args: &ListingArgs, output: &mut Output) -> Result<Verdict, Error> {
+fn list(trace: &Trace<'_>, args: &ListingArgs, output: &mut Output, window: &mut Window) -> Result<Verdict, Error> {
     trace.features()?;
-    let mut printer = Printer { listing: Listing::new(trace, args, output), address: None };
+    if !window.is_open() {
+        return Ok(Verdict::Clean);
+    }
+    let mut printer = Printer { listing: Listing::new(trace, args, output, window), address: None };
     trace.packets_and_elements(&mut printer)?;
     Ok(printer.listing.verdict())
 }

@@ -58,9 +58,9 @@ fn invalid_bare_options_are_rejected() {
     let rows: &[(&[&str], &[&str])] = &[
         (&["--protocol", "morse"], &["'morse'", "ete", "etm4"]),
         (&["--protocol", "stm"], &["stm trace cannot be read by this version yet"]),
-        (&["--protocol", "ete", "--reg", "TRCIDR8"], &["'TRCIDR8' is not NAME=VALUE"]),
-        (&["--protocol", "ete", "--reg", "TRCIDR8=four"], &["`four` is not a number"]),
-        (&["--protocol", "ete", "--reg", "TRCIDR8=0x10000000000000000"], &["is not a number of at most 64 bits"]),
+        (&["--protocol", "ete", "--register", "TRCIDR8"], &["'TRCIDR8' is not NAME=VALUE"]),
+        (&["--protocol", "ete", "--register", "TRCIDR8=four"], &["`four` is not a number"]),
+        (&["--protocol", "ete", "--register", "TRCIDR8=0x10000000000000000"], &["is not a number of at most 64 bits"]),
         (&["--protocol", "ete", "--id", "0x80"], &["0x80 is not a trace id"]),
         (&["--protocol", "ete", "--id", "ten"], &["'ten' is not a number"]),
         (&["--protocol", "ete", "--raw", "--formatted"], &["cannot be used with"]),

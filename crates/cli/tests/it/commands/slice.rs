@@ -85,8 +85,8 @@ fn image(folder: &Folder) -> String {
 /// Addresses of the instructions in a dump.
 fn addresses(path: &Path) -> Vec<u64> {
     let lines = unspool(&["dump", text(path), "--json"]).json();
-    let key = |line: &Value| match (&line["type"], &line["record"]) {
-        _ if line.get("pc").is_some() => line["pc"].clone(),
+    let key = |line: &Value| match (&line["kind"], &line["record"]) {
+        _ if line.get("address").is_some() => line["address"].clone(),
         _ if line.get("address").is_some() && line.get("opcode").is_some() => line["address"].clone(),
         _ => Value::Null,
     };

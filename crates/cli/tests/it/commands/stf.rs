@@ -183,13 +183,13 @@ fn dump_as_json() {
     let path = folder.stf_file("a", Storage::Zstf, &small());
     let lines = on("dump", &path, &["--json"]).clean().json();
     let second = json!({
-        "instruction": 2, "record": 13, "offset": 103, "pc": "0x80000004", "opcode": "0x6188", "length": 2,
+        "instruction": 2, "record": 13, "offset": 103, "address": "0x80000004", "opcode": "0x6188", "length": 2,
         "text": "ld a0, 0(a1)", "iem": "RV64", "mode": "machine", "target": null, "forced": false,
         "registers": [{"operand": "destination", "register": "v7", "value": "0x02020202020202020101010101010101"}],
         "memory": [{"access": "read", "address": "0x1000", "size": 8, "attributes": "0x0", "content": ["0x1234"]}],
     });
     let third = json!({
-        "instruction": 3, "record": 17, "offset": 149, "pc": "0x80000006", "opcode": "0xe188", "length": 2,
+        "instruction": 3, "record": 17, "offset": 149, "address": "0x80000006", "opcode": "0xe188", "length": 2,
         "text": "sd a0, 0(a1)", "iem": "RV64", "mode": "machine", "target": null, "forced": false,
         "events": [{"kind": "fault", "name": "LOAD_PAGE_FAULT", "number": "0xd", "data": ["0x1000"],
                     "target": "0x80000100"}],
@@ -199,11 +199,11 @@ fn dump_as_json() {
     assert_eq!(lines[0]["mode"], Value::Null);
     let lines = on("dump", &path, &["--json", "--records", "--hex"]).clean().json();
     let info = json!({
-        "record": 5, "offset": 32, "type": "trace_info", "generator": 6, "name": "Spike", "version": "1.2.3",
+        "record": 5, "offset": 32, "kind": "trace_info", "generator": 6, "name": "Spike", "version": "1.2.3",
         "comment": "gen A", "hex": "0x0606010203050067656e2041",
     });
     let event = json!({
-        "record": 11, "offset": 80, "type": "event", "kind": "mode", "name": "MODE_CHANGE",
+        "record": 11, "offset": 80, "kind": "event", "event": "mode", "name": "MODE_CHANGE",
         "number": "0x4000000000000000", "data": ["0x3"], "mode": "machine",
         "hex": "0x640000000000000040010300000000000000",
     });
@@ -403,7 +403,7 @@ fn slices() {
         on("slice", &input, &[text(&out), "--skip", "33", "--limit", "20"]).clean();
         let page = on("info", &out, &["--json"]).clean().json().remove(0);
         assert_eq!((&page["opcodes"], &page["start"]), (&json!(20), &json!("0x80000004")), "{name}");
-        let addresses = |run: Run| -> Vec<Value> { run.json().iter().map(|line| line["pc"].clone()).collect() };
+        let addresses = |run: Run| -> Vec<Value> { run.json().iter().map(|line| line["address"].clone()).collect() };
         let of_part = addresses(on("dump", &out, &["--json"]).clean());
         let of_whole = addresses(on("dump", &input, &["--json", "--skip", "33", "--limit", "20"]).clean());
         assert_eq!(of_part, of_whole, "{name}");
