@@ -34,8 +34,8 @@ pub(crate) struct ListingArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CaptureArgs {
-    /// Snapshot directory, trace package, a .zip of either, or with --protocol a bare buffer: trace bytes without a
-    /// description ('-': standard input). Several files are the parts of one bare buffer
+    /// Snapshot directory, trace package, or a .zip of either. With --protocol: a bare buffer, which is trace bytes without
+    /// a description ('-': standard input); several files are its parts
     #[arg(required = true, value_name = "CAPTURE")]
     paths: Vec<PathBuf>,
 
@@ -59,8 +59,8 @@ pub(crate) struct CaptureArgs {
     #[arg(long, requires = "protocol", conflicts_with_all = ["raw", "formatted"], help_heading = "Bare buffers")]
     dstream: bool,
 
-    /// Register of the trace unit, as in TRCIDR8=6. Can be repeated. 'unspool info' shows which registers matter and
-    /// what is assumed for missing ones
+    /// Value of a register of the trace unit, as in TRCIDR8=6. Can be repeated. 'unspool info' shows which values are
+    /// assumed for missing registers
     #[arg(long = "register", value_name = "NAME=VALUE", value_parser = parse_register, requires = "protocol", help_heading = "Bare buffers")]
     registers: Vec<Register>,
 
@@ -68,7 +68,7 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "OFFSET", value_parser = parse_number, requires = "protocol", help_heading = "Bare buffers")]
     write_pointer: Option<u64>,
 
-    /// The buffer is circular and has wrapped; without --write-pointer, decoding starts at the first synchronization
+    /// The buffer is circular and has wrapped. Without --write-pointer, decoding starts at the first synchronization
     #[arg(long, requires = "protocol", help_heading = "Bare buffers")]
     wrapped: bool,
 }
@@ -229,9 +229,10 @@ pub(crate) struct ForceArgs {
 }
 
 impl ForceArgs {
-    /// Rejects a file that exists, unless it may be replaced. Pipes and devices are not replaced but written to.
+    /// Rejects a file with contents, unless it may be replaced. Pipes and devices are not replaced but written to.
     pub(crate) fn check(self, path: &Path) -> anyhow::Result<()> {
-        if !self.force && path.is_file() {
+        let has_contents = path.metadata().is_ok_and(|about| about.is_file() && about.len() > 0);
+        if !self.force && has_contents {
             bail!("{}: the file exists; use --force to replace it", path.display());
         }
         Ok(())

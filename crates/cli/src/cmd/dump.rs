@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long)]
     records: bool,
 
-    /// Show also the offset and the bytes of each record or of the records of each instruction (Tarmac: the line itself)
+    /// Show also the offset and the bytes of each item (Tarmac: the line as it is in the log)
     #[arg(long)]
     hex: bool,
 

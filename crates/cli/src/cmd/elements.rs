@@ -30,7 +30,11 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   unspool elements snapshot/ --source 0x10 --limit 40
-  unspool elements snapshot/ --committed --json";
+  unspool elements snapshot/ --committed --json
+
+An element is what a packet means: a packet of three atoms is one element, and one of an address and a context is two.
+Without --committed, elements are listed in trace order, including those that are canceled later.
+Exit code 1: some bytes are no packet, or a source cannot be read.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;

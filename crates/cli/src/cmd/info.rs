@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long)]
     explain: bool,
 
-    /// Read only the description, not buffers, images or records
+    /// Read only the description of a capture, the header of a file, or the first lines of a log
     #[arg(long)]
     quick: bool,
 
@@ -51,7 +51,8 @@ Examples:
   unspool info run.tarmac.gz
   unspool info dump.bin --protocol ete --register TRCIDR8=6
 
-Several files are summarized one after the other; with --protocol they are the parts of one buffer.
+CAPTURE can also be an ASTF file, an STF file or a Tarmac log. Several are summarized one after the other; with --protocol
+they are the parts of one buffer.
 Exit code 1: a file is damaged, or bytes of a buffer are not trace.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {

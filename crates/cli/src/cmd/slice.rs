@@ -261,11 +261,11 @@ impl Args {
     }
 }
 
-/// Rejects --core for a trace that has only one.
+/// Rejects --core for a trace that has only one, unless it is the first.
 fn reject_core(args: &Args, name: &str) -> anyhow::Result<()> {
-    match args.core {
+    match args.core.as_ref().map(CoreSelector::number) {
+        Some(Some(0)) | None => Ok(()),
         Some(_) => bail!("{name}: the trace has only one core; omit --core"),
-        None => Ok(()),
     }
 }
 

@@ -156,7 +156,7 @@ impl Run {
     pub(crate) fn json(&self) -> Vec<Value> {
         let mut lines = json_lines(&self.out);
         if let Some(verb) = schema::verb_of(&lines) {
-            lines.iter().for_each(|line| schema::check(&verb, line));
+            lines.iter().for_each(|line| schema::check(verb, line));
             lines.pop();
         }
         lines
@@ -167,7 +167,7 @@ impl Run {
     pub(crate) fn json_summary(&self) -> Value {
         let mut lines = json_lines(&self.out);
         let verb = schema::verb_of(&lines).unwrap_or_else(|| panic!("no summary in {self:#?}"));
-        lines.iter().for_each(|line| schema::check(&verb, line));
+        lines.iter().for_each(|line| schema::check(verb, line));
         let summary = lines.pop().unwrap_or_default();
         assert_eq!(summary["clean"], self.code == 0, "{self:#?}");
         summary

@@ -303,7 +303,7 @@ fn info_as_text() {
         "1 neither, 5 of all with tags",
         "trapped      1 instruction",
         "traps        1 synchronous",
-        "contexts     1 x EL0 non-secure, 1 x EL1 non-secure, 1 x EL1 non-secure streaming",
+        "contexts     1 x EL0 nonsecure, 1 x EL1 nonsecure, 1 x EL1 nonsecure streaming",
         "processes    PID 29192 (1 thread)",
         "time         100 to 102 us, 2 us",
         "string       An example that has records of several kinds",

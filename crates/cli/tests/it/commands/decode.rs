@@ -385,7 +385,7 @@ fn output_goes_to_the_given_file() {
     let folder = Folder::new();
     let file = folder.path("out");
     for options in [&[][..], &["--json"], &["--emit", "ranges"]] {
-        assert_eq!(decode(&[options, &["-o", text(&file)]].concat()).out, "");
+        assert_eq!(decode(&[options, &["-o", text(&file), "--force"]].concat()).out, "");
         assert_eq!(fs::read_to_string(&file).unwrap(), decode(options).out);
     }
 }

@@ -16,7 +16,7 @@ const NOP: u32 = 0xd503_201f;
 const RET: u32 = 0xd65f_03c0;
 
 fn slice(input: &Path, output: &Path, options: &[&str]) -> Run {
-    unspool(&[&["slice", text(input), text(output)], options].concat())
+    unspool(&[&["slice", text(input), text(output), "--force"], options].concat())
 }
 
 /// `main` (0x1000) calls `leaf` (0x2000) twice: address, opcode, branch target.

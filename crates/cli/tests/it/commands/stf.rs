@@ -255,7 +255,7 @@ fn info_as_text() {
         ("features", json!("0xc0020")),
         ("feature_names", json!(["RV64", "VEC", "EVENT64"])),
         ("generators", json!([{"generator": 6, "name": "Spike", "version": "1.2.3", "comment": "gen A"}])),
-        ("start", json!("0x80000000")),
+        ("address", json!("0x80000000")),
         ("header_records", json!(11)),
         ("chunks", json!({"count": 1, "instructions": 10})),
         ("records", json!(11)),
@@ -400,9 +400,9 @@ fn slices() {
     for (container, name, _) in CONTAINERS {
         let input = folder.stf_file(name, container, &trace);
         let out = folder.path("part.zstf");
-        on("slice", &input, &[text(&out), "--skip", "33", "--limit", "20"]).clean();
+        on("slice", &input, &[text(&out), "--force", "--skip", "33", "--limit", "20"]).clean();
         let page = on("info", &out, &["--json"]).clean().json().remove(0);
-        assert_eq!((&page["opcodes"], &page["start"]), (&json!(20), &json!("0x80000004")), "{name}");
+        assert_eq!((&page["opcodes"], &page["address"]), (&json!(20), &json!("0x80000004")), "{name}");
         let addresses = |run: Run| -> Vec<Value> { run.json().iter().map(|line| line["address"].clone()).collect() };
         let of_part = addresses(on("dump", &out, &["--json"]).clean());
         let of_whole = addresses(on("dump", &input, &["--json", "--skip", "33", "--limit", "20"]).clean());
@@ -411,7 +411,7 @@ fn slices() {
         assert!(checked.contains("nothing found") || checked.contains(" 0 errors"), "{checked}");
         // By default, a slice is in the container of the trace.
         let like = folder.path("like");
-        on("slice", &input, &[text(&like), "--limit", "3", "--unsigned"]).clean();
+        on("slice", &input, &[text(&like), "--force", "--limit", "3", "--unsigned"]).clean();
         assert_eq!(Storage::of(&fs::read(&like).unwrap()), Some(container), "{name}");
         assert_eq!(records_of(&like)[..], trace[..records_of(&like).len()]);
     }
