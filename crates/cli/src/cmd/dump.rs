@@ -133,7 +133,9 @@ impl Batch {
         self.flush();
         if let (true, Ok(verdict)) = (args.output.json, &verdict) {
             let items = self.items;
-            write_summary(&mut self.output, "dump", *verdict, |object| drop(object.plain("items", items)));
+            write_summary(&mut self.output, "dump", *verdict, |object| {
+                object.plain("items", items);
+            });
         }
         self.output.finish()?;
         verdict

@@ -42,7 +42,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut window = Window::new(&args.listing.range);
     let verdict = each_trace(&capture, &args.listing.sources, |trace| list(trace, args, &mut output, &mut window))?;
     if args.listing.output.json {
-        write_summary(&mut output, "elements", verdict, |object| drop(object.plain("items", window.printed())));
+        write_summary(&mut output, "elements", verdict, |object| {
+            object.plain("items", window.printed());
+        });
     }
     output.finish()?;
     Ok(verdict)

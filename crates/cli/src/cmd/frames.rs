@@ -142,7 +142,9 @@ fn list_all(capture: &Capture, args: &Args, output: &mut Output) -> anyhow::Resu
         bail!("no bytes of the selected trace ids; 'unspool info' lists the sources");
     }
     if args.output.json {
-        write_summary(output, "frames", verdict, |object| drop(object.plain("items", window.printed())));
+        write_summary(output, "frames", verdict, |object| {
+            object.plain("items", window.printed());
+        });
     }
     Ok(verdict)
 }

@@ -77,7 +77,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 
 fn finish(args: &Args, mut output: Output, files: usize, verdict: Verdict) -> anyhow::Result<Verdict> {
     if args.output.json {
-        write_summary(&mut output, "info", verdict, |object| drop(object.plain("files", files)));
+        write_summary(&mut output, "info", verdict, |object| {
+            object.plain("files", files);
+        });
     }
     output.finish()?;
     Ok(verdict)

@@ -35,7 +35,9 @@ pub(crate) fn run(Args { listing }: &Args) -> anyhow::Result<Verdict> {
     let mut window = Window::new(&listing.range);
     let verdict = each_trace(&capture, &listing.sources, |trace| list(trace, listing, &mut output, &mut window))?;
     if listing.output.json {
-        write_summary(&mut output, "packets", verdict, |object| drop(object.plain("items", window.printed())));
+        write_summary(&mut output, "packets", verdict, |object| {
+            object.plain("items", window.printed());
+        });
     }
     output.finish()?;
     Ok(verdict)

@@ -176,7 +176,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         }
     }
     if args.output.json {
-        write_summary(&mut out, "program", verdict, |object| drop(object.plain("units", units.len())));
+        write_summary(&mut out, "program", verdict, |object| {
+            object.plain("units", units.len());
+        });
     }
     out.finish()?;
     Ok(verdict)

@@ -97,7 +97,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     output.write(|out| if args.output.json { view.write_json(out) } else { text(&view, out) });
     if args.output.json {
         let cores = view.cores().count();
-        write_summary(&mut output, "state", verdict, |object| drop(object.plain("cores", cores)));
+        write_summary(&mut output, "state", verdict, |object| {
+            object.plain("cores", cores);
+        });
     }
     output.finish()?;
     Ok(verdict)

@@ -83,7 +83,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         Counting { args, file }.run(&mut output)
     })?;
     if args.output.json {
-        write_summary(&mut output, "stats", verdict, |object| drop(object.plain("files", args.files.len())));
+        write_summary(&mut output, "stats", verdict, |object| {
+            object.plain("files", args.files.len());
+        });
     }
     output.finish()?;
     Ok(verdict)

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Value, json};
+use unspool::coresight::etm4::PacketKind;
 use unspool_testing::repository;
 
 use super::example;
@@ -113,12 +114,28 @@ fn the_document_lists_every_verb_kind_and_key() {
             for key in properties.keys().filter(|key| !["kind", "source", "session"].contains(&key.as_str())) {
                 assert!(section.contains(&format!("`{key}`")), "docs/json.md, {verb}: no key {key}");
             }
-            let kind = &properties["kind"];
-            let kinds = kind["enum"].as_array().cloned().unwrap_or_else(|| vec![kind["const"].clone()]);
-            let is_listed = |kind: &Value| section.contains(&format!("`{}`", kind.as_str().unwrap()));
+            let kinds = kinds_of(&properties["kind"]);
+            let is_listed = |kind: &&str| section.contains(&format!("`{kind}`"));
             // The records of STF are too many to list.
             assert!(kinds.len() > 30 || kinds.iter().all(is_listed), "docs/json.md, {verb}: {kinds:?}");
         }
+    }
+}
+
+#[test]
+fn the_schema_has_every_kind_of_packet() {
+    let lines = schema()["$defs"]["packets"]["anyOf"].as_array().unwrap();
+    let kinds: BTreeSet<&str> = lines.iter().flat_map(|line| kinds_of(&line["properties"]["kind"])).collect();
+    for kind in PacketKind::ALL {
+        assert!(kinds.contains(kind.name()), "{}", kind.name());
+    }
+}
+
+/// The names that a `kind` can be.
+fn kinds_of(kind: &Value) -> Vec<&str> {
+    match kind["enum"].as_array() {
+        Some(kinds) => kinds.iter().map(|kind| kind.as_str().unwrap()).collect(),
+        None => vec![kind["const"].as_str().unwrap()],
     }
 }
 
