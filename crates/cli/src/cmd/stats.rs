@@ -15,7 +15,7 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, anyhow, bail};
 use unspool::capture::{self, Capture};
-use unspool::file::{StfFile, TarmacFile, TraceFile, is_pipe};
+use unspool::file::{StfFile, TarmacFile, TraceFile, is_pipe, is_standard};
 use unspool::stf::Record;
 use unspool::stf::stats::Stats;
 use unspool::tarmac::stats::Counts;
@@ -129,6 +129,11 @@ impl Counting<'_> {
         }
     }
 
+    /// Name in messages and JSON.
+    fn name(self) -> String {
+        if is_standard(self.file) { "standard input".to_string() } else { self.file.display().to_string() }
+    }
+
     fn open_capture(self) -> anyhow::Result<Option<Capture>> {
         let Self { args, file } = self;
         let is_capture =
@@ -183,7 +188,7 @@ impl Counting<'_> {
         output: &mut Output,
         native: impl FnOnce(Progress) -> NativeCounts,
     ) -> anyhow::Result<Verdict> {
-        let Self { args, file } = self;
+        let args = self.args;
         let counting = needs_steps.then(|| self.spawn(again)).transpose()?;
         let (page, mut verdict) = native(Progress::new(output.on_terminal))?;
         let Some(page) = page else { return Ok(verdict) };
@@ -192,7 +197,7 @@ impl Counting<'_> {
         let counted = counting.map(join).transpose()?.filter(|_| has_steps);
         output.write(|out| if args.output.json { page.json_head(out) } else { page.head(out) });
         if let Some(counted) = &counted {
-            let name = file.display().to_string();
+            let name = self.name();
             verdict = verdict.or(self.print(&name, None, counted, page.tables(), output)?);
         }
         output.write(|out| if args.output.json { page.json(args.by, out) } else { page.text(args.by, out) });
@@ -218,7 +223,7 @@ impl Counting<'_> {
         native: &[By],
         output: &mut Output,
     ) -> anyhow::Result<Verdict> {
-        let (args, file) = (self.args, self.file.display().to_string());
+        let (args, file) = (self.args, self.name());
         let page = Page { name, counted, by: args.by, native };
         let shows = |table: &str| By::of(table).is_some_and(|by| page.shows(by));
         output.write(|out| match args.output.json {

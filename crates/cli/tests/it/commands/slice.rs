@@ -253,7 +253,7 @@ fn invalid_slices_are_rejected() {
     let log = tarmac(&folder);
     let out = folder.path("out");
     let rows: &[(&[&str], &[&str])] = &[
-        (&["--address", "0x2000"], &["not a range of addresses"]),
+        (&["--address", "0x2000"], &["not a range A..B"]),
         (&["--address", "0x2000..0x1000"], &["is empty"]),
         (&["--time", "abc"], &["not a range of time"]),
         (&["--time", "5..5"], &["not before the second"]),

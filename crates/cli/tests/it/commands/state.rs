@@ -133,9 +133,9 @@ fn unknown_values() {
     let writes = ["--at", "6", "--last-write", "0x5000+5", "--last-write", "d4", "--last-write", "v4"];
     let shown = on("state", &path, &writes);
     for expected in [
-        "0x5000..=0x5001: line 2\n",
-        "0x5002..=0x5003: line 3, value unknown\n",
-        "0x5004..=0x5004: unknown\n",
+        "0x5000..0x5002: line 2\n",
+        "0x5002..0x5004: line 3, value unknown\n",
+        "0x5004..0x5005: unknown\n",
         "\nd4: line 4\n",
         "\nv4: line 6\n",
     ] {
