@@ -9,7 +9,7 @@ use unspool::astf::example;
 use unspool::astf::record::{Header, Level, Storage};
 use unspool::stf;
 
-use crate::run::{Folder, Run, assert_fields, on, unspool_with};
+use crate::run::{Folder, Run, assert_fields, on, text, unspool_with};
 
 fn stats(path: &Path, options: &[&str]) -> Run {
     on("stats", path, options)
