@@ -301,7 +301,7 @@ fn gap_index(gap: Gap) -> usize {
 fn security_name(security: Security) -> &'static str {
     match security {
         Security::Secure => "secure",
-        Security::NonSecure => "non-secure",
+        Security::NonSecure => "nonsecure",
         Security::Root => "root",
         Security::Realm => "realm",
     }

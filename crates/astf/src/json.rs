@@ -1,4 +1,5 @@
-//! Records as JSON lines: the fields of the format under their names, in the order of their bits.
+//! Records as JSON lines: the fields of the format under their names, in the order of their bits. The address of an
+//! instruction and the value of a timestamp have the names that they have in all formats: `address`, `time`.
 //!
 //! Takes records in the order of the file; produces one object per record. Knows nothing of containers or output files.
 
@@ -41,7 +42,7 @@ impl Json {
         let used = self.string_bytes(&record);
         let Self { lines, line, scratch, .. } = self;
         let mut object = Object::new(line);
-        object.plain("record", number).plain("offset", offset_of(number)).string("type", type_name(&record));
+        object.plain("record", number).plain("offset", offset_of(number)).string("kind", kind_name(&record));
         record.each_field(|name, value| match value {
             Value::Bytes(bytes) => put_bytes(&mut object, name, bytes, used),
             Value::Flag(flag) => {
@@ -76,7 +77,7 @@ impl Json {
     }
 }
 
-fn type_name(record: &Record) -> &'static str {
+fn kind_name(record: &Record) -> &'static str {
     match record {
         Record::Header(_) => "header",
         Record::Instruction(_) => "instruction",
@@ -93,7 +94,9 @@ fn type_name(record: &Record) -> &'static str {
 /// Addresses and opcodes in hexadecimal, other numbers in decimal; reserved fields only if they are set.
 fn put_number(object: &mut Object<'_>, record: &Record, name: &'static str, number: u64) {
     match (name, record) {
-        ("pc" | "ea" | "target_pc" | "mem0_addr", _) => object.hex(name, number),
+        ("pc", _) => object.hex("address", number),
+        ("value", Record::Timestamp(_)) => object.plain("time", number),
+        ("ea" | "target_pc" | "mem0_addr", _) => object.hex(name, number),
         ("iword", _) => object.string(name, format_args!("{number:#010x}")),
         ("mem1_addr", Record::ExtraEa(extra)) if extra.mem1_addr_range => object.plain(name, number),
         ("mem1_addr", _) => object.hex(name, number),

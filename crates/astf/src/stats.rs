@@ -211,7 +211,7 @@ impl Counts {
 }
 
 fn context_name(context: &Context) -> String {
-    let security = if context.secure { "secure" } else { "non-secure" };
+    let security = if context.secure { "secure" } else { "nonsecure" };
     let unsupported = if context.unsupported { " unsupported" } else { "" };
     let streaming = if context.pstate_sm { " streaming" } else { "" };
     format!("EL{} {security}{streaming}{unsupported}", context.el)

@@ -2,6 +2,7 @@
 //!
 //! Takes words of the command line; produces an open capture and the traces that were asked for. Knows no verb.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -33,8 +34,8 @@ pub(crate) struct ListingArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CaptureArgs {
-    /// Snapshot directory, trace package, a .zip of either, or with --protocol a bare buffer: trace bytes without a
-    /// description ('-': standard input). Several files are the parts of one bare buffer
+    /// Snapshot directory, trace package, or a .zip of either. With --protocol: a bare buffer, which is trace bytes without
+    /// a description ('-': standard input); several files are its parts
     #[arg(required = true, value_name = "CAPTURE")]
     paths: Vec<PathBuf>,
 
@@ -58,16 +59,16 @@ pub(crate) struct CaptureArgs {
     #[arg(long, requires = "protocol", conflicts_with_all = ["raw", "formatted"], help_heading = "Bare buffers")]
     dstream: bool,
 
-    /// Register of the trace unit, as in TRCIDR8=6. Can be repeated. 'unspool info' shows which registers matter and
-    /// what is assumed for missing ones
-    #[arg(long = "reg", value_name = "NAME=VALUE", value_parser = parse_register, requires = "protocol", help_heading = "Bare buffers")]
+    /// Value of a register of the trace unit, as in TRCIDR8=6. Can be repeated. 'unspool info' shows which values are
+    /// assumed for missing registers
+    #[arg(long = "register", value_name = "NAME=VALUE", value_parser = parse_register, requires = "protocol", help_heading = "Bare buffers")]
     registers: Vec<Register>,
 
     /// The buffer is circular, and its oldest byte is at this offset
     #[arg(long, value_name = "OFFSET", value_parser = parse_number, requires = "protocol", help_heading = "Bare buffers")]
     write_pointer: Option<u64>,
 
-    /// The buffer is circular and has wrapped; without --write-pointer, decoding starts at the first synchronization
+    /// The buffer is circular and has wrapped. Without --write-pointer, decoding starts at the first synchronization
     #[arg(long, requires = "protocol", help_heading = "Bare buffers")]
     wrapped: bool,
 }
@@ -81,12 +82,9 @@ impl CaptureArgs {
         }
     }
 
-    /// The only path, unless it is a bare buffer.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        match (&self.protocol, &self.paths[..]) {
-            (None, [path]) => Some(path),
-            _ => None,
-        }
+    /// The paths, unless they are the parts of a bare buffer.
+    pub(crate) fn packages(&self) -> Option<&[PathBuf]> {
+        self.protocol.is_none().then_some(&self.paths[..])
     }
 
     fn open_bare(&self, protocol: &str, paths: &[PathBuf]) -> anyhow::Result<Capture> {
@@ -108,7 +106,7 @@ impl CaptureArgs {
     }
 }
 
-fn open_package(path: &Path) -> anyhow::Result<Capture> {
+pub(crate) fn open_package(path: &Path) -> anyhow::Result<Capture> {
     if is_standard(path) {
         bail!("standard input is read as a bare buffer: add --protocol ete or --protocol etm4");
     }
@@ -132,7 +130,7 @@ fn open_package(path: &Path) -> anyhow::Result<Capture> {
 #[derive(Debug, clap::Args)]
 pub(crate) struct SourceArgs {
     /// Only this source: its trace id (0x10 or 16) or its name. Can be repeated
-    #[arg(long = "source", value_name = "ID")]
+    #[arg(long = "source", value_name = "ID|NAME")]
     sources: Vec<String>,
 }
 
@@ -149,10 +147,30 @@ impl SourceArgs {
         Ok(all.into_iter().filter(is_selected).collect())
     }
 
+    /// Trace ids of the selected sources. An id needs no source that the capture describes.
+    pub(crate) fn ids(&self, capture: &Capture) -> anyhow::Result<Vec<u8>> {
+        self.sources.iter().map(|wanted| source_id(capture, wanted)).collect()
+    }
+
     /// Were no sources named, so that all are read?
     pub(crate) fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }
+}
+
+/// Trace id of a source that is named by it or by its name.
+pub(crate) fn source_id(capture: &Capture, wanted: &str) -> anyhow::Result<u8> {
+    let named = capture.sources.iter().filter(|source| source.name == wanted).find_map(|source| source.id);
+    match named {
+        Some(id) => Ok(id),
+        None if is_number(wanted) => parse_trace_id(wanted).map_err(anyhow::Error::msg),
+        None => bail!("no source '{wanted}' with a trace id in the capture; 'unspool info' lists the sources"),
+    }
+}
+
+/// Does the text start as numbers do, and names do not?
+pub(crate) fn is_number(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit())
 }
 
 fn is_named(trace: &Trace<'_>, wanted: &str) -> bool {
@@ -190,22 +208,48 @@ impl ImageArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct OutputArgs {
-    /// Print JSON, one object per line
+    /// Print JSON, one object per line; docs/json.md describes them
     #[arg(long)]
     pub(crate) json: bool,
 
     /// Write to FILE instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) force: ForceArgs,
+}
+
+/// Permission to replace files.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct ForceArgs {
+    /// Replace an output file that exists
+    #[arg(long)]
+    force: bool,
+}
+
+impl ForceArgs {
+    /// Rejects a file with contents, unless it may be replaced. Pipes and devices are not replaced but written to.
+    pub(crate) fn check(self, path: &Path) -> anyhow::Result<()> {
+        let has_contents = path.metadata().is_ok_and(|about| about.is_file() && about.len() > 0);
+        if !self.force && has_contents {
+            bail!("{}: the file exists; use --force to replace it", path.display());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_given(self) -> bool {
+        self.force
+    }
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RangeArgs {
-    /// Stop after N items of each source (frames: of each buffer)
+    /// Stop after N items, counted over all sources
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
 
-    /// Skip the first N items of each source (frames: of each buffer)
+    /// Skip the first N items, counted over all sources
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) skip: u64,
 }
@@ -244,7 +288,16 @@ pub(crate) fn parse_trace_id(text: &str) -> Result<u8, String> {
     id.ok_or_else(|| format!("{number:#x} is not a trace id (0x01 to 0x6f)"))
 }
 
-fn parse_register(text: &str) -> Result<Register, String> {
+/// Parses a range `A..B`, which starts at A and ends before B.
+pub(crate) fn parse_range(text: &str) -> Result<Range<u64>, String> {
+    match text.split_once("..").map(|(start, end)| (parse_number(start), parse_number(end))) {
+        Some((Ok(start), Ok(end))) if start < end => Ok(start..end),
+        Some((Ok(_), Ok(_))) => Err(format!("'{text}' is empty: a range A..B ends before B, so A must be below B")),
+        _ => Err(format!("'{text}' is not a range A..B (0x1000..0x2000, which ends before 0x2000)")),
+    }
+}
+
+pub(crate) fn parse_register(text: &str) -> Result<Register, String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("'{text}' is not NAME=VALUE"))?;
     Register::parse(name.trim(), value.trim())
 }

@@ -4,13 +4,14 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use unspool::file::{AstfFile, End, FileError, FileOptions, StfFile, TarmacFile, TraceFile, is_damage};
 use unspool::model::{Loss, Losses};
-use unspool::number::many;
+use unspool::number::{grouped, many};
 use unspool::tarmac::dialect::Dialect;
 
-use crate::diagnostic;
 use crate::verdict::Verdict;
+use crate::{diagnostic, is_closed_pipe, text_of};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct FileArgs {
@@ -62,6 +63,31 @@ impl TarmacArgs {
 
 pub(crate) fn open(path: &Path, threads: Option<usize>, tarmac: &TarmacArgs) -> anyhow::Result<TraceFile> {
     TraceFile::open(path, &tarmac.options(threads)).map_err(|error| with_hint(error, tarmac.hint))
+}
+
+/// Runs a verb on each of several files. A file that cannot be read does not stop the others, but the command fails.
+pub(crate) fn each_file(
+    paths: &[PathBuf],
+    mut run: impl FnMut(usize, &Path) -> anyhow::Result<Verdict>,
+) -> anyhow::Result<Verdict> {
+    if let [path] = paths {
+        return run(0, path);
+    }
+    let (mut verdict, mut failed) = (Verdict::Clean, 0);
+    for (index, path) in paths.iter().enumerate() {
+        match run(index, path) {
+            Ok(found) => verdict = verdict.or(found),
+            Err(error) if is_closed_pipe(&error) => return Err(error),
+            Err(error) => {
+                diagnostic::error(text_of(&error));
+                failed += 1;
+            }
+        }
+    }
+    match failed {
+        0 => Ok(verdict),
+        failed => bail!("{} of {} could not be read", grouped(failed), many(paths.len() as u64, "file")),
+    }
 }
 
 /// Adds the option that reads any file as a log to the error about a file that is not a trace.

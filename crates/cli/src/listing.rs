@@ -74,7 +74,7 @@ pub(crate) struct Listing<'o, 'c> {
     pub(crate) trace: Trace<'c>,
     pub(crate) json: bool,
     pub(crate) output: &'o mut Output,
-    pub(crate) window: Window,
+    pub(crate) window: &'o mut Window,
     pub(crate) progress: Progress,
     pub(crate) line: String,
     pub(crate) problems: Problems,
@@ -82,7 +82,7 @@ pub(crate) struct Listing<'o, 'c> {
 
 impl<'o, 'c> Listing<'o, 'c> {
     /// Starts a listing; in text, with a line that names the source.
-    pub(crate) fn new(trace: &Trace<'c>, args: &ListingArgs, output: &'o mut Output) -> Self {
+    pub(crate) fn new(trace: &Trace<'c>, args: &ListingArgs, output: &'o mut Output, window: &'o mut Window) -> Self {
         let json = args.output.json;
         if !json {
             output.write(|out| heading(trace, out));
@@ -92,7 +92,7 @@ impl<'o, 'c> Listing<'o, 'c> {
             json,
             progress: Progress::new(output.on_terminal),
             output,
-            window: Window::new(&args.range),
+            window,
             line: String::new(),
             problems: Problems::default(),
         }
@@ -118,7 +118,10 @@ impl<'o, 'c> Listing<'o, 'c> {
     pub(crate) fn error(&mut self, error: &ElementError) {
         let ElementError { offset, skipped, kind } = error;
         if !self.json {
-            return self.output.write(|out| writeln!(out, "{offset:#010x}  ! {kind}, {skipped} bytes skipped"));
+            return self.output.write(|out| {
+                let skipped = many(*skipped, "byte");
+                writeln!(out, "{offset:#010x}  ! {kind}, {skipped} skipped")
+            });
         }
         let name = if kind.is_ordinary() { "no_sync" } else { "error" };
         self.object(name, |object| {
@@ -153,7 +156,7 @@ pub(crate) fn counted(rows: impl IntoIterator<Item = (impl Display, u64)>) -> St
     rows.join(", ")
 }
 
-/// Items of a source that are printed.
+/// Items that are printed, counted over all sources.
 pub(crate) struct Window {
     skip: u64,
     limit: Option<u64>,
@@ -170,6 +173,11 @@ impl Window {
         let index = self.seen;
         self.seen += 1;
         index >= self.skip && self.limit.is_none_or(|limit| index - self.skip < limit)
+    }
+
+    /// Number of items that were printed.
+    pub(crate) fn printed(&self) -> u64 {
+        self.seen.saturating_sub(self.skip).min(self.limit.unwrap_or(u64::MAX))
     }
 
     /// Is what comes between the last item and the next one printed?
@@ -219,7 +227,8 @@ impl Problems {
         let (name, bytes) = (&trace.source().name, self.unsynchronized_bytes);
         if !self.is_synchronized && is_whole && bytes > 0 {
             diagnostic::error(format_args!(
-                "{name}: no alignment synchronization in {bytes} bytes; check --protocol, --formatted and --raw"
+                "{name}: no alignment synchronization in {}; check --protocol, --formatted and --raw",
+                many(bytes, "byte")
             ));
             return Verdict::Problems;
         }

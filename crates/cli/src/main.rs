@@ -7,9 +7,11 @@ mod args;
 mod cmd;
 mod diagnostic;
 mod file;
+mod json;
 mod listing;
 mod output;
 mod progress;
+mod renamed;
 mod symbols;
 mod verdict;
 
@@ -51,7 +53,7 @@ Examples:
   unspool slice trace.zstf part.zstf --skip 1000 --limit 50
   unspool convert run.tarmac run.astf.xz   convert to another format, with a loss report
   unspool diff snapshot/ run.tarmac        compare two traces of the same run
-  unspool program --include 0x1000..0x1ffc compute register values for a trace unit
+  unspool program --include 0x1000..0x2000 compute register values for a trace unit
   unspool record -o run.astf -- ./program  record a program under QEMU
 
 Exit codes: 0 success, 1 the trace has problems, 2 the command failed.";
@@ -80,7 +82,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| renamed::exit(&error));
     cli.color.write_global();
     if cli.quiet {
         diagnostic::set_quiet();

@@ -2,19 +2,24 @@
 //!
 //! Takes lines; writes bytes. An I/O error is kept until [`Output::finish`], so that the library need not handle it.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use unspool::capture::{Capture, Format};
+use unspool::number::many;
 
 use crate::args::OutputArgs;
+use crate::diagnostic;
 
 pub(crate) struct Output {
     name: String,
     out: BufWriter<Box<dyn Write>>,
     failed: Option<io::Error>,
+    /// The file, if it is one.
+    path: Option<PathBuf>,
+    is_finished: bool,
     /// Is the output on a terminal, where a progress bar would disturb it?
     pub(crate) on_terminal: bool,
 }
@@ -33,6 +38,16 @@ impl Output {
         })
     }
 
+    /// Opens standard output or the requested file, which must not belong to any of these files and captures.
+    pub(crate) fn open_beside_all(args: &OutputArgs, inputs: &[PathBuf]) -> anyhow::Result<Self> {
+        Self::open_unless(args, |path| {
+            let is_input = |input: &PathBuf| {
+                is_same(path, input) || Capture::open(input).is_ok_and(|capture| is_read_from(path, &capture))
+            };
+            inputs.iter().any(is_input).then_some("the trace")
+        })
+    }
+
     pub(crate) fn open_for(args: &OutputArgs, input: &Path) -> anyhow::Result<Self> {
         Self::open_unless(args, |path| is_same(path, input).then_some("the trace"))
     }
@@ -44,22 +59,25 @@ impl Output {
         };
         match role(path) {
             Some(role) => bail!("{}: {role} is read from this file; write to another one", path.display()),
-            None => Self::create(path),
+            None => {
+                args.force.check(path)?;
+                Self::create(path)
+            }
         }
     }
 
     fn standard() -> Self {
-        Self::to("standard output".into(), Box::new(io::stdout()), io::stdout().is_terminal())
+        Self::to("standard output".into(), None, Box::new(io::stdout()), io::stdout().is_terminal())
     }
 
     fn create(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
         let file = File::create(path).with_context(|| format!("cannot write {name}"))?;
-        Ok(Self::to(name, Box::new(file), false))
+        Ok(Self::to(name, Some(path.to_path_buf()), Box::new(file), false))
     }
 
-    fn to(name: String, out: Box<dyn Write>, on_terminal: bool) -> Self {
-        Self { name, out: BufWriter::with_capacity(1 << 16, out), failed: None, on_terminal }
+    fn to(name: String, path: Option<PathBuf>, out: Box<dyn Write>, on_terminal: bool) -> Self {
+        Self { name, out: BufWriter::with_capacity(1 << 16, out), failed: None, path, is_finished: false, on_terminal }
     }
 
     /// Writes, unless writing failed before.
@@ -73,10 +91,37 @@ impl Output {
         self.failed.is_none()
     }
 
-    /// Flushes, and returns the first error.
+    /// Flushes, reports the file, and returns the first error.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+        self.is_finished = true;
         let done = self.failed.take().map_or_else(|| self.out.flush(), Err);
-        done.with_context(|| format!("cannot write {}", self.name))
+        done.with_context(|| format!("cannot write {}", self.name))?;
+        if let Some(path) = &self.path {
+            report_written(path);
+        }
+        Ok(())
+    }
+}
+
+/// A command that fails before it writes anything leaves no file.
+impl Drop for Output {
+    fn drop(&mut self) {
+        let is_empty = |path: &PathBuf| path.metadata().is_ok_and(|about| about.is_file() && about.len() == 0);
+        if let Some(path) = self.path.as_ref().filter(|path| !self.is_finished && is_empty(path))
+            && self.out.buffer().is_empty()
+        {
+            // The failure itself is what matters.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Reports a file that was written; nothing for pipes and devices.
+pub(crate) fn report_written(path: &Path) {
+    if let Ok(about) = path.metadata()
+        && about.is_file()
+    {
+        diagnostic::note(format_args!("wrote {}, {}", path.display(), many(about.len(), "byte")));
     }
 }
 

@@ -8,6 +8,10 @@ use std::io::{self, Write};
 
 use crate::digits::push_hex;
 
+/// Version of the JSON that the command line prints. It changes when a key or a kind is renamed or removed, not when one is
+/// added.
+pub const SCHEMA: u32 = 1;
+
 /// JSON object under construction, at the end of a text. It is ended by [`end_line`](Self::end_line) or
 /// [`write_line`](Self::write_line) if it is a line, by [`close_nested`](Self::close_nested) if it is nested.
 #[derive(Debug)]
@@ -21,6 +25,13 @@ impl<'b> Object<'b> {
         text.clear();
         text.push('{');
         Self { text }
+    }
+
+    /// Starts the summary, which is the last line of every output.
+    pub fn summary(text: &'b mut String, verb: &str) -> Self {
+        let mut object = Self::new(text);
+        object.string("kind", "summary").plain("schema", SCHEMA).string("verb", verb);
+        object
     }
 
     /// Starts an object that is a value within another, and appends it to `text`.
@@ -71,6 +82,14 @@ impl<'b> Object<'b> {
         self.key(key);
         quoted(self.text, value);
         self
+    }
+
+    /// Adds a string or `null`.
+    pub fn nullable_string(&mut self, key: &str, value: Option<impl Display>) -> &mut Self {
+        match value {
+            Some(value) => self.string(key, value),
+            None => self.plain(key, "null"),
+        }
     }
 
     /// Adds a number as a hexadecimal string, or `null`.

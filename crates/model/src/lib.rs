@@ -18,6 +18,7 @@
 
 mod batch;
 mod block;
+mod core_selector;
 mod coverage;
 pub mod digits;
 pub mod hold;
@@ -34,6 +35,7 @@ mod step;
 mod time;
 
 pub use block::{Block, BlockExecution, BlockSink, BlockTrace, StoppedAt, Template, TemplateAccess, TemplateTrace};
+pub use core_selector::CoreSelector;
 pub use coverage::{Coverage, Facet};
 pub use loss::{Loss, Losses, Lost};
 pub use pull::Pull;

@@ -37,8 +37,12 @@ impl Json {
         let Self { lines, line, scratch } = self;
         let kinds = Kinds::of(instruction);
         let mut object = Object::new(line);
-        object.plain("instruction", number).plain("record", position.record).plain("offset", position.offset);
-        object.hex("pc", pc);
+        object
+            .string("kind", "instruction")
+            .plain("instruction", number)
+            .plain("record", position.record)
+            .plain("offset", position.offset);
+        object.hex("address", pc);
         put_opcode(&mut object, "opcode", opcode, length);
         object.plain("length", length);
         scratch.clear();
@@ -68,7 +72,7 @@ impl Json {
         let Self { line, .. } = self;
         let mut object = Object::new(line);
         object.plain("record", position.record).plain("offset", position.offset);
-        object.string("type", names::record(record.descriptor()).unwrap_or("unknown"));
+        object.string("kind", names::record(record.descriptor()).unwrap_or("unknown"));
         put_record_fields(&mut object, record);
         if let Some(bytes) = bytes {
             object.bytes("hex", bytes);
@@ -220,7 +224,7 @@ fn put_record_fields(object: &mut Object<'_>, record: &Record<'_>) {
             object.list("ids", ids, |text, id| put_number(text, u64::from(*id)));
         }
         Record::ForcePc(pc) => {
-            object.hex("pc", *pc);
+            object.hex("address", *pc);
         }
         Record::InstPcTarget(target) | Record::EventPcTarget(target) => {
             object.hex("target", *target);
@@ -295,7 +299,7 @@ fn put_bus_access(object: &mut Object<'_>, access: &BusAccess) {
 }
 
 fn put_event(object: &mut Object<'_>, event: &Event<'_>) {
-    object.string("kind", EventKind::of(event).name()).string("name", names::event(event)).hex("number", event.raw);
+    object.string("event", EventKind::of(event).name()).string("name", names::event(event)).hex("number", event.raw);
     object.list("data", event.words(), put_hex);
     if let Some(mode) = event.mode() {
         put_name_or_number(object, "mode", names::mode(mode), mode);

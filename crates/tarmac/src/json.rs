@@ -20,7 +20,7 @@ pub fn push_json(position: Position, line: &Line<'_>, with_raw: bool, scratch: &
     if let Some(core) = line.core {
         object.string("core", Text(core));
     }
-    object.string("type", kind(&line.record));
+    object.string("kind", kind(&line.record));
     push_fields(line, &mut object);
     if with_raw {
         object.string("raw", Text(line.raw));
@@ -54,7 +54,7 @@ fn push_fields(line: &Line<'_>, object: &mut Object<'_>) {
         Record::Access(access) | Record::Transfer(access) | Record::Bus(access) => push_access(access, object),
         Record::Picture(picture) => push_picture(picture, object),
         Record::Branch(branch) => {
-            object.hex("target", branch.target).string("isa", branch.set.map_or("", set_name));
+            object.hex("target", branch.target).nullable_string("isa", branch.set.map(set_name));
         }
         Record::Flow(flow) => {
             object.string("flow", char::from(flow.kind)).hex("address", flow.address).hex("target", flow.target);
@@ -72,7 +72,7 @@ fn push_instruction(instruction: &Instruction<'_>, object: &mut Object<'_>) {
         object.hex("physical", physical.address);
     }
     object.nullable_hex("opcode", instruction.opcode.map(u64::from)).plain("length", instruction.length);
-    object.string("isa", instruction.set.map_or("", set_name)).string("mode", Text(instruction.mode));
+    object.nullable_string("isa", instruction.set.map(set_name)).string("mode", Text(instruction.mode));
     object.flag("executed", instruction.is_executed).optional("number", instruction.number);
     object.string("text", Text(instruction.text));
 }

@@ -11,7 +11,7 @@
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
-use unspool_model::Event;
+use unspool_model::{CoreSelector, Event};
 
 use super::annotation::{Annotation, write_cut};
 use super::clock::Clock;
@@ -31,8 +31,8 @@ const MAX_WAITING: usize = 1 << 20;
 pub struct SliceOptions<'n> {
     /// Write every piece as a log of its own.
     pub split: bool,
-    /// Keep only lines of the core with this name.
-    pub core: Option<&'n [u8]>,
+    /// Keep only lines of this core.
+    pub core: Option<&'n CoreSelector>,
     /// The dialect, to override the detected one.
     pub dialect: Option<Dialect>,
 }
@@ -210,8 +210,9 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
         if self.cores.len() <= core {
             self.cores.resize(core + 1, Core::default());
         }
-        let has_name = |wanted| self.machine.cores().get(core).is_some_and(|core| core.name == wanted);
-        if !self.options.core.is_none_or(has_name) {
+        let name = self.machine.cores().get(core).map(|core| core.name.as_slice());
+        let is_meant = |wanted: &CoreSelector| name.is_some_and(|name| wanted.matches(core, name));
+        if !self.options.core.is_none_or(is_meant) {
             return ControlFlow::Continue(());
         }
         match &line.record {

@@ -43,7 +43,7 @@ pub fn kind(record: &Record<'_>) -> &'static str {
         Record::Bus(_) => "bus",
         Record::Branch(_) => "branch",
         Record::Flow(_) => "flow",
-        Record::Opaque(_) => "told",
+        Record::Opaque(_) => "opaque",
         Record::Unknown(_) => "unknown",
     }
 }

@@ -15,6 +15,7 @@ use std::str::FromStr;
 use unspool_analyze::selection::FunctionSelection;
 use unspool_astf as astf;
 use unspool_container::{CompressOptions, CompressedWriter, Container};
+use unspool_model::CoreSelector;
 use unspool_model::selection::SliceSink;
 use unspool_stf as stf;
 use unspool_stf::builder::RecordSink;
@@ -158,7 +159,7 @@ pub enum By<'s> {
 pub fn slice_tarmac(
     file: &mut TarmacFile,
     selection: &mut FunctionSelection,
-    core: Option<&str>,
+    core: Option<&CoreSelector>,
     container: Container,
     output: SliceOutput<'_>,
 ) -> Result<Slice, SliceError> {
@@ -166,7 +167,7 @@ pub fn slice_tarmac(
     let usual = CompressOptions::default();
     let options = CompressOptions { threads: output.threads.unwrap_or(usual.threads), ..usual };
     let mut files = Files::new(output, |path| open_log(path, container, options));
-    let (core, dialect) = (core.map(str::as_bytes), Some(file.dialect()));
+    let dialect = Some(file.dialect());
     let options = tarmac::slice::SliceOptions { split: output.split, core, dialect };
     match file.slice(selection, options, &mut files) {
         Ok(sliced) if sliced.pieces == 0 => Err(SliceError::Nothing { read: sliced.seen, unit: "instruction" }),
@@ -334,7 +335,7 @@ impl<S: SliceSink<u8>> RecordSink for SingleRange<'_, S> {
 }
 
 /// Path with a number before the extensions of the format and of a compressor.
-fn numbered(path: &Path, number: u64) -> PathBuf {
+pub fn numbered(path: &Path, number: u64) -> PathBuf {
     let split = |path: &Path| (path.file_stem().map(OsString::from), path.extension().map(OsString::from));
     let (mut stem, mut extension) = split(Path::new(path.file_name().unwrap_or_default()));
     let compressors = ["gz", "xz", "zst", "zstd", "lzma", "zz", "z", "zlib"];

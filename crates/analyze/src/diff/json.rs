@@ -1,5 +1,6 @@
 //! Findings and the summary of a comparison as JSON lines.
 
+use unspool_model::Loss;
 use unspool_model::json::Object;
 
 use super::{Ending, Finding, Site, SkipReason, Summary};
@@ -9,12 +10,12 @@ pub fn write_finding(finding: &Finding, units: [&str; 2], line: &mut String) {
     let mut object = Object::new(line);
     match finding {
         Finding::Skipped { reason, skipped, at } => {
-            object.string("kind", "passed").string("why", reason_name(*reason));
+            object.string("kind", "skipped").string("why", reason_name(*reason));
             object.plain("a_instructions", skipped[0]).plain("b_instructions", skipped[1]);
             put_sites(&mut object, units, [at[0].as_ref(), at[1].as_ref()]);
         }
         Finding::Diverged { around, apart } => {
-            object.string("kind", "diverged").flag("together_again", apart.is_some());
+            object.string("kind", "diverged").flag("joins_again", apart.is_some());
             object.optional("a_instructions", apart.map(|apart| apart[0]));
             object.optional("b_instructions", apart.map(|apart| apart[1]));
             put_sites(&mut object, units, [around.here[0].first(), around.here[1].first()]);
@@ -30,13 +31,15 @@ pub fn write_finding(finding: &Finding, units: [&str; 2], line: &mut String) {
 
 /// Writes the summary as a JSON line.
 pub fn write_summary(summary: &Summary, names: [&str; 2], units: [&str; 2], line: &mut String) {
-    let mut object = Object::new(line);
-    object.string("kind", "summary").string("a", names[0]).string("b", names[1]);
-    object.flag("equal", summary.is_clean()).plain("differences", summary.differences);
+    let mut object = Object::summary(line, "diff");
+    object.string("a", names[0]).string("b", names[1]);
+    let is_readable = summary.not_in_steps.iter().all(|losses| losses.of(Loss::Unreadable).count == 0);
+    object.flag("clean", summary.is_clean() && is_readable).flag("identical", summary.is_clean());
+    object.plain("differences", summary.differences);
     object
         .string("ending", ending_name(summary.ending))
         .plain("common", summary.common)
-        .plain("loose", summary.in_loops);
+        .plain("in_loops", summary.in_loops);
     let counts = [
         ("instructions", summary.instructions),
         ("before", summary.before),
@@ -44,12 +47,14 @@ pub fn write_summary(summary: &Summary, names: [&str; 2], units: [&str; 2], line
         ("gaps", summary.gaps),
         ("in_gaps", summary.in_gaps),
         ("islands", summary.islands),
-        ("tried", summary.attempted),
+        ("attempted", summary.attempted),
     ];
     for (name, [a, b]) in counts {
         object.plain(&format!("a_{name}"), a).plain(&format!("b_{name}"), b);
     }
-    for (unit, (key, losses)) in units.iter().zip(["a_untold", "b_untold"].iter().zip(&summary.not_in_steps)) {
+    for (unit, (key, losses)) in
+        units.iter().zip(["a_not_compared", "b_not_compared"].iter().zip(&summary.not_in_steps))
+    {
         object.list(key, losses.iter(), |text, (loss, lost)| {
             let mut object = Object::nested(text);
             object.string("what", loss.name()).plain("count", lost.count).plain(unit, lost.first);
@@ -77,7 +82,7 @@ fn put_sites(object: &mut Object<'_>, units: [&str; 2], sites: [Option<&Site>; 2
         let Some(site) = site else { continue };
         object.plain(&format!("{letter}_{unit}"), site.position);
         object.plain(&format!("{letter}_number"), site.number);
-        object.hex(&format!("{letter}_pc"), site.instruction.address);
+        object.hex(&format!("{letter}_address"), site.instruction.address);
         if let Some(opcode) = site.instruction.opcode {
             object.hex(&format!("{letter}_opcode"), u64::from(opcode));
         }
@@ -90,7 +95,7 @@ fn reason_name(reason: SkipReason) -> &'static str {
         SkipReason::End => "end",
         SkipReason::Gap(_) => "gap",
         SkipReason::Island => "island",
-        SkipReason::Attempted => "tried",
+        SkipReason::Attempted => "attempted",
     }
 }
 
@@ -98,6 +103,6 @@ fn ending_name(ending: Ending) -> &'static str {
     match ending {
         Ending::Complete => "complete",
         Ending::Stopped => "stopped",
-        Ending::Diverged => "apart",
+        Ending::Diverged => "diverged",
     }
 }

@@ -41,13 +41,14 @@ impl Report {
     /// Writes all counts as JSON lines, of the tables that `shows` accepts. Sources of a capture have an id and a name.
     pub fn write_json(
         &self,
+        file: &str,
         unit: TimeUnit,
         source: Option<(Option<u8>, &str)>,
         shows: &dyn Fn(&str) -> bool,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         let (report, all) = (self, self.all());
-        let mut rows = Rows::new(source.map(|(id, _)| id), all.instructions, out);
+        let mut rows = Rows::new(file, source.map(|(id, _)| id), all.instructions, out);
         rows.object("steps", |object| {
             if let Some((_, name)) = source {
                 object.string("source_name", name);
@@ -151,6 +152,7 @@ pub fn share(count: u64, total: u64) -> f64 {
 
 /// Rows of tables as JSON lines.
 pub struct Rows<'o> {
+    file: &'o str,
     source: Option<Option<u8>>,
     total: u64,
     line: String,
@@ -158,9 +160,9 @@ pub struct Rows<'o> {
 }
 
 impl<'o> Rows<'o> {
-    /// Rows of a source of a capture, or of a file; shares are parts of `total`.
-    pub fn new(source: Option<Option<u8>>, total: u64, out: &'o mut dyn Write) -> Self {
-        Self { source, total, line: String::new(), out }
+    /// Rows of a file, or of a source of a capture; shares are parts of `total`.
+    pub fn new(file: &'o str, source: Option<Option<u8>>, total: u64, out: &'o mut dyn Write) -> Self {
+        Self { file, source, total, line: String::new(), out }
     }
 
     /// Writes a row.
@@ -187,6 +189,7 @@ impl<'o> Rows<'o> {
     /// Writes a line of another kind.
     pub fn object(&mut self, kind: &str, fields: impl FnOnce(&mut Object<'_>)) -> io::Result<()> {
         let mut object = Object::new(&mut self.line);
+        object.string("file", self.file);
         if let Some(id) = self.source {
             object.nullable("source", id);
         }

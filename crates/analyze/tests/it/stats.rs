@@ -152,7 +152,7 @@ fn groups_follow_contexts() {
     let processes = [((false, None), 3), ((false, Some(7)), 4), ((false, Some(8)), 1)];
     assert_eq!(instructions(report.by_process()), processes);
     assert_eq!(instructions(report.by_core()), [(0, 6), (1, 2)]);
-    assert_eq!(instructions(report.by_security()), [(None, 3), (Some("non-secure"), 5)]);
+    assert_eq!(instructions(report.by_security()), [(None, 3), (Some("nonsecure"), 5)]);
     assert_eq!((report.contexts, report.is_full), (4, false));
 }
 

@@ -18,6 +18,7 @@ use unspool::capture::{Capture, Code};
 use unspool::coresight::Transactions;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
+use unspool::number::many;
 use unspool::{Error, Parts, Program, Progress, Trace, Watch};
 
 use self::code::CodeCache;
@@ -27,7 +28,8 @@ use self::summary::Summary;
 use self::text::Text;
 use crate::args::{ImageArgs, JobsArgs, ListingArgs};
 use crate::diagnostic;
-use crate::listing::{Listing, each_trace};
+use crate::json::write_summary;
+use crate::listing::{Listing, Window, each_trace};
 use crate::output::Output;
 use crate::verdict::Verdict;
 
@@ -77,6 +79,10 @@ Examples:
   unspool decode snapshot/ --emit ranges --json -o ranges.jsonl
   unspool decode trbe.bin --protocol ete --image app.elf
 
+Columns: time and cycles where they are traced and change, Exception level and Security state (EL0N: Non-secure EL0),
+address, opcode, disassembly, outcome of a branch. The cycle column is the total of the source so far; in JSON it is
+'total_cycles' of a cycle_count, whose 'cycles' are those since the count before it.
+A line that starts with '--' is another item of the trace; '!!' marks a problem.
 Missing code is listed in the summary and is not a problem of the trace: the exit code stays 0.
 A trace that contradicts the code is a problem: exit code 1.
 Only --emit ranges --json without --skip and --limit uses several threads.";
@@ -85,8 +91,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;
     let added = args.images.load()?;
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
-    let mut session = Session { args, added, program: None, reported: BTreeSet::new(), summary: Summary::default() };
+    let mut session = Session {
+        args,
+        added,
+        program: None,
+        reported: BTreeSet::new(),
+        window: Window::new(&args.listing.range),
+        summary: Summary::default(),
+    };
     let verdict = each_trace(&capture, &args.listing.sources, |trace| session.list(&capture, trace, &mut output))?;
+    if args.listing.output.json {
+        write_summary(&mut output, "decode", verdict, |object| session.summary.put_totals(object));
+    }
     output.finish()?;
     session.summary.print();
     Ok(verdict)
@@ -100,6 +116,7 @@ struct Session<'a> {
     program: Option<(Option<usize>, Program)>,
     /// Reported notes; images of several cores have the same ones.
     reported: BTreeSet<String>,
+    window: Window,
     summary: Summary,
 }
 
@@ -107,6 +124,9 @@ impl Session<'_> {
     fn list(&mut self, capture: &Capture, trace: &Trace<'_>, output: &mut Output) -> Result<Verdict, Error> {
         let (features, _) = trace.features()?;
         let args = self.args;
+        if !self.window.is_open() {
+            return Ok(Verdict::Clean);
+        }
         self.load(capture, trace.source().core);
         let Some((_, program)) = &self.program else { return Ok(Verdict::Clean) };
         let cache = CodeCache::new(program, args.listing.output.json);
@@ -114,7 +134,7 @@ impl Session<'_> {
             true => Form::Json(Json::new(trace, cache)),
             false => Form::Text(Text::new(&features, cache)),
         };
-        let listing = Listing::new(trace, &args.listing, output);
+        let listing = Listing::new(trace, &args.listing, output, &mut self.window);
         let findings = self.summary.findings();
         self.summary.start(trace);
         let mut printer = Printer { listing, form, summary: &mut self.summary, around: Around::default() };
@@ -152,7 +172,10 @@ impl Session<'_> {
         texts.retain(|text| self.reported.insert(text.clone()));
         texts.iter().take(MAX_NOTES).for_each(diagnostic::warning);
         if let Some(more) = texts.len().checked_sub(MAX_NOTES).filter(|more| *more > 0) {
-            diagnostic::warning(format_args!("and {more} more notes on images; 'unspool info' lists all of them"));
+            diagnostic::warning(format_args!(
+                "and {} on images; 'unspool info' lists all of them",
+                many(more as u64, "more note")
+            ));
         }
         self.program = Some((core, program));
     }
@@ -220,9 +243,14 @@ impl Printer<'_, '_, '_> {
                     self.listing.output.write(|out| out.write_all(line));
                 }
             }
-            (Form::Json(_), Ok(item)) if shows => json::item(&mut self.listing, item),
+            (Form::Json(json), Ok(item)) => {
+                json.count(item);
+                if shows {
+                    json::item(&mut self.listing, item, json.cycles);
+                }
+            }
             (Form::Json(_), Err(error)) if shows => self.listing.error(error),
-            (Form::Json(_), _) => {}
+            (Form::Json(_), Err(_)) => {}
         }
     }
 }

@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use unspool::analyze::diff::{Differ, Options, comparable};
 use unspool::capture::{self, Capture};
 use unspool::file::{AstfFile, FileOptions, TarmacFile, is_pipe, is_standard, peek};
-use unspool::model::{Coverage, Facet, Loss, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
+use unspool::model::{CoreSelector, Coverage, Facet, Loss, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
 use unspool::tarmac::dialect::Dialect;
 use unspool::tarmac::parse::ParseOptions;
 use unspool::tarmac::read::ReadOptions;
@@ -79,38 +79,46 @@ pub(crate) struct Args {
 /// Selection of a part of each trace.
 #[derive(Debug, clap::Args)]
 struct SideArgs {
-    /// Source of capture A: its trace id or its name
-    #[arg(long, value_name = "ID", help_heading = "Which part")]
+    /// Source of capture A: its trace id or its name [default: the first]
+    #[arg(long, value_name = "ID|NAME", help_heading = "Which part")]
     source_a: Option<String>,
 
-    /// Source of capture B
-    #[arg(long, value_name = "ID", help_heading = "Which part")]
+    /// The same for capture B
+    #[arg(long, value_name = "ID|NAME", help_heading = "Which part")]
     source_b: Option<String>,
 
-    /// Core of A, counted from 0 in order of appearance
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Which part")]
-    core_a: u32,
+    /// Core of A: its name, or its number in order of appearance, counted from 0 [default: the first]
+    #[arg(long, value_name = "N|NAME", help_heading = "Which part")]
+    core_a: Option<CoreSelector>,
 
-    /// Core of B
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Which part")]
-    core_b: u32,
+    /// The same for B
+    #[arg(long, value_name = "N|NAME", help_heading = "Which part")]
+    core_b: Option<CoreSelector>,
 
     /// Read A as a Tarmac log of this producer: rev3, fast-models, gem5, cortex-m0, cortex-m3, cortex-r5 or other [default:
     /// auto-detected]
     #[arg(long, value_name = "NAME", value_parser = parse_dialect, help_heading = "Tarmac")]
     dialect_a: Option<Dialect>,
 
-    /// Read B as a Tarmac log of this producer
+    /// The same for B
     #[arg(long, value_name = "NAME", value_parser = parse_dialect, help_heading = "Tarmac")]
     dialect_b: Option<Dialect>,
 
-    /// Instructions are Thumb where their line names no instruction set
+    /// Instructions of A are Thumb where their line names no instruction set
     #[arg(long, help_heading = "Tarmac")]
-    implicit_thumb: bool,
+    implicit_thumb_a: bool,
 
-    /// Accesses are those of a big-endian core
+    /// The same for B
     #[arg(long, help_heading = "Tarmac")]
-    big_endian: bool,
+    implicit_thumb_b: bool,
+
+    /// Accesses of A are those of a big-endian core
+    #[arg(long, help_heading = "Tarmac")]
+    big_endian_a: bool,
+
+    /// The same for B
+    #[arg(long, help_heading = "Tarmac")]
+    big_endian_b: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -118,12 +126,14 @@ Examples:
   unspool diff snapshot/ run.tarmac
   unspool diff old.astf new.astf --all --limit 20
   unspool diff a.zstf b.zstf --ignore registers,data
+  unspool diff two-cores.tarmac one.astf --core-a cpu1
   ssh model cat run.tarmac | unspool diff snapshot/ -
 
+Options that end in -a are for A, those that end in -b for B; --image is for both.
 One trace may start earlier, end later or have gaps: that is reported but is not a difference, unless --strict. Times are
 never compared.
 
-Exit codes: 0 the traces are equal, 1 they differ, nothing could be compared, or a trace is damaged or has lines that cannot
+Exit codes: 0 the traces are identical in what both contain, 1 they differ, nothing could be compared, or a trace is damaged or has lines that cannot
 be parsed, 2 the command failed.";
 
 fn facet(name: &str) -> Result<Facet, String> {
@@ -142,11 +152,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         bail!("only one trace can be read from standard input");
     }
     let [a, b] = args.sides();
-    let ((a, pull_a), (b, pull_b)) = (args.open(&a)?, args.open(&b)?);
-    let (sides, pulls) = ([a, b], [pull_a, pull_b]);
+    let ((named_a, pull_a), (named_b, pull_b)) = (args.open(&a)?, args.open(&b)?);
+    let cores = [a.core_number(&named_a)?, b.core_number(&named_b)?];
+    let (sides, pulls) = ([named_a, named_b], [pull_a, pull_b]);
     let mut output = args.output()?;
     let mut report = Report::new(sides, args.output.json);
-    let result = Differ::new(args.options()).run(pulls, &mut |finding| {
+    let result = Differ::new(args.options(cores)).run(pulls, &mut |finding| {
         report.finding(finding, &mut output);
         if output.is_open() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
@@ -164,12 +175,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 }
 
 impl Args {
-    fn options(&self) -> Options {
+    fn options(&self, cores: [u32; 2]) -> Options {
         let is_selected =
             |facet: &Facet| (self.only.is_empty() || self.only.contains(facet)) && !self.ignore.contains(facet);
         let facets: Vec<Facet> = comparable().iter().filter(is_selected).collect();
         Options {
-            cores: [self.sides.core_a, self.sides.core_b],
+            cores,
             all: self.all,
             limit: self.limit,
             context: self.context,
@@ -181,10 +192,28 @@ impl Args {
     }
 
     fn sides(&self) -> [Side<'_>; 2] {
-        let SideArgs { source_a, source_b, dialect_a, dialect_b, .. } = &self.sides;
+        let of = &self.sides;
         [
-            Side { path: &self.a, source: source_a, dialect: *dialect_a, hint: "--dialect-a", is_shown: true },
-            Side { path: &self.b, source: source_b, dialect: *dialect_b, hint: "--dialect-b", is_shown: false },
+            Side {
+                path: &self.a,
+                source: of.source_a.as_ref(),
+                core: of.core_a.as_ref(),
+                dialect: of.dialect_a,
+                implicit_thumb: of.implicit_thumb_a,
+                big_endian: of.big_endian_a,
+                hint: "--dialect-a",
+                is_shown: true,
+            },
+            Side {
+                path: &self.b,
+                source: of.source_b.as_ref(),
+                core: of.core_b.as_ref(),
+                dialect: of.dialect_b,
+                implicit_thumb: of.implicit_thumb_b,
+                big_endian: of.big_endian_b,
+                hint: "--dialect-b",
+                is_shown: false,
+            },
         ]
     }
 
@@ -199,11 +228,9 @@ impl Args {
     }
 
     fn open_log(&self, side: &Side<'_>) -> anyhow::Result<(Named, OpenedSteps, Meter)> {
-        let implicit_thumb = self.sides.implicit_thumb;
-        let options = FileOptions { dialect: side.dialect, implicit_thumb, threads: None };
-        let log = TarmacFile::open(side.path, &options)?;
+        let log = TarmacFile::open(side.path, &side.file_options())?;
         let named = Named { name: log.name().to_string(), kind: FileKind::Tarmac };
-        let (steps, meter) = log.into_steps(self.sides.big_endian);
+        let (steps, meter) = log.into_steps(side.big_endian);
         Ok((named, steps, meter))
     }
 
@@ -242,10 +269,10 @@ impl Args {
 
     fn open_steps(&self, side: &Side<'_>) -> anyhow::Result<OpenSteps> {
         Ok(OpenSteps {
-            source: side.source.clone(),
+            source: side.source.cloned(),
             codes: self.images.load()?,
-            tarmac: ReadOptions { parse: ParseOptions { implicit_thumb: self.sides.implicit_thumb } },
-            big_endian: self.sides.big_endian,
+            tarmac: ReadOptions { parse: ParseOptions { implicit_thumb: side.implicit_thumb } },
+            big_endian: side.big_endian,
             ..OpenSteps::default()
         })
     }
@@ -262,12 +289,33 @@ impl Args {
 /// One of both traces, as the user names it.
 struct Side<'a> {
     path: &'a Path,
-    source: &'a Option<String>,
+    source: Option<&'a String>,
+    core: Option<&'a CoreSelector>,
     dialect: Option<Dialect>,
+    implicit_thumb: bool,
+    big_endian: bool,
     /// Option that reads any file as a log.
     hint: &'static str,
     /// Does the progress bar follow this one?
     is_shown: bool,
+}
+
+impl Side<'_> {
+    fn file_options(&self) -> FileOptions {
+        FileOptions { dialect: self.dialect, implicit_thumb: self.implicit_thumb, threads: None }
+    }
+
+    /// Number of the core to compare. Only logs name their cores; a pipe cannot be searched for a name.
+    fn core_number(&self, named: &Named) -> anyhow::Result<u32> {
+        let Some(wanted) = self.core else { return Ok(0) };
+        let found = match named.kind {
+            FileKind::Tarmac if !is_pipe(self.path) => {
+                TarmacFile::open(self.path, &self.file_options())?.core_number(wanted)?
+            }
+            _ => None,
+        };
+        found.or(wanted.number()).with_context(|| format!("{}: no core '{wanted}'; try its number", named.name))
+    }
 }
 
 /// Name of the first of several sources, since one can be compared at a time.

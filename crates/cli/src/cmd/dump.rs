@@ -16,6 +16,7 @@ use unspool::{astf, stf};
 use crate::args::OutputArgs;
 use crate::diagnostic;
 use crate::file::{FileArgs, end_verdict, report_astf, report_stf, stf_verdict, tarmac_verdict};
+use crate::json::write_summary;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
@@ -31,15 +32,15 @@ pub(crate) struct Args {
     #[arg(long)]
     records: bool,
 
-    /// Show also the offset and the bytes of each record or of the records of each instruction (Tarmac: the line itself)
+    /// Show also the offset and the bytes of each item (Tarmac: the line as it is in the log)
     #[arg(long)]
     hex: bool,
 
-    /// Stop after N records (STF: instructions, unless --records; Tarmac: lines)
+    /// Stop after N items: records of ASTF, instructions of STF (with --records: records), lines of Tarmac
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
-    /// Skip the first N records, including the header of ASTF (STF: instructions, unless --records; Tarmac: lines)
+    /// Skip the first N items; the header of ASTF is one of them
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: u64,
 
@@ -51,13 +52,13 @@ const EXAMPLES: &str = "\
 Examples:
   unspool dump trace.astf
   unspool dump trace.astf --skip 1000 --limit 50 --hex
-  unspool dump trace.astf --json | jq -r 'select(.type == \"trap\") | .target_pc'
+  unspool dump trace.astf --json | jq -r 'select(.kind == \"trap\") | .target_pc'
   ssh host cat trace.astf | unspool dump -
   unspool dump trace.zstf --skip 1000000 --limit 50
   unspool dump trace.stf --records
-  unspool dump trace.zstf --json | jq -r 'select(.events) | .pc'
+  unspool dump trace.zstf --json | jq -r 'select(.events) | .address'
   unspool dump run.tarmac --limit 20
-  unspool dump run.tarmac.gz --json | jq -r 'select(.type == \"unknown\") | .line'
+  unspool dump run.tarmac.gz --json | jq -r 'select(.kind == \"unknown\") | .line'
 
 ASTF: each line has the number of the record, its type, and its fields:
   el0t [0x..]      Exception level and mode, and the address of an instruction
@@ -73,9 +74,6 @@ STF: each line has the number of the instruction, its address, opcode and disass
 order: target, registers (state, source, destination), accesses with their contents, events, page table walks, accesses of
 other bus masters, micro-operations, process, comments. With --records each line has the number and the offset of the
 record, its name, and its fields.
-As JSON, an instruction has instruction, record, offset, pc, opcode, length, text, iem, mode, target and forced, and, where
-present, the lists registers, memory, events, walks, bus, microops, ready, processes and comments. A record has record,
-offset and type, and its fields by name.
 
 Tarmac: each line has its number, the time and the core if present, the kind of the line, and its fields, spelled the same
 for all dialects. A line that cannot be parsed is shown unchanged, with the column of the error.
@@ -102,13 +100,15 @@ impl Args {
 
 struct Batch {
     text: String,
+    /// Number of lines.
+    items: u64,
     output: Output,
 }
 
 impl Batch {
     fn new(args: &Args) -> anyhow::Result<Self> {
         let output = Output::open_for(&args.output, &args.file.file)?;
-        Ok(Self { text: String::with_capacity(2 * BATCH), output })
+        Ok(Self { text: String::with_capacity(2 * BATCH), items: 0, output })
     }
 
     fn progress(&self) -> Progress {
@@ -128,9 +128,17 @@ impl Batch {
         self.text.clear();
     }
 
-    fn finish(mut self) -> anyhow::Result<()> {
+    /// Ends the output, with its summary if it is JSON.
+    fn finish(mut self, args: &Args, verdict: anyhow::Result<Verdict>) -> anyhow::Result<Verdict> {
         self.flush();
-        self.output.finish()
+        if let (true, Ok(verdict)) = (args.output.json, &verdict) {
+            let items = self.items;
+            write_summary(&mut self.output, "dump", *verdict, |object| {
+                object.plain("items", items);
+            });
+        }
+        self.output.finish()?;
+        verdict
     }
 }
 
@@ -143,7 +151,10 @@ fn dump_astf(args: &Args, mut file: AstfFile) -> anyhow::Result<Verdict> {
         for (number, record) in (first..).zip(records).take_while(|(number, _)| *number <= last) {
             match &mut json {
                 Some(json) if number <= args.skip => json.pass(record),
-                Some(json) => json.line(number, record, args.hex, &mut batch.text),
+                Some(json) => {
+                    json.line(number, record, args.hex, &mut batch.text);
+                    batch.items += 1;
+                }
                 None if number <= args.skip => lines.pass(record),
                 None => {
                     if args.hex {
@@ -157,8 +168,8 @@ fn dump_astf(args: &Args, mut file: AstfFile) -> anyhow::Result<Verdict> {
         batch.flush();
         batch.output.is_open() && first + records.len() as u64 <= last
     });
-    batch.finish()?;
-    Ok(end_verdict(&end?))
+    let verdict = end.map(|end| end_verdict(&end)).map_err(Into::into);
+    batch.finish(args, verdict)
 }
 
 /// Adds the offset and the bytes of a record, in groups of eight bytes.
@@ -179,8 +190,8 @@ fn dump_stf(args: &Args, mut file: StfFile) -> anyhow::Result<Verdict> {
         true => stf_records(args, &mut file, &mut batch),
         false => stf_instructions(args, &mut file, &mut batch),
     };
-    batch.finish()?;
-    Ok(stf_verdict(&mut file, &end?))
+    let verdict = end.map(|end| stf_verdict(&mut file, &end));
+    batch.finish(args, verdict)
 }
 
 fn stf_records(args: &Args, file: &mut StfFile, batch: &mut Batch) -> anyhow::Result<End> {
@@ -192,6 +203,7 @@ fn stf_records(args: &Args, file: &mut StfFile, batch: &mut Batch) -> anyhow::Re
             return false;
         }
         if position.record >= args.skip {
+            batch.items += 1;
             let text = &mut batch.text;
             bytes.clear();
             if args.hex {
@@ -234,6 +246,7 @@ fn stf_instructions(args: &Args, file: &mut StfFile, batch: &mut Batch) -> anyho
                 return false;
             }
             if instruction.number > args.skip {
+                batch.items += 1;
                 printer.print(instruction, &mut batch.text);
             }
             batch.flush_if_full() && instruction.number < end
@@ -298,6 +311,7 @@ fn dump_tarmac(args: &Args, mut file: TarmacFile) -> anyhow::Result<Verdict> {
         if position.line > end {
             return false;
         }
+        batch.items += u64::from(position.line > args.skip);
         let text = &mut batch.text;
         if position.line > args.skip && args.output.json {
             push_json(position, line, args.hex, &mut scratch, text);
@@ -310,6 +324,6 @@ fn dump_tarmac(args: &Args, mut file: TarmacFile) -> anyhow::Result<Verdict> {
         }
         batch.flush_if_full() && position.line < end
     });
-    batch.finish()?;
-    Ok(tarmac_verdict(&mut file, &ended?))
+    let verdict = ended.map(|end| tarmac_verdict(&mut file, &end)).map_err(Into::into);
+    batch.finish(args, verdict)
 }

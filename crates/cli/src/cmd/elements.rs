@@ -1,11 +1,13 @@
 //! `elements`: lists the elements of each trace source; with `--committed`, only those that were architecturally executed.
 
 use unspool::coresight::{ElementItem, Located, Sink, Transactions};
+use unspool::number::many;
 use unspool::{Error, Trace};
 
 use crate::args::ListingArgs;
 use crate::diagnostic;
-use crate::listing::{JsonFields, Listing, each_trace};
+use crate::json::write_summary;
+use crate::listing::{JsonFields, Listing, Window, each_trace};
 use crate::output::Output;
 use crate::verdict::Verdict;
 
@@ -28,25 +30,38 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   unspool elements snapshot/ --source 0x10 --limit 40
-  unspool elements snapshot/ --committed --json";
+  unspool elements snapshot/ --committed --json
+
+An element is what a packet means: a packet of three atoms is one element, and one of an address and a context is two.
+Without --committed, elements are listed in trace order, including those that are canceled later.
+Exit code 1: some bytes are no packet, or a source cannot be read.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;
     let mut output = Output::open(&args.listing.output, &capture)?;
-    let verdict = each_trace(&capture, &args.listing.sources, |trace| list(trace, args, &mut output))?;
+    let mut window = Window::new(&args.listing.range);
+    let verdict = each_trace(&capture, &args.listing.sources, |trace| list(trace, args, &mut output, &mut window))?;
+    if args.listing.output.json {
+        write_summary(&mut output, "elements", verdict, |object| {
+            object.plain("items", window.printed());
+        });
+    }
     output.finish()?;
     Ok(verdict)
 }
 
-fn list(trace: &Trace<'_>, args: &Args, output: &mut Output) -> Result<Verdict, Error> {
+fn list(trace: &Trace<'_>, args: &Args, output: &mut Output, window: &mut Window) -> Result<Verdict, Error> {
     trace.features()?;
-    let mut listing = Listing::new(trace, &args.listing, output);
+    if !window.is_open() {
+        return Ok(Verdict::Clean);
+    }
+    let mut listing = Listing::new(trace, &args.listing, output, window);
     if args.committed {
         let transactions = if args.show_failed { Transactions::Show } else { Transactions::Resolve };
         let open = trace.committed(transactions, &mut listing)?;
         if open > 0 && listing.window.is_open() {
             let name = &trace.source().name;
-            diagnostic::warning(format_args!("{name}: {open} P0 elements were still speculative at the end"));
+            diagnostic::warning(format_args!("{name}: {} still speculative at the end", many(open, "P0 element")));
         }
     } else {
         trace.elements(&mut listing)?;

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use unspool::capture::Register;
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::explain;
 use unspool::coresight::etm4::unit::{OverflowLosses, Settings};
@@ -15,7 +16,7 @@ use unspool::model::{SinkError, StepSource, TimeUnit};
 use unspool::number::many;
 use unspool::{OpenSteps, OpenedSteps, open_steps};
 
-use crate::args::{Choice, ImageArgs, TRACE_UNITS, one_of, parse_number};
+use crate::args::{Choice, ImageArgs, TRACE_UNITS, one_of, parse_number, parse_register};
 use crate::diagnostic;
 use crate::file::losses_verdict;
 use crate::verdict::Verdict;
@@ -28,7 +29,7 @@ pub(crate) struct Args {
     #[arg(value_name = "IN", required = true)]
     inputs: Vec<PathBuf>,
 
-    /// Directory of the capture: new or empty
+    /// Directory of the capture: a new or empty one
     #[arg(short, long, value_name = "CAPTURE")]
     output: PathBuf,
 
@@ -43,7 +44,7 @@ pub(crate) struct Args {
 
     /// Register of the trace unit. Can be repeated
     #[arg(long = "register", value_name = "NAME=VALUE", value_parser = parse_register)]
-    registers: Vec<(String, u64)>,
+    registers: Vec<Register>,
 
     /// Omit targets that a return stack predicts (TRCCONFIGR.RS)
     #[arg(long)]
@@ -105,7 +106,7 @@ pub(crate) struct Args {
     watermark: Option<u64>,
 
     /// Source of a capture: its trace id or its name
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID|NAME")]
     source: Option<String>,
 
     #[command(flatten)]
@@ -148,7 +149,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let traced = encoded.instructions.saturating_sub(encoded.overflowed.instructions);
     let bits = encoded.trace_bytes as f64 * 8.0 / traced.max(1) as f64;
     diagnostic::note(format_args!(
-        "{} of {}, {} of trace ({bits:.3} bits per instruction), {}",
+        "wrote {}: {} of {}, {} of trace ({bits:.3} bits per instruction), {}",
+        args.output.display(),
         many(encoded.instructions, "instruction"),
         many(encoded.cores as u64, "core"),
         many(encoded.trace_bytes, "byte"),
@@ -246,7 +248,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         let capabilities = settings.get("TRCIDR0").unwrap_or(0) | 0b11 << 15;
         set(&mut settings, "TRCIDR0", capabilities)?;
     }
-    args.registers.iter().try_for_each(|(name, value)| set(&mut settings, name, *value))?;
+    args.registers.iter().try_for_each(|register| set(&mut settings, &register.name, register.value))?;
     Ok(settings)
 }
 
@@ -275,9 +277,4 @@ fn unit_lines(path: &Path) -> anyhow::Result<Vec<(String, String)>> {
             Ok((name.trim().to_string(), value.trim().to_string()))
         })
         .collect()
-}
-
-fn parse_register(text: &str) -> Result<(String, u64), String> {
-    let (name, value) = text.split_once('=').ok_or("not NAME=VALUE")?;
-    Ok((name.trim().to_string(), parse_number(value.trim())?))
 }

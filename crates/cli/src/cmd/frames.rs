@@ -9,8 +9,9 @@ use unspool::model::json::Object;
 use unspool::number::many;
 use unspool::{Trace, Watch, read_frames};
 
-use crate::args::{CaptureArgs, OutputArgs, RangeArgs, parse_trace_id};
+use crate::args::{CaptureArgs, OutputArgs, RangeArgs, SourceArgs, source_id};
 use crate::diagnostic;
+use crate::json::write_summary;
 use crate::listing::{Window, report_assumptions};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -23,13 +24,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     capture: CaptureArgs,
 
-    /// Only the bytes of this trace id. Can be repeated
-    #[arg(long = "source", value_name = "ID", value_parser = parse_trace_id)]
-    ids: Vec<u8>,
+    #[command(flatten)]
+    sources: SourceArgs,
 
-    /// Write the bytes of the source with this trace id, without frames
-    #[arg(long, value_name = "ID", value_parser = parse_trace_id, conflicts_with_all = ["json", "ids"])]
-    stream: Option<u8>,
+    /// Write only the bytes of this source, without frames: the input of 'unspool packets --raw'
+    #[arg(long, value_name = "ID|NAME", conflicts_with_all = ["json", "sources"])]
+    stream: Option<String>,
 
     #[command(flatten)]
     range: RangeArgs,
@@ -40,15 +40,20 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   unspool frames snapshot/ --limit 20
+  unspool frames snapshot/ --source 0x10
   unspool frames snapshot/ --stream 0x10 -o etm0.bin
-  unspool packets etm0.bin --protocol etm4 --raw";
+  unspool packets etm0.bin --protocol etm4 --raw
+
+Each line has the offset in the buffer, the trace id, and the bytes. Lines without an id are marks: synchronization,
+barriers and triggers.
+Exit code 1: some bytes belong to no frame.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.capture.open()?;
     report_assumptions(&capture);
     let mut output = Output::open(&args.output, &capture)?;
-    let verdict = match args.stream {
-        Some(id) => write_stream(&capture, id, &mut output)?,
+    let verdict = match &args.stream {
+        Some(source) => write_stream(&capture, source_id(&capture, source)?, &mut output)?,
         None => list_all(&capture, args, &mut output)?,
     };
     output.finish()?;
@@ -108,11 +113,17 @@ fn list_all(capture: &Capture, args: &Args, output: &mut Output) -> anyhow::Resu
     if formatted.is_empty() {
         bail!("{}: no buffer has formatter frames; see 'unspool packets'", capture.path.display());
     }
+    let ids = args.sources.ids(capture)?;
+    let mut window = Window::new(&args.range);
     let mut verdict = Verdict::Clean;
     let mut read = 0;
     let mut printed = 0;
     for &index in &formatted {
-        match list(capture, index, args, &mut printed, output) {
+        if !window.is_open() {
+            break;
+        }
+        let wanted = Wanted { ids: &ids, window: &mut window, json: args.output.json };
+        match list(capture, index, wanted, &mut printed, output) {
             Ok(found) => {
                 read += 1;
                 verdict = verdict.or(found);
@@ -124,34 +135,47 @@ fn list_all(capture: &Capture, args: &Args, output: &mut Output) -> anyhow::Resu
             Err(error) => return Err(error.into()),
         }
     }
-    if read == 0 {
+    if read == 0 && window.is_open() {
         bail!("none of the buffers could be read");
     }
-    if printed == 0 && !args.ids.is_empty() && args.range.is_all() {
+    if printed == 0 && !ids.is_empty() && args.range.is_all() {
         bail!("no bytes of the selected trace ids; 'unspool info' lists the sources");
     }
+    if args.output.json {
+        write_summary(output, "frames", verdict, |object| {
+            object.plain("items", window.printed());
+        });
+    }
     Ok(verdict)
+}
+
+/// Which items are printed, and how.
+struct Wanted<'a> {
+    ids: &'a [u8],
+    window: &'a mut Window,
+    json: bool,
 }
 
 fn list(
     capture: &Capture,
     index: usize,
-    args: &Args,
+    wanted: Wanted<'_>,
     printed: &mut u64,
     output: &mut Output,
 ) -> Result<Verdict, unspool::Error> {
     let buffer = &capture.buffers[index];
-    if !args.output.json {
+    let Wanted { ids, window, json } = wanted;
+    if !json {
         output.write(|out| writeln!(out, "# buffer {}", buffer.name));
     }
     let mut printer = Printer {
         buffer,
         index,
-        json: args.output.json,
-        ids: &args.ids,
+        json,
+        ids,
         progress: Progress::new(output.on_terminal),
         output,
-        window: Window::new(&args.range),
+        window,
         line: String::new(),
         hex: String::new(),
         spans: 0,
@@ -169,7 +193,7 @@ struct Printer<'o, 'a> {
     json: bool,
     ids: &'a [u8],
     output: &'o mut Output,
-    window: Window,
+    window: &'a mut Window,
     progress: Progress,
     line: String,
     hex: String,
@@ -212,16 +236,16 @@ impl FrameSink for Printer<'_, '_> {
             return;
         }
         self.spans += 1;
-        self.hex.clear();
-        push_hex(&mut self.hex, span.bytes);
-        let hex = &self.hex;
         if !self.json {
+            self.hex.clear();
+            push_hex(&mut self.hex, span.bytes);
+            let hex = &self.hex;
             self.output.write(|out| writeln!(out, "{:#010x}  id {:#04x}  {hex}", span.offset, span.id));
             return;
         }
         let mut object = Object::new(&mut self.line);
         object.plain("buffer", self.index).string("kind", "bytes").plain("offset", span.offset);
-        object.plain("source", span.id).string("bytes", hex);
+        object.plain("source", span.id).bytes("bytes", span.bytes);
         self.output.write(|out| object.write_line(out));
     }
 
@@ -239,7 +263,7 @@ impl FrameSink for Printer<'_, '_> {
             Mark::Lost(error) => {
                 self.lost += 1;
                 self.lost_bytes += error.skipped;
-                let what = format!("{}, {} bytes skipped", error.kind, error.skipped);
+                let what = format!("{}, {} skipped", error.kind, many(error.skipped, "byte"));
                 self.print_mark(error.offset, "error", Some((error.skipped, what)));
             }
             _ => {}

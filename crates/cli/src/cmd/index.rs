@@ -8,10 +8,11 @@ use anyhow::bail;
 use unspool::container::Container;
 use unspool::indexed_log::{LogError, index_options, index_path, make_index, open_indexed};
 use unspool::model::json::Object;
-use unspool::number::{grouped, many};
-use unspool::tarmac::index::{IndexOptions, Totals};
+use unspool::number::many;
+use unspool::tarmac::index::{IndexError, IndexOptions, Totals};
 
 use crate::args::JobsArgs;
+use crate::diagnostic::{error, note};
 use crate::file::TarmacArgs;
 use crate::output::is_same;
 use crate::progress::Progress;
@@ -28,11 +29,11 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Replace an index that is up to date
+    /// Replace an index that is up to date, or any other file
     #[arg(long)]
     force: bool,
 
-    /// Print one JSON object
+    /// Print JSON, one object per line; docs/json.md describes them
     #[arg(long)]
     json: bool,
 
@@ -83,6 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if is_same(&path, &args.log.log) {
         bail!("{}: this is the log; write the index to another file", path.display());
     }
+    check_index(&args.log.log, &path, &options, args.force)?;
     let existing = if args.force { None } else { open_indexed(&args.log.log, &path, &options).ok() };
     let (totals, took) = match existing {
         Some(indexed) => (indexed.index().totals(), None),
@@ -94,9 +96,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         }
     };
     let report = Report { log: &args.log.log, path: &path, totals, took };
-    let mut out = io::stdout().lock();
-    if args.json { report.json(&mut out) } else { report.text(&mut out) }?;
+    report.notes();
+    if args.json {
+        report.json(&mut io::stdout().lock())?;
+    }
     Ok(Verdict::of(totals.problems > 0))
+}
+
+/// Rejects a file that is no index, unless it may be replaced.
+pub(super) fn check_index(log: &Path, path: &Path, options: &IndexOptions, force: bool) -> anyhow::Result<()> {
+    let is_foreign = || {
+        let opened = open_indexed(log, path, options);
+        matches!(opened, Err(LogError::Index { source: IndexError::Foreign, .. }))
+    };
+    if !force && path.exists() && is_foreign() {
+        bail!("{}: the file exists and is not an index; use --force to replace it", path.display());
+    }
+    Ok(())
 }
 
 struct Report<'a> {
@@ -112,21 +128,22 @@ impl Report<'_> {
         [self.log, self.path].map(|path| path.metadata().map_or(0, |about| about.len()))
     }
 
-    fn text(&self, out: &mut impl Write) -> io::Result<()> {
+    fn notes(&self) {
         let [log, index] = self.sizes();
         let share = index as f64 / log.max(1) as f64 * 100.0;
         let Totals { lines, instructions, exceptions, problems } = self.totals;
-        let (lines, instructions) = (many(lines, "line"), many(instructions, "instruction"));
-        writeln!(out, "{}: {lines}, {instructions}, {}", self.log.display(), many(exceptions, "exception"))?;
+        let (name, lines, instructions) = (self.log.display(), many(lines, "line"), many(instructions, "instruction"));
+        note(format_args!("{name}: {lines}, {instructions}, {}", many(exceptions, "exception")));
         if problems > 0 {
-            writeln!(out, "  {} cannot be parsed; 'unspool check' lists them", many(problems, "line"))?;
+            let lines = many(problems, "line");
+            error(format_args!("{name}: {lines} cannot be parsed; 'unspool check {name}' lists them"));
         }
-        let size = format!("{} bytes, {share:.1}% of the log", grouped(index));
+        let size = format!("{}, {share:.1}% of the log", many(index, "byte"));
         match self.took {
-            None => writeln!(out, "  {}: {size}, up to date", self.path.display()),
+            None => note(format_args!("{} is up to date: {size}", self.path.display())),
             Some(took) => {
-                let speed = log as f64 / took.as_secs_f64().max(1e-6) / 1e6;
-                writeln!(out, "  {}: {size}, in {:.2} s ({speed:.0} MB/s)", self.path.display(), took.as_secs_f64())
+                let (seconds, speed) = (took.as_secs_f64(), log as f64 / took.as_secs_f64().max(1e-6) / 1e6);
+                note(format_args!("wrote {}: {size}, in {seconds:.2} s ({speed:.0} MB/s)", self.path.display()));
             }
         }
     }
@@ -140,6 +157,7 @@ impl Report<'_> {
         object.plain("instructions", self.totals.instructions).plain("exceptions", self.totals.exceptions);
         object.plain("problems", self.totals.problems).flag("made", self.took.is_some());
         object.nullable("seconds", self.took.map(|took| took.as_secs_f64()));
-        object.write_line(out)
+        object.write_line(out)?;
+        Object::summary(&mut line, "index").flag("clean", self.totals.problems == 0).write_line(out)
     }
 }

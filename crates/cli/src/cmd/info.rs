@@ -16,24 +16,25 @@ use unspool::number::{grouped, many};
 use unspool::{BufferOverview, Trace, TraceFile, TraceOverview, overview};
 
 use super::program::field_text;
-use crate::args::{CaptureArgs, OutputArgs};
-use crate::file::tarmac_verdict;
+use crate::args::{CaptureArgs, OutputArgs, open_package};
+use crate::file::{each_file, tarmac_verdict};
+use crate::json::write_summary;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Summarize a capture or trace file: format, sources and their configuration, sizes, time span, missing files
+/// Summarize captures and trace files: format, sources and their configuration, sizes, time span, missing files
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     capture: CaptureArgs,
 
-    /// Explain every field of every known register
-    #[arg(long = "registers")]
-    explain_registers: bool,
+    /// Explain every field of every known register of a capture
+    #[arg(long)]
+    explain: bool,
 
-    /// Read only the description, not buffers, images or records
+    /// Read only the description of a capture, the header of a file, or the first lines of a log
     #[arg(long)]
     quick: bool,
 
@@ -44,31 +45,57 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   unspool info snapshot/
-  unspool info capture.zip --registers
+  unspool info capture.zip --explain
   unspool info trace.astf
-  unspool info trace.zstf --quick
+  unspool info *.zstf --quick
   unspool info run.tarmac.gz
-  unspool info dump.bin --protocol ete --reg TRCIDR8=6";
+  unspool info dump.bin --protocol ete --register TRCIDR8=6
+
+CAPTURE can also be an ASTF file, an STF file or a Tarmac log. Several are summarized one after the other; with --protocol
+they are the parts of one buffer.
+Exit code 1: a file is damaged, or bytes of a buffer are not trace.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    if let Some(path) = args.capture.path()
-        && let Some(file) = TraceFile::open_if_trace(path)
-    {
-        return run_file(args, file?, Output::open_for(&args.output, path)?);
+    let Some(paths) = args.capture.packages() else {
+        let capture = args.capture.open()?;
+        let mut output = Output::open(&args.output, &capture)?;
+        let verdict = summarize_capture(args, &capture, &mut output);
+        return finish(args, output, 1, verdict);
+    };
+    let mut output = Output::open_beside_all(&args.output, paths)?;
+    let verdict = each_file(paths, |index, path| {
+        if index > 0 && !args.output.json {
+            output.write(|out| writeln!(out));
+        }
+        match TraceFile::open_if_trace(path) {
+            Some(file) => summarize_file(args, file?, &mut output),
+            None => Ok(summarize_capture(args, &open_package(path)?, &mut output)),
+        }
+    })?;
+    finish(args, output, paths.len(), verdict)
+}
+
+fn finish(args: &Args, mut output: Output, files: usize, verdict: Verdict) -> anyhow::Result<Verdict> {
+    if args.output.json {
+        write_summary(&mut output, "info", verdict, |object| {
+            object.plain("files", files);
+        });
     }
-    let capture = args.capture.open()?;
-    let mut output = Output::open(&args.output, &capture)?;
-    let overview = (!args.quick).then(|| overview(&capture, &mut Progress::new(false).callback()));
-    let loaded = if args.quick { LoadedCode::default() } else { capture.code(None) };
-    let info = CaptureInfo { capture: &capture, overview: overview.as_ref(), loaded };
-    let page = Page { info: &info, registers: args.explain_registers };
-    output.write(|out| if args.output.json { writeln!(out, "{}", info.json()) } else { page.text(out) });
     output.finish()?;
-    Ok(Verdict::of(!overview.as_ref().is_none_or(is_sound)))
+    Ok(verdict)
+}
+
+fn summarize_capture(args: &Args, capture: &Capture, output: &mut Output) -> Verdict {
+    let overview = (!args.quick).then(|| overview(capture, &mut Progress::new(false).callback()));
+    let loaded = if args.quick { LoadedCode::default() } else { capture.code(None) };
+    let info = CaptureInfo { capture, overview: overview.as_ref(), loaded };
+    let page = Page { info: &info, registers: args.explain };
+    output.write(|out| if args.output.json { writeln!(out, "{}", info.json()) } else { page.text(out) });
+    Verdict::of(!overview.as_ref().is_none_or(is_sound))
 }
 
 /// Summarizes a trace file. `--quick`: its header or first lines only.
-fn run_file(args: &Args, file: TraceFile, mut output: Output) -> anyhow::Result<Verdict> {
+fn summarize_file(args: &Args, file: TraceFile, output: &mut Output) -> anyhow::Result<Verdict> {
     let (quick, json) = (args.quick, args.output.json);
     let mut progress = Progress::new(false);
     let verdict = match file {
@@ -88,7 +115,6 @@ fn run_file(args: &Args, file: TraceFile, mut output: Output) -> anyhow::Result<
             tarmac_verdict(&mut file, &info.end)
         }
     };
-    output.finish()?;
     Ok(verdict)
 }
 

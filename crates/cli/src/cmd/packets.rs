@@ -5,7 +5,8 @@ use unspool::coresight::{ElementError, ElementItem, Located, Packet, PacketItem,
 use unspool::{Error, Trace, Watch};
 
 use crate::args::ListingArgs;
-use crate::listing::{JsonFields, Listing, each_trace};
+use crate::json::write_summary;
+use crate::listing::{JsonFields, Listing, Window, each_trace};
 use crate::output::Output;
 use crate::verdict::Verdict;
 
@@ -19,21 +20,35 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  unspool packets snapshot/ --source 0x10
+  unspool packets snapshot/
+  unspool packets snapshot/ --source 0x10 --limit 40
   unspool packets capture.zip --json | jq -r .kind | sort | uniq -c
-  unspool packets trbe.bin --protocol ete --raw --reg TRCIDR2=0xc0001088";
+  unspool packets trbe.bin --protocol ete --raw --register TRCIDR2=0xc0001088
+
+Each line has the offset of the packet in the buffer, and the packet. ' = 0x..' is the complete address where a packet has
+only a part of it. A line with '!' marks bytes that are no packet.
+Exit code 1: some bytes are no packet, or a source cannot be read.";
 
 pub(crate) fn run(Args { listing }: &Args) -> anyhow::Result<Verdict> {
     let capture = listing.capture.open()?;
     let mut output = Output::open(&listing.output, &capture)?;
-    let verdict = each_trace(&capture, &listing.sources, |trace| list(trace, listing, &mut output))?;
+    let mut window = Window::new(&listing.range);
+    let verdict = each_trace(&capture, &listing.sources, |trace| list(trace, listing, &mut output, &mut window))?;
+    if listing.output.json {
+        write_summary(&mut output, "packets", verdict, |object| {
+            object.plain("items", window.printed());
+        });
+    }
     output.finish()?;
     Ok(verdict)
 }
 
-fn list(trace: &Trace<'_>, args: &ListingArgs, output: &mut Output) -> Result<Verdict, Error> {
+fn list(trace: &Trace<'_>, args: &ListingArgs, output: &mut Output, window: &mut Window) -> Result<Verdict, Error> {
     trace.features()?;
-    let mut printer = Printer { listing: Listing::new(trace, args, output), address: None };
+    if !window.is_open() {
+        return Ok(Verdict::Clean);
+    }
+    let mut printer = Printer { listing: Listing::new(trace, args, output, window), address: None };
     trace.packets_and_elements(&mut printer)?;
     Ok(printer.listing.verdict())
 }

@@ -8,7 +8,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -23,7 +23,10 @@ use unspool::model::json::Object;
 use unspool::{FileKind, Program};
 
 use super::encode::FILL_MODES;
-use crate::args::{Choice, ImageArgs, OutputArgs, TRACE_UNITS, one_of, parse_number, parse_trace_id};
+use crate::args::{
+    Choice, ImageArgs, OutputArgs, TRACE_UNITS, is_number, one_of, parse_number, parse_range, parse_trace_id,
+};
+use crate::json::write_summary;
 use crate::output::Output;
 use crate::verdict::Verdict;
 
@@ -40,18 +43,19 @@ pub(crate) struct Args {
     explain: bool,
 
     /// Print the instructions for this, in the syntax of the GNU assembler (ETE)
-    #[arg(long, value_name = "WHAT", value_parser = one_of(LISTINGS), conflicts_with_all = ["explain", "unit"])]
+    #[arg(long, value_name = "WHAT", value_parser = one_of(LISTINGS), conflicts_with_all = ["explain", "unit", "json"])]
     listing: Option<Listing>,
 
     /// Print only lines NAME=VALUE, the input of 'unspool encode --unit'
-    #[arg(long, conflicts_with = "explain")]
+    #[arg(long, conflicts_with_all = ["explain", "json"])]
     unit: bool,
 
     /// Architecture of the trace unit
     #[arg(long, value_name = "NAME", value_parser = one_of(TRACE_UNITS), default_value = "ete")]
     protocol: Protocol,
 
-    /// Trace only addresses A to B, B included, or a function of --image. Can be repeated up to 8 times
+    /// Trace only instructions from address A up to, but not including, address B, or a function of --image. Can be repeated
+    /// up to 8 times
     #[arg(long, value_name = "A..B|NAME", help_heading = "Filters", conflicts_with = "input")]
     include: Vec<String>,
 
@@ -103,9 +107,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 4096, help_heading = "Trace contents")]
     sync: u32,
 
-    /// Program also the trace buffer of the PE, from BASE up to but not including LIMIT, on 4 KiB pages (ETE)
-    #[arg(long, value_name = "BASE..LIMIT", value_parser = parse_buffer, help_heading = "Trace buffer", conflicts_with = "input")]
-    buffer: Option<(u64, u64)>,
+    /// Program also the trace buffer of the PE, from address A up to, but not including, address B, on 4 KiB pages (ETE)
+    #[arg(long, value_name = "A..B", value_parser = parse_range, help_heading = "Trace buffer", conflicts_with = "input")]
+    buffer: Option<Range<u64>>,
 
     /// Behavior of the trace buffer when it is full
     #[arg(
@@ -129,13 +133,14 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   unspool program                                        trace a process at Non-secure EL0
-  unspool program --include 0x400000..0x400ffc
+  unspool program --include 0x400000..0x401000
   unspool program --include main --image program.elf --unit > unit.ini
   unspool encode run.astf -o capture/ --unit unit.ini    simulate that trace unit
   unspool program --listing enable --buffer 0x80000000..0x80100000 --buffer-mode circular
   unspool program capture/                               explain what the trace units of a capture traced
   unspool program registers.txt --explain
 
+A range A..B starts at A and ends before B.
 Exit code 1: the registers have a 'problem'.";
 
 const LISTINGS: &[Choice<Listing>] = &[
@@ -144,11 +149,6 @@ const LISTINGS: &[Choice<Listing>] = &[
     ("save", "Save the registers", Listing::Save),
     ("restore", "Restore the registers", Listing::Restore),
 ];
-
-fn parse_buffer(text: &str) -> Result<(u64, u64), String> {
-    let (base, limit) = text.split_once("..").ok_or("not BASE..LIMIT")?;
-    Ok((parse_number(base)?, parse_number(limit)?))
-}
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let units = match &args.input {
@@ -175,6 +175,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
             out.write(|out| unit.table(args.output.json, &remarks, out));
         }
     }
+    if args.output.json {
+        write_summary(&mut out, "program", verdict, |object| {
+            object.plain("units", units.len());
+        });
+    }
     out.finish()?;
     Ok(verdict)
 }
@@ -199,29 +204,36 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         cycle_threshold: args.cycle_counts,
         branch_broadcast: args.branch_broadcast,
         sync_bytes: args.sync,
-        buffer: args.buffer.map(|(base, limit)| Buffer { base, limit, mode, watermark: args.watermark }),
+        buffer: args.buffer.clone().map(|Range { start: base, end: limit }| Buffer {
+            base,
+            limit,
+            mode,
+            watermark: args.watermark,
+        }),
         ..defaults
     })
 }
 
+/// Addresses of a pair of comparators, which match both of them and what is between. The last byte before the end of the
+/// range is right for all instruction sets: no instruction starts between the last one of the range and its end.
 fn range(text: &str, program: &Program) -> anyhow::Result<RangeInclusive<u64>> {
-    if let Some((first, last)) = text.split_once("..") {
-        let number = |text| parse_number(text).map_err(anyhow::Error::msg);
-        return Ok(number(first)?..=number(last)?);
-    }
-    function(text, program)
+    let range = match text.contains("..") {
+        true => parse_range(text).map_err(anyhow::Error::msg)?,
+        false => function(text, program)?,
+    };
+    Ok(range.start..=range.end - 1)
 }
 
 fn point(text: &str, program: &Program) -> anyhow::Result<u64> {
-    if text.starts_with(|first: char| first.is_ascii_digit()) {
+    if is_number(text) {
         return parse_number(text).map_err(anyhow::Error::msg);
     }
-    Ok(*function(text, program)?.start())
+    Ok(function(text, program)?.start)
 }
 
-fn function(name: &str, program: &Program) -> anyhow::Result<RangeInclusive<u64>> {
-    match program.functions(name).next() {
-        Some(range) => Ok(range.start..=range.end - 1),
+fn function(name: &str, program: &Program) -> anyhow::Result<Range<u64>> {
+    match program.functions(name).find(|range| !range.is_empty()) {
+        Some(range) => Ok(range),
         None => bail!("no image has a function '{name}' with a known size; add --image FILE or use addresses"),
     }
 }
@@ -365,7 +377,7 @@ impl Unit {
             return writeln!(out, "{verdict:<11} {} ({})", remark.text, remark.register);
         }
         self.object(out, |object| {
-            object.string("kind", verdict.replace(' ', "-")).string("register", &remark.register);
+            object.string("kind", verdict.replace(' ', "_")).string("register", &remark.register);
             object.string("text", &remark.text);
         })
     }
@@ -376,7 +388,7 @@ impl Unit {
         let mut object = Object::new(&mut line);
         fields(&mut object);
         if !self.name.is_empty() {
-            object.string("source", &self.name);
+            object.string("source_name", &self.name);
         }
         object.write_line(out)
     }
@@ -390,11 +402,10 @@ impl Unit {
             }
             for field in fields.iter().flat_map(|explanation| &explanation.fields) {
                 if json {
-                    let mut line = String::new();
-                    let mut object = Object::new(&mut line);
-                    object.string("kind", "field").string("register", &value.register).string("name", field.name);
-                    object.string("bits", bits(field)).hex("value", field.value).string("meaning", &field.meaning);
-                    object.write_line(out)?;
+                    self.object(out, |object| {
+                        object.string("kind", "field").string("register", &value.register).string("name", field.name);
+                        object.string("bits", bits(field)).hex("value", field.value).string("meaning", &field.meaning);
+                    })?;
                 } else {
                     writeln!(out, "  {}", field_text(field))?;
                 }

@@ -5,19 +5,20 @@
 //! OUT is put in place when it is complete, or not at all. If the trace is damaged, OUT ends at the damage.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use unspool::analyze::selection::FunctionSelection;
 use unspool::file::{AstfFile, End, StfFile, TarmacFile, TraceFile, is_capture, is_standard};
+use unspool::model::CoreSelector;
 use unspool::model::selection::Selection;
 use unspool::number::{grouped, many};
-use unspool::slice::{By, Slice, SliceError, SliceOutput, TimeSpan, slice_astf, slice_stf, slice_tarmac};
+use unspool::slice::{By, Slice, SliceError, SliceOutput, TimeSpan, numbered, slice_astf, slice_stf, slice_tarmac};
 use unspool::stf::Storage as StfStorage;
 use unspool::target::{astf_storage, log_container};
 use unspool::{Program, astf, stf};
 
-use crate::args::{ImageArgs, JobsArgs, OutputFormat, one_of, parse_number};
+use crate::args::{ForceArgs, ImageArgs, JobsArgs, OutputFormat, one_of, parse_range};
 use crate::diagnostic;
 use crate::file::{TarmacArgs, end_verdict, open, report_astf, report_lines, report_stf, stf_verdict, tarmac_verdict};
 use crate::output::is_same;
@@ -31,9 +32,16 @@ pub(crate) struct Args {
     #[arg(value_name = "IN")]
     input: PathBuf,
 
-    /// Output file ('-': standard output); an existing file is replaced when the new one is complete
-    #[arg(value_name = "OUT")]
-    output: PathBuf,
+    /// Output file ('-': standard output)
+    #[arg(value_name = "OUT", required_unless_present = "file")]
+    out: Option<PathBuf>,
+
+    /// Output file; the same as OUT
+    #[arg(short = 'o', long = "output", value_name = "FILE", conflicts_with = "out")]
+    file: Option<PathBuf>,
+
+    #[command(flatten)]
+    force: ForceArgs,
 
     /// Skip the first N instructions that the other options select
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -43,13 +51,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
-    /// Only instructions from time A up to, but not including, time B, in the unit of IN (ASTF: microseconds). A or B can be
-    /// omitted
+    /// Only instructions from time A up to, but not including, time B, in the unit of IN (ASTF: microseconds). A or B may be
+    /// left out
     #[arg(long, value_name = "A..B", value_parser = str::parse::<TimeSpan>)]
     time: Option<TimeSpan>,
 
     /// Only instructions from address A up to, but not including, address B. Can be repeated
-    #[arg(long, value_name = "A..B", value_parser = parse_addresses)]
+    #[arg(long, value_name = "A..B", value_parser = parse_range)]
     address: Vec<Range<u64>>,
 
     /// Only instructions of this function of --image. Can be repeated
@@ -63,9 +71,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     images: ImageArgs,
 
-    /// Only this core of a Tarmac log, by name
-    #[arg(long, value_name = "NAME")]
-    core: Option<String>,
+    /// Only this core of a Tarmac log: its name, or its number in order of appearance, counted from 0
+    #[arg(long, value_name = "N|NAME")]
+    core: Option<CoreSelector>,
 
     /// Write each piece (consecutive selected instructions) to its own file, with -0001, -0002 and so on before the extension
     #[arg(long)]
@@ -92,12 +100,14 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   unspool slice trace.zstf part.zstf --skip 1000000 --limit 5000
+  unspool slice trace.zstf -o part.zstf --skip 1000000 --limit 5000
   unspool slice trace.stf - --limit 100 | unspool dump -
   unspool slice run.tarmac part.tarmac --skip 5000 --limit 100
   unspool slice trace.astf.xz part.astf --time 2000..3000
   unspool slice run.tarmac part.tarmac --function sort --image program.elf --with-callees
   unspool slice trace.astf piece.astf --address 0x1000..0x2000 --split
 
+A range A..B starts at A and ends before B.
 Consecutive selected instructions form a piece. Records within a piece are copied byte for byte. Pieces are joined as the
 format allows, or written to separate files with --split:
 ASTF: a piece starts with the current time and context. A Basic trace may have several pieces; a BasicPlus trace cannot have
@@ -111,28 +121,36 @@ If the trace is damaged before the slice is complete, OUT contains what comes be
 the slice is not read.";
 
 impl Args {
+    fn output(&self) -> &Path {
+        self.out.as_deref().or(self.file.as_deref()).unwrap_or(Path::new("-"))
+    }
+
+    /// Rejects output files that exist, unless they may be replaced.
+    fn check_existing(&self) -> anyhow::Result<()> {
+        // Further files come from a run that was not checked either.
+        const MAX_CHECKED: u64 = 10_000;
+        match self.split {
+            true => {
+                (1..=self.pieces.min(MAX_CHECKED)).try_for_each(|at| self.force.check(&numbered(self.output(), at)))
+            }
+            false => self.force.check(self.output()),
+        }
+    }
+
     /// Whether instructions are selected by number alone: the only way to slice an STF trace of transactions.
     fn is_by_number(&self) -> bool {
         self.time.is_none() && self.address.is_empty() && self.function.is_empty() && self.core.is_none() && !self.split
     }
 }
 
-fn parse_addresses(text: &str) -> Result<Range<u64>, String> {
-    let parsed = text.split_once("..").map(|(start, end)| (parse_number(start), parse_number(end)));
-    match parsed {
-        Some((Ok(start), Ok(end))) if start < end => Ok(start..end),
-        Some((Ok(_), Ok(_))) => Err(format!("'{text}' is empty: the first address is not below the second")),
-        _ => Err(format!("'{text}' is not a range of addresses (0x1000..0x2000)")),
-    }
-}
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    if is_same(&args.input, &args.output) {
-        bail!("{}: the trace is read from this file; write to another one", args.output.display());
+    if is_same(&args.input, args.output()) {
+        bail!("{}: the trace is read from this file; write to another one", args.output().display());
     }
-    if args.split && is_standard(&args.output) {
+    if args.split && is_standard(args.output()) {
         bail!("--split writes several files: OUT must be a file name");
     }
+    args.check_existing()?;
     if !args.tarmac.is_given() && is_capture(&args.input) {
         let name = args.input.display();
         bail!("{name}: a capture cannot be sliced; convert it first: 'unspool convert {name} trace.tarmac'");
@@ -154,7 +172,7 @@ fn run_astf(args: &Args, mut file: AstfFile) -> anyhow::Result<Verdict> {
         Some(to) => {
             to.astf().with_context(|| format!("{name}: a slice of ASTF is ASTF; use --to raw, lzma or zlib"))?
         }
-        None => astf_storage(&args.output).unwrap_or(file.header().storage()),
+        None => astf_storage(args.output()).unwrap_or(file.header().storage()),
     };
     report_astf(&file);
     let mut selection = args.selection(0, true)?;
@@ -175,7 +193,7 @@ fn run_stf(args: &Args, mut file: StfFile) -> anyhow::Result<Verdict> {
         Some(to) => {
             to.stf().with_context(|| format!("{name}: a slice of STF is STF; use --to stf, zstf, stf.gz, .."))?
         }
-        None => StfStorage::from_path(&args.output).unwrap_or(file.storage()),
+        None => StfStorage::from_path(args.output()).unwrap_or(file.storage()),
     };
     report_stf(&mut file);
     let mut selection = args.selection(0, false)?;
@@ -191,7 +209,7 @@ fn run_tarmac(args: &Args, mut file: TarmacFile) -> anyhow::Result<Verdict> {
     let name = file.name().to_string();
     let container = match args.to {
         Some(to) => to.tarmac().with_context(|| format!("{name}: a slice of Tarmac is Tarmac; use --to tarmac, .."))?,
-        None => log_container(&args.output),
+        None => log_container(args.output()),
     };
     let decimals = match (&args.time, file.first_time()) {
         (None, _) => 0,
@@ -199,7 +217,7 @@ fn run_tarmac(args: &Args, mut file: TarmacFile) -> anyhow::Result<Verdict> {
         (Some(_), None) => bail!("{name}: the first lines have no time; slice it by number or address"),
     };
     let mut selection = args.selection(decimals, false)?;
-    let sliced = slice_tarmac(&mut file, &mut selection, args.core.as_deref(), container, args.slice_output());
+    let sliced = slice_tarmac(&mut file, &mut selection, args.core.as_ref(), container, args.slice_output());
     report_lines(&mut file);
     finish(args, &name, sliced, selection.is_cut_short(), |end| tarmac_verdict(&mut file, end))
 }
@@ -239,15 +257,15 @@ impl Args {
     }
 
     fn slice_output(&self) -> SliceOutput<'_> {
-        SliceOutput { path: &self.output, split: self.split, threads: self.jobs.threads() }
+        SliceOutput { path: self.output(), split: self.split, threads: self.jobs.threads() }
     }
 }
 
-/// Rejects --core for a trace that has only one.
+/// Rejects --core for a trace that has only one, unless it is the first.
 fn reject_core(args: &Args, name: &str) -> anyhow::Result<()> {
-    match args.core {
+    match args.core.as_ref().map(CoreSelector::number) {
+        Some(Some(0)) | None => Ok(()),
         Some(_) => bail!("{name}: the trace has only one core; omit --core"),
-        None => Ok(()),
     }
 }
 
@@ -287,7 +305,23 @@ fn finish(
     }
 }
 
-/// Reports what is not obvious about the slice.
+/// Reports the files that were written.
+fn written(args: &Args, slice: &Slice) {
+    let [instructions, pieces] = [many(slice.instructions, "instruction"), many(slice.pieces, "piece")];
+    let of = if slice.pieces > 1 { format!("{instructions} in {pieces}") } else { instructions };
+    let out = args.output();
+    match (args.split, slice.pieces) {
+        (true, 2..) => {
+            let [first, last] = [1, slice.pieces].map(|number| numbered(out, number).display().to_string());
+            diagnostic::note(format_args!("wrote {first} to {last}: {of}"));
+        }
+        (true, _) => diagnostic::note(format_args!("wrote {}: {of}", numbered(out, 1).display())),
+        (false, _) if is_standard(out) => diagnostic::note(of),
+        (false, _) => diagnostic::note(format_args!("wrote {}: {of}", out.display())),
+    }
+}
+
+/// Reports what is not obvious about the slice, and what was written.
 fn report(args: &Args, name: &str, slice: &Slice, is_cut_short: bool) {
     if slice.walks_kept > 0 {
         let walks = many(slice.walks_kept, "page table walk");
@@ -303,10 +337,7 @@ fn report(args: &Args, name: &str, slice: &Slice, is_cut_short: bool) {
             "{name}: the first line of the slice had no time and got that of the lines before it"
         ));
     }
-    if slice.pieces > 1 {
-        let [instructions, pieces] = [many(slice.instructions, "instruction"), many(slice.pieces, "piece")];
-        diagnostic::note(format_args!("{name}: {instructions} in {pieces}"));
-    }
+    written(args, slice);
     if is_cut_short {
         let max = grouped(args.pieces);
         diagnostic::warning(format_args!("{name}: stopped after {max} pieces; --pieces N writes more"));

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use unspool::container::Container;
 use unspool::file::{TarmacFile, is_standard};
 use unspool::indexed_log::{LogError, index_in_memory, index_path, open_or_make};
+use unspool::model::CoreSelector;
 use unspool::number::{grouped, many};
 use unspool::tarmac::index::{
     CoreState, IndexOptions, Indexed, MemoryQuery, Position, Scanner, State, StateView, WriteQuery, register,
@@ -15,10 +16,11 @@ use unspool::tarmac::index::{
 use unspool::tarmac::record::{Time, Unit};
 use unspool::tarmac::state::LastWrite;
 
-use super::index::LogArgs;
-use crate::args::{JobsArgs, OutputArgs, parse_number};
+use super::index::{LogArgs, check_index};
+use crate::args::{JobsArgs, OutputArgs, is_number, parse_number, parse_range};
 use crate::diagnostic;
 use crate::file::tarmac_verdict;
+use crate::json::write_summary;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
@@ -34,12 +36,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LINE|TIME|#N", value_parser = parse_position)]
     at: Position,
 
-    /// Only this core; instructions are then counted for this core alone
-    #[arg(long, value_name = "NAME")]
-    core: Option<String>,
+    /// Only this core: its name, or its number in order of appearance, counted from 0. --at '#N' then counts only its
+    /// instructions
+    #[arg(long, value_name = "N|NAME")]
+    core: Option<CoreSelector>,
 
-    /// Print memory: an address with a length [default: 16], or 'all'. Can be repeated
-    #[arg(long, value_name = "ADDR[+LEN]|all", value_parser = parse_memory)]
+    /// Print memory: a range A..B, which ends before B, an address with a length [default: 16], or 'all'. Can be repeated
+    #[arg(long, value_name = "A..B|ADDR[+LEN]|all", value_parser = parse_memory)]
     memory: Vec<MemoryQuery>,
 
     /// Only this register. Can be repeated
@@ -47,7 +50,7 @@ pub(crate) struct Args {
     register: Vec<String>,
 
     /// Print the line that last wrote a register or memory. Can be repeated
-    #[arg(long, value_name = "NAME|ADDR[+LEN]", value_parser = parse_write)]
+    #[arg(long, value_name = "NAME|A..B|ADDR[+LEN]", value_parser = parse_write)]
     last_write: Vec<WriteQuery>,
 
     /// Index of the log [default: LOG.unspool-index]
@@ -65,8 +68,8 @@ Examples:
   unspool state boot.tarmac --at 1200                  after line 1200
   unspool state boot.tarmac --at 35us --register x0    after everything up to that time
   unspool state boot.tarmac --at '#1000' --core cpu1   after the 1000th instruction of cpu1
-  unspool state boot.tarmac --at 1200 --memory 0x8000+64 --memory all
-  unspool state boot.tarmac --at 1200 --last-write sp --last-write 0x8000+8
+  unspool state boot.tarmac --at 1200 --memory 0x8000..0x8040 --memory all
+  unspool state boot.tarmac --at 1200 --last-write sp --last-write 0x8000..0x8008
 
 Unknown digits are 'x', unknown bytes '..'. A byte that is read later without a write in between is known before, too.
 A large log is indexed first; a compressed log or a pipe is read from the start.";
@@ -82,23 +85,34 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let Some(state) = state else {
         bail!("{}: --at is not in the log", args.log.log.display());
     };
-    if let Some(name) = &args.core
-        && state.core(name.as_bytes()).is_none()
-    {
-        let names = state.cores.iter().map(|core| String::from_utf8_lossy(&core.name)).collect::<Vec<_>>();
-        bail!("{}: no core '{name}' up to this point; cores: {}", args.log.log.display(), names.join(", "));
-    }
+    let core = args.core.as_ref().map(|core| core_name(args, core, &state)).transpose()?;
     let mut output = Output::open_for(&args.output, &args.log.log)?;
     let view = StateView {
         state: &state,
-        core: args.core.as_deref(),
+        core: core.as_deref(),
         memory: &args.memory,
         registers: &args.register,
         last_writes: &args.last_write,
     };
     output.write(|out| if args.output.json { view.write_json(out) } else { text(&view, out) });
+    if args.output.json {
+        let cores = view.cores().count();
+        write_summary(&mut output, "state", verdict, |object| {
+            object.plain("cores", cores);
+        });
+    }
     output.finish()?;
     Ok(verdict)
+}
+
+/// Name of the core that is meant.
+fn core_name(args: &Args, wanted: &CoreSelector, state: &State) -> anyhow::Result<String> {
+    let mut cores = state.cores.iter().enumerate();
+    if let Some((_, core)) = cores.find(|(number, core)| wanted.matches(*number, &core.name)) {
+        return Ok(String::from_utf8_lossy(&core.name).into_owned());
+    }
+    let names = state.cores.iter().map(|core| String::from_utf8_lossy(&core.name)).collect::<Vec<_>>();
+    bail!("{}: no core '{wanted}' up to this point; cores: {}", args.log.log.display(), names.join(", "))
 }
 
 /// State, if the log has that point, and whether all of the log could be parsed.
@@ -114,6 +128,9 @@ fn find(args: &Args) -> anyhow::Result<Answer> {
         return scan(args, Some(options));
     }
     let path = args.index.clone().unwrap_or_else(|| index_path(log));
+    if args.index.is_some() {
+        check_index(log, &path, &options, args.output.force.is_given())?;
+    }
     let is_small = log.metadata().is_ok_and(|about| about.len() < SMALL);
     if is_small && !path.exists() {
         return query(args, &mut index_in_memory(log, &options)?);
@@ -126,9 +143,14 @@ fn find(args: &Args) -> anyhow::Result<Answer> {
 
 fn query<T: Read + Seek, S: Read + Seek>(args: &Args, log: &mut Indexed<T, S>) -> anyhow::Result<Answer> {
     let name = || args.log.log.display().to_string();
-    let core = args.core.as_ref().map(String::as_bytes);
     let totals = log.index().totals();
-    let line = log.line_of(args.at, core).with_context(name)?;
+    // A core that the log does not have is reported later.
+    let named = |wanted: &CoreSelector| {
+        let mut cores = log.index().cores().enumerate();
+        cores.find(|(number, name)| wanted.matches(*number, name)).map_or_else(Vec::new, |(_, name)| name.to_vec())
+    };
+    let core = args.core.as_ref().map(named);
+    let line = log.line_of(args.at, core.as_deref()).with_context(name)?;
     let Some(line) = line.filter(|line| *line <= totals.lines) else { return Ok((None, Verdict::Clean)) };
     let state = log.state(line, &ranges(args)).with_context(name)?;
     if totals.problems == 0 {
@@ -160,8 +182,7 @@ fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Answer> {
     let mut log = TarmacFile::open(&args.log.log, &args.log.tarmac.options(None))?;
     let options =
         options.unwrap_or_else(|| IndexOptions { big_endian: args.log.big_endian, ..IndexOptions::of(log.dialect()) });
-    let core = args.core.as_ref().map(String::as_bytes);
-    let mut scanner = Scanner::new(options, args.at, core, MAX_WORDS);
+    let mut scanner = Scanner::new(options, args.at, args.core.as_ref(), MAX_WORDS);
     let end = log.each(&mut Progress::new(false).callback(), |position, line| {
         scanner.line(position.line, line);
         true
@@ -198,31 +219,35 @@ fn parse_memory(text: &str) -> Result<MemoryQuery, String> {
     if text == "all" {
         return Ok(MemoryQuery::All);
     }
-    parse_range(text, 16).map(MemoryQuery::Range)
+    parse_memory_range(text, 16).map(MemoryQuery::Range)
 }
 
 fn parse_write(text: &str) -> Result<WriteQuery, String> {
-    if text.starts_with(|letter: char| letter.is_ascii_digit()) {
-        return parse_range(text, 1).map(WriteQuery::Memory);
+    if is_number(text) {
+        return parse_memory_range(text, 1).map(WriteQuery::Memory);
     }
     Ok(WriteQuery::Register(text.to_string()))
 }
 
 const MAX_LENGTH: u64 = 1 << 24;
 
-fn parse_range(text: &str, default_length: u64) -> Result<RangeInclusive<u64>, String> {
+fn parse_memory_range(text: &str, default_length: u64) -> Result<RangeInclusive<u64>, String> {
     let (start, length) = match text.split_once('+') {
         Some((start, length)) => (parse_number(start)?, parse_number(length)?),
+        None if text.contains("..") => {
+            let range = parse_range(text)?;
+            (range.start, range.end - range.start)
+        }
         None => (parse_number(text)?, default_length),
     };
     if length == 0 || length > MAX_LENGTH {
-        return Err(format!("the length must be from 1 to {MAX_LENGTH}"));
+        return Err(format!("the length must be from 1 to {}", grouped(MAX_LENGTH)));
     }
     Ok(start..=start.saturating_add(length - 1))
 }
 
 fn text(view: &StateView<'_>, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "line {}", grouped(view.state.line))?;
+    write!(out, "line {}", view.state.line)?;
     if let Some(time) = view.state.time {
         write!(out, ", {time}")?;
     }
@@ -274,8 +299,8 @@ fn last_write_text(view: &StateView<'_>, wanted: &WriteQuery, out: &mut dyn Writ
         WriteQuery::Memory(range) => {
             writeln!(out)?;
             view.written_ranges(range).iter().try_for_each(|written_range| {
-                let (start, end) = (written_range.range.start(), written_range.range.end());
-                writeln!(out, "{start:#x}..={end:#x}: {}", written(written_range.write))
+                let (start, end) = (written_range.range.start(), u128::from(*written_range.range.end()) + 1);
+                writeln!(out, "{start:#x}..{end:#x}: {}", written(written_range.write))
             })
         }
     }
@@ -326,6 +351,9 @@ mod tests {
             assert_eq!(parse_position(text).ok(), expected, "{text}");
         }
         assert_eq!(parse_memory("0x10+4"), Ok(MemoryQuery::Range(0x10..=0x13)));
+        assert_eq!(parse_memory("0x10..0x14"), Ok(MemoryQuery::Range(0x10..=0x13)));
+        assert_eq!(parse_write("0x10..0x11"), Ok(WriteQuery::Memory(0x10..=0x10)));
+        assert!(parse_memory("0x14..0x10").is_err() && parse_memory("0x10..0x10").is_err());
         assert_eq!(parse_memory("16"), Ok(MemoryQuery::Range(16..=31)));
         assert_eq!(parse_memory("all"), Ok(MemoryQuery::All));
         assert!(parse_memory("0x10+0").is_err());

@@ -13,6 +13,8 @@ mod decode;
 mod diff;
 mod elf;
 mod encode;
+mod json;
+mod options;
 mod pipe;
 mod program;
 mod slice;

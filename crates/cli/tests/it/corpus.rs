@@ -88,6 +88,7 @@ fn compare(path: &Path, name: &str) -> usize {
     // Some of these captures contain contradictions.
     assert!(matches!(run.code, 0 | 1), "{name}: {}", run.err);
     let mut ours: BTreeMap<(u64, u64), Vec<String>> = BTreeMap::new();
+    assert!(run.json_summary()["instructions"].as_u64().is_some_and(|count| count > 0), "{name}");
     for line in run.json() {
         let whose = ours.entry((line["source"].as_u64().unwrap(), line["session"].as_u64().unwrap())).or_default();
         whose.extend(our_line(&line));

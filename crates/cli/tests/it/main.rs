@@ -9,3 +9,4 @@ mod record;
 mod record_registers;
 mod record_system;
 mod run;
+mod schema;

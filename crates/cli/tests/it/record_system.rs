@@ -346,7 +346,7 @@ fn encoding_and_decoding_round_trips() {
     let trace = system.recorded("out.astf", &["--assume", ASSUMED], &[LEVELS, COUNTED]);
     let capture = system.path("capture");
     unspool(&["encode", text(&trace), "-o", text(&capture)]).expect(0, &[]);
-    unspool(&["diff", text(&trace), text(&capture)]).expect(0, &[]).shows(&["equal in what both contain"]);
+    unspool(&["diff", text(&trace), text(&capture)]).expect(0, &[]).shows(&["identical in what both contain"]);
 }
 
 #[test]

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::schema;
+
 pub(crate) const UNSPOOL: &str = env!("CARGO_BIN_EXE_unspool");
 
 /// Result of a run.
@@ -135,10 +137,11 @@ impl Run {
         self
     }
 
-    /// Asserts success without any message.
+    /// Asserts success without any message, except about files that were written.
     #[track_caller]
     pub(crate) fn clean(self) -> Self {
-        assert_eq!((self.code, self.err.as_str()), (0, ""), "{}", self.out);
+        let others: Vec<&str> = self.err.lines().filter(|line| !line.starts_with("note: wrote ")).collect();
+        assert_eq!((self.code, &others[..]), (0, &[][..]), "{}", self.out);
         self
     }
 
@@ -148,9 +151,26 @@ impl Run {
         lines.map(|line| line.split_once("  ").unwrap_or_else(|| panic!("no offset: {line}")).1).collect()
     }
 
-    /// JSON lines of standard output.
+    /// JSON lines of standard output without the summary. All lines are as the schema describes them.
+    #[track_caller]
     pub(crate) fn json(&self) -> Vec<Value> {
-        json_lines(&self.out)
+        let mut lines = json_lines(&self.out);
+        if let Some(verb) = schema::verb_of(&lines) {
+            lines.iter().for_each(|line| schema::check(verb, line));
+            lines.pop();
+        }
+        lines
+    }
+
+    /// The summary, which is the last JSON line of standard output.
+    #[track_caller]
+    pub(crate) fn json_summary(&self) -> Value {
+        let mut lines = json_lines(&self.out);
+        let verb = schema::verb_of(&lines).unwrap_or_else(|| panic!("no summary in {self:#?}"));
+        lines.iter().for_each(|line| schema::check(verb, line));
+        let summary = lines.pop().unwrap_or_default();
+        assert_eq!(summary["clean"], self.code == 0, "{self:#?}");
+        summary
     }
 
     /// JSON lines of standard error.

@@ -5,6 +5,8 @@
 //! Used for logs that cannot be indexed: standard input and compressed files. The lines after the position matter too:
 //! memory that is read there before any write already had its contents at the position.
 
+use unspool_model::CoreSelector;
+
 use super::calls::Calls;
 use super::query::{CoreState, State, fill};
 use super::segment::Track;
@@ -20,7 +22,7 @@ pub struct Scanner {
     options: IndexOptions,
     position: Position,
     /// The core whose instructions are counted; `None`: all.
-    wanted_core: Option<Vec<u8>>,
+    wanted_core: Option<CoreSelector>,
     limit: usize,
     machine: Machine,
     tracks: Vec<(Track, Calls)>,
@@ -40,11 +42,11 @@ pub struct Scanner {
 impl Scanner {
     /// A scanner for a position; instructions are counted per core if one is given. Keeps at most `limit` granules
     /// (eight bytes) of memory per core.
-    pub fn new(options: IndexOptions, position: Position, core: Option<&[u8]>, limit: usize) -> Self {
+    pub fn new(options: IndexOptions, position: Position, core: Option<&CoreSelector>, limit: usize) -> Self {
         Self {
             options,
             position,
-            wanted_core: core.map(<[u8]>::to_vec),
+            wanted_core: core.cloned(),
             limit,
             machine: Machine::new(options.big_endian, limit),
             tracks: Vec::new(),
@@ -103,8 +105,11 @@ impl Scanner {
         let core = self.machine.line(number, line);
         self.tracks.resize_with(self.machine.cores().len(), Default::default);
         let Record::Instruction(instruction) = &line.record else { return };
-        let is_counted =
-            core.is_none_or(|at| self.wanted_core.as_ref().is_none_or(|name| *name == self.machine.cores()[at].name));
+        let is_wanted = |at: usize| {
+            let name = &self.machine.cores()[at].name;
+            self.wanted_core.as_ref().is_none_or(|wanted| wanted.matches(at, name))
+        };
+        let is_counted = core.is_none_or(is_wanted);
         self.instructions += u64::from(is_counted);
         if is_counted && self.position == Position::Instruction(self.instructions) {
             self.found = Some(core.unwrap_or(0));

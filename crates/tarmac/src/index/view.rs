@@ -163,15 +163,15 @@ impl StateView<'_> {
     fn core_json(&self, core: &CoreState, line: &mut String, out: &mut dyn Write) -> io::Result<()> {
         let mut object = Object::new(line);
         object.string("kind", "core").string("core", String::from_utf8_lossy(&core.name));
-        object.nullable_hex("pc", core.pc).string("mode", core.registers.mode().level.name());
-        object.nullable("security", core.registers.mode().security_name().map(|name| format!("\"{name}\"")));
+        object.nullable_hex("address", core.pc).string("mode", core.registers.mode().level.name());
+        object.nullable_string("security", core.registers.mode().security_name());
         object.plain("instructions", core.instructions).plain("depth", core.depth);
         let known = self.registers_of(core).into_iter().map(|row| (row.name, Some(row.value), Some(row.line)));
         let unknown = self.unknown(core).map(|name| (name.clone(), None, None));
         object.list("registers", known.chain(unknown), |text, (name, value, line)| {
             let mut object = Object::nested(text);
             object.string("name", &name);
-            object.nullable("value", value.map(|value| format!("\"{value}\""))).nullable("line", line);
+            object.nullable_string("value", value).nullable("line", line);
             object.close_nested();
         });
         object.write_line(out)

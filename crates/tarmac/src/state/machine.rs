@@ -134,7 +134,7 @@ impl Machine {
 
     /// Selects the core of a line without applying the line. Returns its index.
     #[inline]
-    pub(crate) fn select_core(&mut self, line: &Line<'_>) -> Option<usize> {
+    pub fn select_core(&mut self, line: &Line<'_>) -> Option<usize> {
         let name = match line.core {
             Some(name) => name,
             None if line.stamp == Stamp::Absent && !self.cores.is_empty() => return Some(self.current),

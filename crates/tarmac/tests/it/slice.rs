@@ -102,7 +102,8 @@ fn lines_go_with_their_instruction() {
 
 #[test]
 fn one_core_of_several() {
-    let options = SliceOptions { core: Some(b"cpu0"), ..SliceOptions::default() };
+    let Ok(core) = "cpu0".parse();
+    let options = SliceOptions { core: Some(&core), ..SliceOptions::default() };
     let (logs, sliced) = slice_of(CORES, Selection::default(), options);
     assert_eq!(logs, [lines(CORES, &["0", "2", "4", "5"])]);
     assert_eq!((sliced.instructions, sliced.pieces, sliced.lines), (3, 1, 4));

@@ -6,12 +6,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use unspool_container::Container;
+use unspool_model::CoreSelector;
 use unspool_model::selection::{Select, SliceSink};
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::ParseOptions;
 use unspool_tarmac::read::{Position, ReadError, ReadErrorKind, ReadOptions, Reader};
 use unspool_tarmac::record::{Line, Record, Stamp, Time};
 use unspool_tarmac::slice::{SliceError, SliceOptions, Sliced, slice};
+use unspool_tarmac::state::Machine;
 use unspool_tarmac::steps::Steps;
 
 use super::input::{End, FileError, FileOptions, Input, OpenedSteps, open_file};
@@ -126,6 +128,17 @@ impl TarmacFile {
             if take(position, line) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         self.ended(ended)
+    }
+
+    /// Number of a core in order of first appearance; `None`: the log does not have it. Reads the log until it appears.
+    pub fn core_number(&mut self, wanted: &CoreSelector) -> Result<Option<u32>, FileError> {
+        let (mut machine, mut found) = (Machine::new(false, 0), None);
+        self.each(&mut |_, _| {}, |_, line| {
+            let core = machine.select_core(line);
+            found = core.filter(|core| wanted.matches(*core, &machine.cores()[*core].name));
+            found.is_none()
+        })?;
+        Ok(found.and_then(|core| u32::try_from(core).ok()))
     }
 
     /// Cuts instructions out of the log.

@@ -57,7 +57,8 @@ impl AstfInfo {
     pub fn json(&self) -> Value {
         let header = &self.header;
         let mut page = json!({
-            "path": self.name,
+            "kind": "astf",
+            "file": self.name,
             "format": "astf",
             "version": format!("{}.{}", header.version_major, header.version_minor),
             "level": level_name(header).to_lowercase(),
@@ -123,7 +124,8 @@ fn counts_json(counts: &Counts, page: &mut Value) {
     page["traps"] = json!(traps);
     page["contexts"] = json!(counts.contexts);
     page["pids"] = json!(counts.processes.keys().collect::<Vec<_>>());
-    page["time"] = json!(counts.time.map(|(first, last)| [first, last]));
+    page["first_time"] = json!(counts.time.map(|(first, _)| first));
+    page["last_time"] = json!(counts.time.map(|(_, last)| last));
     page["strings"] = json!(counts.strings);
     page["more_strings"] = json!(counts.more_strings);
 }

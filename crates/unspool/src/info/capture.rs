@@ -86,7 +86,8 @@ impl CaptureInfo<'_> {
             .map(|it| json!({"file": it.file, "section": it.section, "pairs": it.pairs}))
             .collect();
         json!({
-            "path": capture.path.display().to_string(),
+            "kind": "capture",
+            "file": capture.path.display().to_string(),
             "format": format!("{:?}", capture.format).to_lowercase(),
             "zip": capture.in_zip,
             "version": capture.version,
@@ -158,12 +159,13 @@ fn trace_found_json(found: &TraceOverview, value: &mut Value) {
     value["bytes"] = json!(found.bytes);
     value["packets"] = json!(kinds);
     value["atoms"] = json!({"e": found.atoms[0], "n": found.atoms[1]});
-    value["time"] = json!(found.time.map(|(first, last)| [first, last]));
+    value["first_time"] = json!(found.time.map(|(first, _)| first));
+    value["last_time"] = json!(found.time.map(|(_, last)| last));
     value["cycles"] = json!(found.cycles);
     value["exceptions"] = json!(found.exceptions);
     value["contexts"] = json!(found.contexts);
     value["malformed"] = json!({"count": found.malformed, "bytes": found.malformed_bytes});
-    value["unsynchronised_bytes"] = json!(found.unsynchronized_bytes);
+    value["unsynchronized_bytes"] = json!(found.unsynchronized_bytes);
     value["errors"] = json!(errors);
 }
 

@@ -68,7 +68,8 @@ impl StfInfo {
             .collect();
         let clocks: Vec<Value> = header.clocks.iter().map(|(id, name)| json!({"id": id, "name": name})).collect();
         let mut page = json!({
-            "path": self.name,
+            "kind": "stf",
+            "file": self.name,
             "format": "stf",
             "container": self.storage.to_string(),
             "version": header.version.map(|(major, minor)| format!("{major}.{minor}")),
@@ -85,7 +86,7 @@ impl StfInfo {
             "process": header.process,
             "protocol": header.protocol,
             "clocks": clocks,
-            "start": header.pc.map(|pc| format!("{pc:#x}")),
+            "address": header.pc.map(|pc| format!("{pc:#x}")),
             "header_records": header.records,
             "bytes": self.size,
             "chunks": self.chunks.as_ref().map(|chunks| json!({

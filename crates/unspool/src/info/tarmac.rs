@@ -72,10 +72,11 @@ impl TarmacInfo {
                 .into()
         };
         json!({
+            "kind": "tarmac",
             "file": self.name,
             "format": "tarmac",
             "dialect": self.dialect,
-            "container": self.container_text(),
+            "container": self.container.to_string(),
             "bytes": self.size,
             "header": self.summary.header.as_ref().map(|(revision, flags)| json!({"revision": revision, "flags": flags})),
             "quick": self.is_quick,
@@ -87,9 +88,9 @@ impl TarmacInfo {
             "modes": table(&self.summary.modes),
             "cores": table(&self.summary.cores),
             "exceptions": self.summary.exceptions,
-            "start": self.summary.start.map(|start| format!("{start:#x}")),
-            "first": self.summary.first.map(|time| time.to_string()),
-            "last": self.summary.last.map(|time| time.to_string()),
+            "address": self.summary.start.map(|start| format!("{start:#x}")),
+            "first_time": self.summary.first.map(|time| time.to_string()),
+            "last_time": self.summary.last.map(|time| time.to_string()),
         })
     }
 }

@@ -25,7 +25,7 @@ const SEARCHED: [&str; 9] = [
 ];
 
 /// Machine-read text, which never changes: notes in recorded traces, keys and kinds in JSON.
-const FIXED: [&str; 4] = ["execution goes on", "a_untold", "b_untold", "\"told\""];
+const FIXED: [&str; 1] = ["execution goes on"];
 
 /// The phrases of the first column.
 fn avoided() -> Vec<String> {

@@ -19,13 +19,15 @@ pub(super) struct Json<'p> {
     /// Start of every line of the source.
     pub(super) start: String,
     line: String,
+    /// Total of the cycles counted so far.
+    pub(super) cycles: u64,
 }
 
 impl<'p> Json<'p> {
     pub(super) fn new(trace: &Trace<'_>, cache: CodeCache<'p>) -> Self {
         let id = trace.source().id.map_or("null".into(), |id| id.to_string());
         let start = format!("{{\"source\":{id},\"session\":{},\"kind\":\"", trace.session());
-        Self { cache, start, line: String::new() }
+        Self { cache, start, line: String::new(), cycles: 0 }
     }
 
     pub(super) fn instruction(&mut self, instruction: &Instruction) -> &[u8] {
@@ -46,6 +48,13 @@ impl<'p> Json<'p> {
         line.push_str(&parts.label);
         line.push_str("}\n");
         line.as_bytes()
+    }
+
+    /// Counts the cycles of an item, printed or not.
+    pub(super) fn count(&mut self, item: &Located<Item>) {
+        if let Item::CycleCount(Some(cycles)) = item.value {
+            self.cycles = self.cycles.saturating_add(u64::from(cycles));
+        }
     }
 
     pub(super) fn range(&mut self, range: &Range<'_>) -> &[u8] {
@@ -79,6 +88,12 @@ pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>) {
     line.push_str("}\n");
 }
 
-pub(super) fn item(listing: &mut Listing<'_, '_>, item: &Located<Item>) {
-    listing.object(item.value.name(), |object| item_fields(item, &mut JsonFields(object)));
+/// Writes any other item. `cycles`: total so far, as the cycle column of the text has it.
+pub(super) fn item(listing: &mut Listing<'_, '_>, item: &Located<Item>, cycles: u64) {
+    listing.object(item.value.name(), |object| {
+        item_fields(item, &mut JsonFields(object));
+        if matches!(item.value, Item::CycleCount(_)) {
+            object.plain("total_cycles", cycles);
+        }
+    });
 }

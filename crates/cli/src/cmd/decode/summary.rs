@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use unspool::Trace;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Cause, FlowItem, Item, Space};
+use unspool::model::json::Object;
 use unspool::number::{grouped, many};
 
 use crate::diagnostic;
@@ -104,6 +105,21 @@ impl Summary {
         self.findings.values().sum()
     }
 
+    /// Adds the totals to the last line of JSON.
+    pub(super) fn put_totals(&self, object: &mut Object<'_>) {
+        object.plain("sources", self.sources.len()).plain("instructions", self.instructions);
+        object.plain("ranges", self.ranges).plain("exceptions", self.exceptions);
+        object.plain("q_elements", self.q.0).plain("q_instructions", self.q.1);
+        object.nullable("first_time", self.time.map(|(first, _)| first));
+        object.nullable("last_time", self.time.map(|(_, last)| last));
+        object.nullable("cycles", self.cycles);
+        object.plain("bytes", self.bytes.saturating_sub(self.skipped)).plain("skipped", self.skipped);
+        object.plain("lost", self.lost.values().sum::<u64>()).plain("findings", self.findings());
+        object.plain("without_code", self.missing.elements()).plain("without_address", self.without_address);
+        object.plain("after_mismatch", self.disagreeing).plain("speculative", self.speculative);
+        object.flag("cut", self.is_cut);
+    }
+
     pub(super) fn print(&self) {
         self.totals().iter().for_each(diagnostic::note);
         self.gaps().iter().for_each(diagnostic::warning);
@@ -199,6 +215,11 @@ impl Missing {
         }
     }
 
+    /// P0 elements lost to all pages.
+    fn elements(&self) -> u64 {
+        self.spaces.iter().flat_map(|(_, pages)| pages.values()).sum::<u64>() + self.beyond
+    }
+
     /// Regions, the one with the most lost elements first.
     fn regions(&self) -> Vec<Region> {
         let mut regions: Vec<Region> = vec![];
@@ -233,7 +254,8 @@ impl Missing {
 impl Region {
     fn line(&self) -> String {
         let Self { space, first, last, elements } = self;
-        format!("no code from {first:#x} to {last:#x} in {space}: {} lost", many(*elements, "P0 element"))
+        let end = u128::from(*last) + 1;
+        format!("no code in {first:#x}..{end:#x} of {space}: {} lost", many(*elements, "P0 element"))
     }
 }
 
@@ -257,10 +279,10 @@ mod tests {
         ];
         rows.iter().for_each(|&(address, space, elements)| missing.add(address, space, elements));
         let expected = [
-            "no code from 0x4000 to 0x4fff in EL0N: 100 P0 elements lost",
-            "no code from 0x1000 to 0x2fff in EL0N: 6 P0 elements lost",
-            "no code from 0x2000 to 0x2fff in EL1N: 5 P0 elements lost",
-            "no code from 0xfffffffffffff000 to 0xffffffffffffffff in EL0N: 0 P0 elements lost",
+            "no code in 0x4000..0x5000 of EL0N: 100 P0 elements lost",
+            "no code in 0x1000..0x3000 of EL0N: 6 P0 elements lost",
+            "no code in 0x2000..0x3000 of EL1N: 5 P0 elements lost",
+            "no code in 0xfffffffffffff000..0x10000000000000000 of EL0N: 0 P0 elements lost",
         ];
         assert_eq!(missing.lines(), expected);
     }

@@ -8,7 +8,7 @@ use unspool::analyze::diff::{Around, Ending, Finding, Site, SkipReason, Summary}
 use unspool::convert::report::describe_position;
 use unspool::isa::Disassembler;
 use unspool::model::{Facet, Instruction, Loss, Losses, Lost};
-use unspool::number::many;
+use unspool::number::{grouped, many};
 
 use crate::output::Output;
 
@@ -175,8 +175,9 @@ impl Report {
         for facet in summary.facets.iter() {
             let tally = summary.tally(facet);
             let [a, b] = tally.only;
-            let (name, compared, equal) = (facet.name(), tally.compared, tally.equal());
-            writeln!(out, "{name:13} {compared:>14} {equal:>14} {:>12} {a:>12} {b:>12}", tally.different)?;
+            let [compared, equal, different, a, b] =
+                [tally.compared, tally.equal(), tally.different, a, b].map(grouped);
+            writeln!(out, "{:13} {compared:>14} {equal:>14} {different:>12} {a:>12} {b:>12}", facet.name())?;
         }
         for facet in Facet::ALL.into_iter().filter(|facet| !summary.facets.has(*facet)) {
             let why = match summary.coverage.map(|coverage| coverage.has(facet)) {
@@ -224,8 +225,8 @@ impl Report {
             writeln!(out, "{letter} has {lines} that cannot be read, the first is {}", position(lost))?;
         }
         let others = losses.iter().filter(|(loss, _)| *loss != Loss::Unreadable);
-        let others =
-            others.map(|(loss, lost)| format!("{} × {} (first: {})", lost.count, loss.words(), position(lost)));
+        let others = others
+            .map(|(loss, lost)| format!("{} × {} (first: {})", grouped(lost.count), loss.words(), position(lost)));
         let others: Vec<String> = others.collect();
         if others.is_empty() {
             return Ok(());
@@ -239,7 +240,10 @@ impl Report {
         }
         match (summary.differences, summary.ending) {
             (0, _) if summary.common == 0 => writeln!(out, "nothing could be compared"),
-            (0, _) => writeln!(out, "equal in what both contain"),
+            (0, _) => {
+                let facets = many(summary.facets.iter().count() as u64, "facet");
+                writeln!(out, "identical in what both contain: {} in {facets}", many(summary.common, "instruction"))
+            }
             (_, Ending::Stopped) => writeln!(out, "different; --all continues after the first difference"),
             (count, Ending::Diverged) => {
                 writeln!(out, "{}; the rest after the last one was not compared", many(count, "difference"))

@@ -87,7 +87,7 @@ fn state(counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
     }
     if let Some((first, last)) = counts.time {
         let span = grouped(last.saturating_sub(first));
-        writeln!(out, "  time         {} to {} us, {span} us", grouped(first), grouped(last))?;
+        writeln!(out, "  time         {first} to {last} us, {span} us")?;
     }
     for text in &counts.strings {
         writeln!(out, "  string       {}", text.escape_debug())?;

@@ -78,7 +78,7 @@ impl Native for StfPage {
     fn json_head(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut line = String::new();
         let mut object = Object::new(&mut line);
-        object.string("kind", "counts");
+        object.string("file", &self.name).string("kind", "counts");
         for (name, count) in self.counts.fields() {
             object.plain(name, count);
         }
@@ -86,7 +86,7 @@ impl Native for StfPage {
     }
 
     fn json(&self, by: Option<By>, out: &mut dyn Write) -> io::Result<()> {
-        let mut rows = Rows::new(None, self.table.total, out);
+        let mut rows = Rows::new(&self.name, None, self.table.total, out);
         if shows(by, By::Class) {
             self.table.by_class().iter().try_for_each(|(class, count)| rows.put("class", class.name(), *count))?;
             if self.table.unclassified > 0 {
@@ -147,14 +147,18 @@ impl Native for TarmacPage {
         let mut line = String::new();
         let mut object = Object::new(&mut line);
         let counts = &self.counts;
-        object.string("kind", "counts").plain("lines", counts.lines).plain("instructions", counts.instructions);
+        object
+            .string("file", &self.name)
+            .string("kind", "counts")
+            .plain("lines", counts.lines)
+            .plain("instructions", counts.instructions);
         object.plain("skipped", counts.skipped).plain("reads", counts.reads).plain("writes", counts.writes);
         object.plain("registers", counts.registers).plain("exceptions", counts.exceptions);
         object.plain("branches", counts.branches).write_line(out)
     }
 
     fn json(&self, by: Option<By>, out: &mut dyn Write) -> io::Result<()> {
-        let mut rows = Rows::new(None, self.counts.instructions, out);
+        let mut rows = Rows::new(&self.name, None, self.counts.instructions, out);
         self.counts.sets.iter().try_for_each(|(name, count)| rows.put("isa", name, *count))?;
         self.counts.modes.rows().iter().try_for_each(|(name, count)| rows.put("mode", name, *count))?;
         if !shows(by, By::Mnemonic) {

@@ -87,35 +87,35 @@ fn dump_as_json() {
     let lines = on("dump", &folder.example(Storage::Lzma), &["--json"]).clean().json();
     assert_eq!(lines.len(), 21);
     let header = json!({
-        "record": 1, "offset": 0, "type": "header", "magic_header": "STF", "version_major": 0, "version_minor": 11,
+        "record": 1, "offset": 0, "kind": "header", "magic_header": "STF", "version_major": 0, "version_minor": 11,
         "compressed": true, "use_zlib": false, "reginfo": false, "meminfo": false, "addrinfo_d": false,
         "addrinfo_i": false, "pseudo": false, "single_el": false, "timestamps": true,
     });
     let context = json!({
-        "record": 5, "offset": 128, "type": "context", "pstate_sm": false, "pstate_dit": false, "pstate_ssbs": true,
+        "record": 5, "offset": 128, "kind": "context", "pstate_sm": false, "pstate_dit": false, "pstate_ssbs": true,
         "evl": 0, "unsupported": false, "mte_tcf": 1, "el": 0, "secure": false, "handler": false, "pid_valid": true,
         "tid_valid": true, "pid": 29192, "tid": 29197,
     });
     let branch = json!({
-        "record": 7, "offset": 192, "type": "instruction", "xattr_mode": 0, "ea_tagged": false, "trap": false,
+        "record": 7, "offset": 192, "kind": "instruction", "xattr_mode": 0, "ea_tagged": false, "trap": false,
         "is_branch": true, "is_read": false, "is_write": false, "ea_valid": false, "extra_eas": false, "ea_size": 0,
-        "iword": "0x54fffde1", "pc": "0x836e12c", "ea": "0x0", "text": "b.ne 0x836e0e8",
+        "iword": "0x54fffde1", "address": "0x836e12c", "ea": "0x0", "text": "b.ne 0x836e0e8",
     });
     let extra = json!({
-        "record": 14, "offset": 416, "type": "extra_ea", "mem0_tagged": true, "mem0_is_read": true,
+        "record": 14, "offset": 416, "kind": "extra_ea", "mem0_tagged": true, "mem0_is_read": true,
         "mem0_is_write": false, "mem0_size": 3, "mem0_addr": "0xa4330b766000", "mem1_valid": false,
         "extra_eas": false, "mem1_addr_range": false, "mem1_tagged": false, "mem1_is_read": false,
         "mem1_is_write": false, "mem1_size": 0, "mem1_addr": "0x0",
     });
     let trap = json!({
-        "record": 16, "offset": 480, "type": "trap", "trap_type": 0, "syscall_type": 0, "is_virtual": false,
+        "record": 16, "offset": 480, "kind": "trap", "trap_type": 0, "syscall_type": 0, "is_virtual": false,
         "ec": 0x24, "syscall_index": 0, "target_pc": "0xffff7dfffe7fc400",
     });
     let string = json!({
-        "record": 2, "offset": 32, "type": "string", "size": 44, "string": "An example that has records ",
+        "record": 2, "offset": 32, "kind": "string", "size": 44, "string": "An example that has records ",
     });
-    let rest = json!({"record": 3, "offset": 64, "type": "string_continuation", "string": "of several kinds"});
-    let time = json!({"record": 4, "offset": 96, "type": "timestamp", "unit": 1, "value": 100});
+    let rest = json!({"record": 3, "offset": 64, "kind": "string_continuation", "string": "of several kinds"});
+    let time = json!({"record": 4, "offset": 96, "kind": "timestamp", "unit": 1, "time": 100});
     for expected in [header, context, branch, extra, trap, string, rest, time] {
         let number = expected["record"].as_u64().unwrap() as usize;
         assert_eq!(lines[number - 1], expected);
@@ -145,13 +145,13 @@ fn dump_of_reserved_and_unknown_values() {
     assert!(run.out.contains("6 timestamp : Value: 0 reserved reserved32=0x9"), "{}", run.out);
     let lines = on("dump", &path, &["--json"]).clean().json();
     let expected = [
-        json!({"record": 2, "offset": 32, "type": "unknown", "bytes": format!("0x{}", "99".repeat(32))}),
-        json!({"record": 3, "offset": 64, "type": "string", "reserved8": 7, "size": 3, "bytes": "0xff0022",
+        json!({"record": 2, "offset": 32, "kind": "unknown", "bytes": format!("0x{}", "99".repeat(32))}),
+        json!({"record": 3, "offset": 64, "kind": "string", "reserved8": 7, "size": 3, "bytes": "0xff0022",
                "reserved": format!("0x78{}", "00".repeat(24))}),
-        json!({"record": 4, "offset": 96, "type": "string", "size": 30, "string": "a".repeat(28)}),
-        json!({"record": 5, "offset": 128, "type": "string_continuation", "string": "\n\u{1b}",
+        json!({"record": 4, "offset": 96, "kind": "string", "size": 30, "string": "a".repeat(28)}),
+        json!({"record": 5, "offset": 128, "kind": "string_continuation", "string": "\n\u{1b}",
                "reserved": format!("0x7a{}", "00".repeat(28))}),
-        json!({"record": 6, "offset": 160, "type": "timestamp", "unit": 1, "reserved32": 9, "value": 0}),
+        json!({"record": 6, "offset": 160, "kind": "timestamp", "unit": 1, "reserved32": 9, "time": 0}),
     ];
     assert_eq!(lines[1..], expected);
 }
@@ -303,7 +303,7 @@ fn info_as_text() {
         "1 neither, 5 of all with tags",
         "trapped      1 instruction",
         "traps        1 synchronous",
-        "contexts     1 x EL0 non-secure, 1 x EL1 non-secure, 1 x EL1 non-secure streaming",
+        "contexts     1 x EL0 nonsecure, 1 x EL1 nonsecure, 1 x EL1 nonsecure streaming",
         "processes    PID 29192 (1 thread)",
         "time         100 to 102 us, 2 us",
         "string       An example that has records of several kinds",
@@ -333,7 +333,8 @@ fn info_as_json() {
         ("reads", json!({"count": 4, "bytes": 88})),
         ("writes", json!({"count": 3, "bytes": 112})),
         ("pids", json!([29192])),
-        ("time", json!([100, 102])),
+        ("first_time", json!(100)),
+        ("last_time", json!(102)),
         ("strings", json!(["An example that has records of several kinds"])),
         ("warnings", json!([])),
         ("damage", Value::Null),

@@ -58,9 +58,9 @@ fn invalid_bare_options_are_rejected() {
     let rows: &[(&[&str], &[&str])] = &[
         (&["--protocol", "morse"], &["'morse'", "ete", "etm4"]),
         (&["--protocol", "stm"], &["stm trace cannot be read by this version yet"]),
-        (&["--protocol", "ete", "--reg", "TRCIDR8"], &["'TRCIDR8' is not NAME=VALUE"]),
-        (&["--protocol", "ete", "--reg", "TRCIDR8=four"], &["`four` is not a number"]),
-        (&["--protocol", "ete", "--reg", "TRCIDR8=0x10000000000000000"], &["is not a number of at most 64 bits"]),
+        (&["--protocol", "ete", "--register", "TRCIDR8"], &["'TRCIDR8' is not NAME=VALUE"]),
+        (&["--protocol", "ete", "--register", "TRCIDR8=four"], &["`four` is not a number"]),
+        (&["--protocol", "ete", "--register", "TRCIDR8=0x10000000000000000"], &["is not a number of at most 64 bits"]),
         (&["--protocol", "ete", "--id", "0x80"], &["0x80 is not a trace id"]),
         (&["--protocol", "ete", "--id", "ten"], &["'ten' is not a number"]),
         (&["--protocol", "ete", "--raw", "--formatted"], &["cannot be used with"]),
@@ -153,7 +153,7 @@ fn an_empty_buffer() {
         let run = unspool(&[verb, &[text(folder.root())]].concat()).clean();
         assert!(run.out.lines().all(|line| !line.starts_with("0x")), "{verb:?}: {}", run.out);
         let json = unspool(&[verb, &[text(folder.root()), "--json"]].concat()).clean();
-        assert_eq!(json.out.is_empty(), verb != ["info"], "{verb:?}: {}", json.out);
+        assert_eq!(json.json().is_empty(), verb != ["info"], "{verb:?}: {}", json.out);
     }
     for options in [&[][..], &["--raw"], &["--formatted"], &["--formatted", "--id", "1"]] {
         let bare = [&["--json", text(&file), "--protocol", "ete"], options].concat();
@@ -258,7 +258,7 @@ fn ten_gigabytes_take_little_memory() {
     assert!(run.out.contains("10,737,418,240 bytes"), "{}", run.out);
     stays_small(run.peak);
     let run = unspool(&["packets", text(&file), "--protocol", "ete", "--limit", "5"]).expect(0, &["0x10 0x12"]);
-    assert_eq!(run.items().len(), 10, "{}", run.out);
+    assert_eq!(run.items().len(), 5, "{}", run.out);
     stays_small(run.peak);
 }
 
@@ -273,7 +273,7 @@ fn a_gigabyte_of_zeros_takes_little_memory() {
     sparse(&file, b"", RAW);
     let run = unspool(&["packets", text(&file), "--protocol", "ete", "--raw"]);
     stays_small_for_long(run.peak);
-    let run = run.expect(1, &["no alignment synchronization in 1073741824 bytes"]);
+    let run = run.expect(1, &["no alignment synchronization in 1,073,741,824 bytes"]);
     assert_eq!(run.items(), ["! not synchronized yet, 1073741824 bytes skipped"]);
     unspool(&["packets", text(&file), "--protocol", "ete", "--formatted"]).expect(2, &["no trace id", "--id"]);
 }

@@ -379,6 +379,6 @@ fn slices_of_conversions_keep_their_context() {
         // A slice needs level, Security state and time to become ASTF.
         convert(&cut, &back, &[]).expect(0, &[]);
         unspool(&["check", text(&back)]).clean();
-        unspool(&["diff", text(&astf_example()), text(&back)]).clean().shows(&["equal in what both contain"]);
+        unspool(&["diff", text(&astf_example()), text(&back)]).clean().shows(&["identical in what both contain"]);
     }
 }

@@ -53,7 +53,7 @@ fn a_reader_may_leave_in_the_middle_of_a_loop() {
     // A branch to itself.
     fs::write(&image, 0x1400_0000_u32.to_le_bytes()).unwrap();
     let image = format!("{}@0", text(&image));
-    let args = ["decode", text(&file), "--protocol", "ete", "--raw", "--reg", "TRCIDR8=0", "--image", &image];
+    let args = ["decode", text(&file), "--protocol", "ete", "--raw", "--register", "TRCIDR8=0", "--image", &image];
     let (code, messages) = read_part(&args, |out| {
         let line = out.lines().nth(2000).unwrap().unwrap();
         assert!(line.contains("0x0000000000000000  14000000  b 0x0  ") && line.ends_with("; taken -> 0x0"), "{line}");

@@ -16,7 +16,7 @@ const NOP: u32 = 0xd503_201f;
 const RET: u32 = 0xd65f_03c0;
 
 fn slice(input: &Path, output: &Path, options: &[&str]) -> Run {
-    unspool(&[&["slice", text(input), text(output)], options].concat())
+    unspool(&[&["slice", text(input), text(output), "--force"], options].concat())
 }
 
 /// `main` (0x1000) calls `leaf` (0x2000) twice: address, opcode, branch target.
@@ -85,8 +85,8 @@ fn image(folder: &Folder) -> String {
 /// Addresses of the instructions in a dump.
 fn addresses(path: &Path) -> Vec<u64> {
     let lines = unspool(&["dump", text(path), "--json"]).json();
-    let key = |line: &Value| match (&line["type"], &line["record"]) {
-        _ if line.get("pc").is_some() => line["pc"].clone(),
+    let key = |line: &Value| match (&line["kind"], &line["record"]) {
+        _ if line.get("address").is_some() => line["address"].clone(),
         _ if line.get("address").is_some() && line.get("opcode").is_some() => line["address"].clone(),
         _ => Value::Null,
     };
@@ -253,7 +253,7 @@ fn invalid_slices_are_rejected() {
     let log = tarmac(&folder);
     let out = folder.path("out");
     let rows: &[(&[&str], &[&str])] = &[
-        (&["--address", "0x2000"], &["not a range of addresses"]),
+        (&["--address", "0x2000"], &["not a range A..B"]),
         (&["--address", "0x2000..0x1000"], &["is empty"]),
         (&["--time", "abc"], &["not a range of time"]),
         (&["--time", "5..5"], &["not before the second"]),

@@ -9,7 +9,7 @@ use unspool::astf::example;
 use unspool::astf::record::{Header, Level, Storage};
 use unspool::stf;
 
-use crate::run::{Folder, Run, assert_fields, on, unspool_with};
+use crate::run::{Folder, Run, assert_fields, on, text, unspool_with};
 
 fn stats(path: &Path, options: &[&str]) -> Run {
     on("stats", path, options)
@@ -97,6 +97,11 @@ fn astf_is_counted_from_files_and_pipes() {
     let kinds = ["steps", "footprint", "exception", "branch", "core", "level", "isa", "class", "mnemonic"];
     kinds.iter().for_each(|kind| assert!(!rows(&lines, kind).is_empty(), "{kind}"));
     let piped = unspool_with(&["stats", "-", "--json"], &fs::read(&path).unwrap()).clean().json();
+    let without_name = |mut line: Value| {
+        line.as_object_mut().unwrap().remove("file");
+        line
+    };
+    let [piped, lines] = [piped, lines].map(|lines| lines.into_iter().map(without_name).collect::<Vec<_>>());
     assert_eq!(piped, lines);
     // Cut short in a record.
     fs::write(&path, &fs::read(&path).unwrap()[..32 * 9 + 5]).unwrap();
@@ -125,7 +130,7 @@ fn native_counts_are_kept() {
     let path = tarmac(&folder);
     let lines = stats(&path, &["--json"]).clean().json();
     assert_fields(&lines[0], &json!({"kind": "counts", "lines": 6, "writes": 1}));
-    assert_eq!(row(&lines, "isa", "a64"), &json!({"kind": "isa", "name": "a64", "count": 4, "share": 1.0}));
+    assert_fields(row(&lines, "isa", "a64"), &json!({"kind": "isa", "name": "a64", "count": 4, "share": 1.0}));
     assert_eq!(row(&lines, "mode", "EL1h_n")["count"], 3);
     assert_eq!(row(&lines, "mnemonic", "b.ne")["count"], 1);
     assert_eq!(row(&lines, "core", "1")["written_bytes"], 8);
@@ -150,7 +155,7 @@ fn native_counts_are_kept() {
 fn a_pipe_is_read_once_and_counted_twice() {
     let folder = Folder::new();
     for path in [tarmac(&folder), small_stf(&folder)] {
-        let file = stats(&path, &["--json"]).clean().out;
+        let file = stats(&path, &["--json"]).clean().out.replace(text(&path), "standard input");
         assert_eq!(unspool_with(&["stats", "-", "--json"], &fs::read(&path).unwrap()).clean().out, file);
     }
     // More than fits into a pipe, and a reader that stops early.

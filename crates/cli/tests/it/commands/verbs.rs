@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 use unspool::capture::Capture;
+use unspool::number::grouped;
 
 use super::{example, example_copy, example_file, example_files, write_zip};
 use crate::run::{Folder, Run, on, text, unspool, unspool_with};
@@ -90,7 +91,7 @@ fn info_as_text() {
 
 #[test]
 fn info_explains_registers_and_can_be_quick() {
-    on_example(&["info", "--registers"]).clean().shows(&["TRCIDR8 = 0x00000004: 4 speculative P0 elements"]);
+    on_example(&["info", "--explain"]).clean().shows(&["TRCIDR8 = 0x00000004: 4 speculative P0 elements"]);
     let quick = on_example(&["info", "--quick"]).clean().out;
     assert!(quick.contains("192 bytes, formatted, trace.bin") && !quick.contains("packets in"), "{quick}");
     assert!(quick.contains("0x0000000000400000 to 0x0000000000400030  program.bin, cpu_0 cpu_1"), "{quick}");
@@ -109,7 +110,8 @@ fn info_as_json() {
         ("/sources/0/source", "16"),
         ("/sources/0/core", "\"cpu_0\""),
         ("/sources/0/packets/overflow", "1"),
-        ("/sources/0/time", "[1192960,1216512]"),
+        ("/sources/0/first_time", "1192960"),
+        ("/sources/0/last_time", "1216512"),
         ("/sources/0/assumed", "{}"),
         ("/sources/1/registers/TRCIDR8", "\"0x4\""),
         ("/sources/1/packets/commit", "4"),
@@ -131,7 +133,7 @@ fn frames_assign_bytes_to_ids() {
     let lines = on_example(&["frames", "--json"]).clean().json();
     for (id, size) in [(0x10, 115), (0x12, 50)] {
         let of_id = lines.iter().filter(|line| line["source"] == id && line["kind"] == "bytes");
-        let hex: String = of_id.map(|line| line["bytes"].as_str().unwrap()).collect();
+        let hex: String = of_id.map(|line| line["bytes"].as_str().unwrap().strip_prefix("0x").unwrap()).collect();
         assert_eq!(hex.len(), 2 * size, "{id:#x}");
         let option = format!("{id:#x}");
         let only = on_example(&["frames", "--json", "--source", &option]).clean().json();
@@ -258,7 +260,7 @@ fn unknown_sources_are_rejected() {
 }
 
 #[test]
-fn limit_and_skip_apply_to_each_source() {
+fn limit_and_skip_count_all_sources() {
     for verb in [&["packets"][..], &["elements"], &["elements", "--committed"], &["frames"]] {
         let one = [verb, &["--json", "--source", "0x10"]].concat();
         let all = on_example(&one).clean().json();
@@ -276,8 +278,12 @@ fn limit_and_skip_apply_to_each_source() {
             assert_eq!(cut, all[range], "{verb:?} {options:?}");
         }
     }
+    // The second source starts where the first ends.
     let both = on_example(&["packets", "--limit", "1"]).clean();
-    assert_eq!(both.items(), ["alignment sync", "alignment sync"]);
+    assert_eq!(both.items(), ["alignment sync"]);
+    let last = PACKETS_0X10.len() - 1;
+    let both = on_example(&["packets", "--skip", &last.to_string(), "--limit", "3"]).clean();
+    assert_eq!(both.items(), [&PACKETS_0X10[last..], &PACKETS_0X12[..2]].concat());
 }
 
 #[test]
@@ -286,9 +292,18 @@ fn output_goes_to_the_given_file() {
     for verb in [&["info"][..], &["frames"], &["packets"], &["elements", "--committed"], &["packets", "--json"]] {
         let file = folder.path("out");
         let printed = on_example(verb).clean().out;
-        assert_eq!(on_example(&[verb, &["-o", text(&file)]].concat()).clean().out, "", "{verb:?}");
+        let written = on_example(&[verb, &["-o", text(&file)]].concat()).clean();
+        assert_eq!(written.out, "", "{verb:?}");
+        let report = format!("note: wrote {}, {} bytes\n", text(&file), grouped(printed.len() as u64));
+        assert_eq!(written.err, report, "{verb:?}");
         assert_eq!(fs::read_to_string(&file).unwrap(), printed, "{verb:?}");
         assert_eq!(on_example(&[verb, &["--output", "-"]].concat()).clean().out, printed, "{verb:?}");
+        // A file is replaced only if that is wanted.
+        on_example(&[verb, &["-o", text(&file)]].concat()).expect(2, &["the file exists; use --force to replace it"]);
+        fs::write(&file, "other contents").unwrap();
+        on_example(&[verb, &["-o", text(&file), "--force"]].concat()).clean();
+        assert_eq!(fs::read_to_string(&file).unwrap(), printed, "{verb:?}");
+        fs::remove_file(&file).unwrap();
     }
 }
 
@@ -296,7 +311,7 @@ fn output_goes_to_the_given_file() {
 fn register_options(file: &str) -> Vec<String> {
     let ini = String::from_utf8(example_file(file)).unwrap();
     let registers = ini.lines().filter(|line| line.starts_with("TRC"));
-    registers.flat_map(|line| ["--reg".to_string(), line.to_string()]).collect()
+    registers.flat_map(|line| ["--register".to_string(), line.to_string()]).collect()
 }
 
 #[test]
@@ -304,7 +319,7 @@ fn an_extracted_stream_has_the_same_packets() {
     let folder = Folder::new();
     for (id, ini) in [("0x10", "ete_0.ini"), ("0x12", "ete_1.ini")] {
         let file = folder.path("x.bin");
-        on_example(&["frames", "--stream", id, "-o", text(&file)]).clean();
+        on_example(&["frames", "--stream", id, "-o", text(&file), "--force"]).clean();
         let options = register_options(ini);
         assert_eq!(options.len(), 14);
         for verb in [&["packets", "--json"][..], &["elements", "--committed", "--json"]] {
@@ -365,8 +380,8 @@ fn assumptions_about_bare_buffers_are_reported() {
     let run = bare(&[text(&file)], &["--formatted", "--id", "0x12"], b"").clean();
     assert_eq!(run.json(), packets[PACKETS_0X10.len()..]);
     let run = bare(&[text(&file)], &["--formatted", "--id", "0x33"], b"").expect(0, &["0x33", "0x10 0x12"]);
-    assert_eq!(run.out, "");
-    let info = unspool(&["info", text(&file), "--protocol", "ete", "--reg", "TRCIDR8=4"]).clean().out;
+    assert!(run.json().is_empty(), "{}", run.out);
+    let info = unspool(&["info", text(&file), "--protocol", "ete", "--register", "TRCIDR8=4"]).clean().out;
     let rows = ["bare buffer", "assumed TRCIDR2", "assumed TRCCONFIGR", "looks formatted", "speculation up to 4"];
     rows.iter().for_each(|row| assert!(info.contains(row), "no {row:?} in {info}"));
     assert!(!info.contains("assumed TRCIDR8"), "{info}");
