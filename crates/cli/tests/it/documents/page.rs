@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 
 use unspool_testing::{repository, tool};
 
+use crate::programs::plugin;
 use crate::run::{Folder, UNSPOOL};
 
 /// Text that differs from run to run.
@@ -76,8 +77,13 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Program texts: the file that the comment before the block names.
-    pub(super) fn programs(&self) -> impl Iterator<Item = (&Block<'a>, &'a str)> {
+    /// Files whose text is on the page.
+    pub(super) fn program_files(&self) -> Vec<&'a str> {
+        self.programs().map(|(_, file)| file).collect()
+    }
+
+    /// Program texts: the block, and the file that the comment before it names.
+    fn programs(&self) -> impl Iterator<Item = (&Block<'a>, &'a str)> {
         self.blocks("rust").map(|block| {
             let comment = block.start.checked_sub(2).and_then(|index| self.lines[index].strip_prefix("<!-- "));
             let file = comment.and_then(|rest| rest.strip_suffix(" -->"));
@@ -169,10 +175,17 @@ impl Rewritten {
     }
 }
 
-/// Whether the programs that a command needs are installed.
+/// Whether the programs that a command needs are installed. Recording also needs the plugin, which is built here.
 fn can_run(command: &str) -> bool {
-    let need = NEEDS.iter().find(|(start, ..)| command.starts_with(start) && command.contains(" -- "));
-    need.is_none_or(|(_, program, package)| tool(program, package).is_some())
+    let is_match = |start: &str| command.starts_with(start) && command.contains(" -- ");
+    let Some((_, program, package)) = NEEDS.iter().find(|(start, ..)| is_match(start)) else {
+        return true;
+    };
+    let found = tool(program, package).is_some();
+    if found {
+        plugin();
+    }
+    found
 }
 
 /// What a command prints on both streams, and its exit code.
