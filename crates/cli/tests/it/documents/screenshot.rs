@@ -14,7 +14,7 @@ use crate::run::UNSPOOL;
 
 /// The commands that the picture shows.
 const COMMANDS: [&str; 2] =
-    ["unspool decode examples/hello-qemu --skip 84 --limit 22", "unspool stats examples/hello-qemu --by branch"];
+    ["unspool decode examples/hello-qemu --skip 87 --limit 18", "unspool stats examples/hello-qemu --by branch"];
 
 #[test]
 fn the_picture_of_the_readme_is_up_to_date() {
