@@ -7,6 +7,8 @@ mod args;
 mod cmd;
 mod diagnostic;
 mod file;
+#[cfg(unix)]
+mod interruption;
 mod listing;
 mod output;
 mod progress;
@@ -18,8 +20,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use unspool::FileError;
-
-use self::verdict::Verdict;
 
 /// Decode, convert and analyze processor instruction traces
 #[derive(Debug, Parser)]
@@ -85,6 +85,12 @@ fn main() -> ExitCode {
     if cli.quiet {
         diagnostic::set_quiet();
     }
+    #[cfg(unix)]
+    if !matches!(cli.verb, Verb::Record(_))
+        && let Err(error) = interruption::remove_files_at_signals()
+    {
+        diagnostic::warning(format_args!("cannot wait for Ctrl-C, which may leave a temporary file: {error}"));
+    }
     let result = match cli.verb {
         Verb::Info(args) => cmd::info::run(&args),
         Verb::Frames(args) => cmd::frames::run(&args),
@@ -107,8 +113,7 @@ fn main() -> ExitCode {
         Verb::Record(args) => cmd::record::run(&args),
     };
     match result {
-        Ok(Verdict::Clean) => ExitCode::SUCCESS,
-        Ok(Verdict::Problems) => ExitCode::from(1),
+        Ok(verdict) => ExitCode::from(verdict.exit_code()),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             diagnostic::error(text_of(&error));

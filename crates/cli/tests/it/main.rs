@@ -6,6 +6,7 @@ mod corpus;
 mod corpus_stf;
 mod programs;
 mod record;
+mod record_crash;
 mod record_registers;
 mod record_system;
 mod run;
