@@ -174,8 +174,11 @@ impl UserRecorder {
     #[inline]
     fn record(&mut self, thread: &mut Thread, words: &mut &[Word], sink: Sink<'_>) -> io::Result<ControlFlow<()>> {
         match Record::decode(words).ok_or_else(|| damage("a record is damaged"))? {
-            Record::Access(_) | Record::AccessData { .. } if thread.held.is_none() => {
-                return Err(damage("an access by no block"));
+            Record::Access(_) | Record::AccessData { .. } if thread.held.is_none() || thread.has_ended => {
+                return match self.complete(thread, None, sink) {
+                    ControlFlow::Continue(()) => Err(damage("an access by no block")),
+                    flow => Ok(flow),
+                };
             }
             Record::Access(access) => thread.accesses.push(access),
             Record::BlockLeft { completed } => thread.unusual.get_or_insert_default().left = Some(completed),
