@@ -20,7 +20,7 @@ use crate::setup::SmallReads;
 const MAX_STEPS: usize = 50_000;
 
 /// Header of a stream.
-const START: &[u8] = b"unspool record 2\nany\n";
+const START: &[u8] = b"unspool record 3\nany\n";
 
 /// Checks all properties for these bytes.
 pub fn check(data: &[u8]) {

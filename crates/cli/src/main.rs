@@ -8,6 +8,8 @@ mod cmd;
 mod diagnostic;
 mod file;
 mod json;
+#[cfg(unix)]
+mod interruption;
 mod listing;
 mod output;
 mod progress;
@@ -20,8 +22,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use unspool::FileError;
-
-use self::verdict::Verdict;
 
 /// Decode, convert and analyze processor instruction traces
 #[derive(Debug, Parser)]
@@ -87,6 +87,12 @@ fn main() -> ExitCode {
     if cli.quiet {
         diagnostic::set_quiet();
     }
+    #[cfg(unix)]
+    if !matches!(cli.verb, Verb::Record(_))
+        && let Err(error) = interruption::remove_files_at_signals()
+    {
+        diagnostic::warning(format_args!("cannot wait for Ctrl-C, which may leave a temporary file: {error}"));
+    }
     let result = match cli.verb {
         Verb::Info(args) => cmd::info::run(&args),
         Verb::Frames(args) => cmd::frames::run(&args),
@@ -109,8 +115,7 @@ fn main() -> ExitCode {
         Verb::Record(args) => cmd::record::run(&args),
     };
     match result {
-        Ok(Verdict::Clean) => ExitCode::SUCCESS,
-        Ok(Verdict::Problems) => ExitCode::from(1),
+        Ok(verdict) => ExitCode::from(verdict.exit_code()),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             diagnostic::error(text_of(&error));

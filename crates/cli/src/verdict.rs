@@ -6,11 +6,23 @@ pub(crate) enum Verdict {
     Clean,
     /// The trace has problems: exit code 1.
     Problems,
+    /// A program was run, and failed with this exit code.
+    #[cfg(unix)]
+    Program(u8),
 }
 
 impl Verdict {
     pub(crate) fn of(has_problems: bool) -> Self {
         if has_problems { Self::Problems } else { Self::Clean }
+    }
+
+    pub(crate) fn exit_code(self) -> u8 {
+        match self {
+            Self::Clean => 0,
+            Self::Problems => 1,
+            #[cfg(unix)]
+            Self::Program(code) => code,
+        }
     }
 
     /// The worse of both.

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use unspool_wire::{BUFFER_WORDS, CODE, ChunkHead, Code, Header, RecordBuffer, Word};
+use unspool_wire::{BUFFER_WORDS, BufferState, CODE, ChunkHead, Code, Header, RecordBuffer, Word};
 
 /// Records of one thread that were not sent, and the number of their buffer if it is in shared memory.
 pub(crate) struct Records {
@@ -18,14 +18,21 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    fn in_own_memory() -> Self {
+    fn in_own_memory(state: BufferState) -> Self {
         let words = Box::leak(vec![[0; 8]; BUFFER_WORDS].into_boxed_slice());
-        Self { buffer: RecordBuffer::new(words), shared: None }
+        Self { buffer: RecordBuffer::new(words, state), shared: None }
     }
 
-    fn in_shared_memory(number: u32, words: &'static mut [Word]) -> Self {
-        Self { buffer: RecordBuffer::new(words), shared: Some(number) }
+    fn in_shared_memory(number: u32, words: &'static mut [Word], state: BufferState) -> Self {
+        Self { buffer: RecordBuffer::new(words, state), shared: Some(number) }
     }
+}
+
+/// Shared memory for records.
+pub(crate) struct SharedBuffers {
+    pub(crate) buffers: Vec<&'static mut [Word]>,
+    /// Adds a buffer to those that exist.
+    pub(crate) grow: fn(usize) -> Option<&'static mut [Word]>,
 }
 
 pub(crate) struct Output {
@@ -37,7 +44,6 @@ pub(crate) struct Output {
 
 struct Stream {
     to: File,
-    code: Vec<u8>,
     has_failed: bool,
     /// Shared buffers that no thread uses.
     buffers: Vec<Option<&'static mut [Word]>>,
@@ -45,6 +51,7 @@ struct Stream {
     free: Vec<u32>,
     /// The number of threads that use one.
     users: usize,
+    grow: fn(usize) -> Option<&'static mut [Word]>,
 }
 
 impl Output {
@@ -52,7 +59,7 @@ impl Output {
     pub(crate) fn open(
         path: &str,
         header: &Header,
-        buffers: Vec<&'static mut [Word]>,
+        memory: SharedBuffers,
         move_up: impl Fn(OwnedFd) -> OwnedFd,
         on_closed: fn(),
     ) -> io::Result<Self> {
@@ -60,16 +67,19 @@ impl Output {
         let descriptor = if is_socket { UnixStream::connect(path)?.into() } else { File::create(path)?.into() };
         let mut to = File::from(move_up(descriptor));
         to.write_all(&header.to_bytes())?;
+        let SharedBuffers { buffers, grow } = memory;
         let free = (0..buffers.len() as u32).rev().collect();
         let buffers = buffers.into_iter().map(Some).collect();
-        let stream = Stream { to, code: Vec::new(), has_failed: false, buffers, free, users: 0 };
+        let stream = Stream { to, has_failed: false, buffers, free, users: 0, grow };
         Ok(Self { stream: Mutex::new(stream), process: std::process::id(), on_closed })
     }
 
-    /// Adds translated code: it is sent before the records of any thread that executes it.
-    pub(crate) fn add_code<'a>(&self, id: u32, address: u64, instructions: impl ExactSizeIterator<Item = &'a [u8]>) {
+    /// Sends translated code, before any thread executes it: an emulator that is killed has sent all that was executed.
+    pub(crate) fn send_code<'a>(&self, id: u32, address: u64, instructions: impl ExactSizeIterator<Item = &'a [u8]>) {
         if !self.is_child() {
-            Code::encode(&mut self.lock().code, id, address, instructions);
+            let mut code = Vec::new();
+            Code::encode(&mut code, id, address, instructions);
+            self.lock().write_chunk(CODE, &code);
         }
     }
 
@@ -83,13 +93,12 @@ impl Output {
     pub(crate) fn send(&self, thread: u32, records: &mut Records) {
         if !self.is_child() {
             let mut stream = self.lock();
-            let code = std::mem::take(&mut stream.code);
-            stream.write_chunk(CODE, &code);
             match records.shared {
                 Some(number) => stream.exchange(thread, number, records),
                 None => stream.write_chunk(thread, records.buffer.bytes()),
             }
             if stream.has_failed {
+                records.buffer.lose();
                 (self.on_closed)();
             }
         }
@@ -97,20 +106,16 @@ impl Output {
     }
 
     /// A buffer for the records of a thread.
-    pub(crate) fn new_records(&self) -> Records {
+    pub(crate) fn new_records(&self, thread: u32) -> Records {
+        let state = BufferState { thread, mark: 0, last_mark: 0 };
         let mut stream = self.lock();
-        // The other half is for the recorder to read.
-        let is_shared = stream.users < stream.buffers.len() / 2 && !self.is_child();
-        match is_shared
-            .then(|| stream.free.pop())
-            .flatten()
-            .and_then(|number| Some((number, stream.take_buffer(number)?)))
-        {
+        let shared = if self.is_child() { None } else { stream.new_buffer() };
+        match shared {
             Some((number, words)) => {
                 stream.users += 1;
-                Records::in_shared_memory(number, words)
+                Records::in_shared_memory(number, words, state)
             }
-            None => Records::in_own_memory(),
+            None => Records::in_own_memory(state),
         }
     }
 
@@ -142,7 +147,8 @@ impl Stream {
             return;
         }
         let head = ChunkHead::to_bytes(thread, length);
-        self.has_failed = self.to.write_all(&head).and_then(|()| self.to.write_all(bytes)).is_err();
+        // Together, so that one call writes both unless they are long.
+        self.has_failed = self.to.write_all(&[&head, bytes].concat()).is_err();
     }
 
     /// Sends the shared buffer of these records to the recorder, and replaces it.
@@ -151,14 +157,26 @@ impl Stream {
         if length == 0 || self.has_failed {
             return;
         }
+        let Some(state) = records.buffer.state() else { return };
         let head = ChunkHead::to_shared_bytes(thread, length, number);
         match self.to.write_all(&head).and_then(|()| self.free_buffer()) {
             Ok((next, words)) => {
-                let mut sent = std::mem::replace(records, Records::in_shared_memory(next, words));
-                self.put_buffer(number, sent.buffer.take_words());
+                let mut sent = std::mem::replace(records, Records::in_shared_memory(next, words, state));
+                self.put_buffer(number, sent.buffer.take_sent_words());
             }
             Err(_) => self.has_failed = true,
         }
+    }
+
+    /// A shared buffer for one more thread. There are two for each, one of them for the recorder to read.
+    fn new_buffer(&mut self) -> Option<(u32, &'static mut [Word])> {
+        while self.users >= self.buffers.len() / 2 {
+            let number = self.buffers.len();
+            self.buffers.push(Some((self.grow)(number)?));
+            self.free.push(number as u32);
+        }
+        let number = self.free.pop()?;
+        Some((number, self.take_buffer(number)?))
     }
 
     /// A free shared buffer; if there is none, waits for the recorder.

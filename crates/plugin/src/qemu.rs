@@ -98,9 +98,9 @@ fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, S
     let capabilities =
         EmulatorCapabilities { data: values.is_some(), registers: written.is_some(), operands: registers.is_some() };
     let header = Header { target: target.into(), capabilities };
-    let buffers = options.memory.as_deref().map(shared_memory::buffers).transpose();
-    let buffers = buffers.map_err(|error| format!("the memory for records: {error}"))?.unwrap_or_default();
-    let output = Output::open(&options.out, &header, buffers, move_up, on_closed);
+    let memory = shared_memory::buffers(options.memory.as_deref(), move_up);
+    let memory = memory.map_err(|error| format!("the memory for records: {error}"))?;
+    let output = Output::open(&options.out, &header, memory, move_up, on_closed);
     let recorder = Recorder::new(&options, output.map_err(|error| format!("{}: {error}", options.out))?);
     Ok(Some(Session {
         is_system,
@@ -114,7 +114,8 @@ fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, S
         registers,
         values,
         written,
-        next_block: AtomicU32::new(0),
+        // A record of block 0 would be a word of zeros, which is the end of a buffer.
+        next_block: AtomicU32::new(1),
     }))
 }
 

@@ -3,7 +3,8 @@
 //! blocks, marks, accesses, calls ─▶ **records** ─▶ output
 //!
 //! A block is recorded when it starts. A mark after each access, or with it, shows how far it was executed: a block whose last mark
-//! was not reached was left by a fault.
+//! was not reached was left by a fault. Marks are in the buffer of the records, where the recorder finds them if the emulator is
+//! killed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -68,9 +69,6 @@ pub(crate) struct Thread {
     number: u32,
     records: Records,
     phase: Phase,
-    /// The instruction of the block that was marked last, and the one that is the last mark.
-    mark: u16,
-    last_mark: u16,
     /// Instructions that are still to be skipped.
     to_skip: u64,
     /// Instructions that are still to be recorded; none while nothing is recorded.
@@ -119,15 +117,13 @@ enum Phase {
 impl Thread {
     /// Starts a thread. The record is sent at once: threads are numbered in the order in which they start.
     pub(crate) fn new(recorder: &Recorder, number: u32) -> Self {
-        let mut records = recorder.output.new_records();
+        let mut records = recorder.output.new_records(number);
         records.buffer.push(Record::ThreadStart {});
         recorder.output.send(number, &mut records);
         Self {
             number,
             records,
             phase: Phase::Waiting,
-            mark: 0,
-            last_mark: 0,
             to_skip: 0,
             left: 0,
             current: 0,
@@ -141,11 +137,11 @@ impl Thread {
     #[must_use]
     pub(crate) fn block(&mut self, block: Block) -> bool {
         let count = u64::from(block.count);
-        if self.mark != self.last_mark || self.left <= count || self.records.buffer.is_full() {
+        if self.is_left() || self.left <= count || self.records.buffer.is_full() {
             return false;
         }
         self.left -= count;
-        (self.mark, self.last_mark) = (0, block.last_mark);
+        self.records.buffer.reset_marks(block.last_mark);
         self.records.buffer.block(block.id);
         true
     }
@@ -156,10 +152,10 @@ impl Thread {
     pub(crate) fn block_slowly(&mut self, recorder: &Recorder, word: u64) {
         let block = Block::unpack(word);
         self.make_room(recorder);
-        if self.mark != self.last_mark {
+        if self.is_left() {
             self.leave(recorder);
         }
-        (self.mark, self.last_mark) = (0, block.last_mark);
+        self.records.buffer.reset_marks(block.last_mark);
         if self.left == 0 {
             return self.block_outside_recording(recorder, block);
         }
@@ -177,7 +173,14 @@ impl Thread {
     /// Marks instructions before this one as complete.
     #[inline(always)]
     pub(crate) fn mark(&mut self, index: u16) {
-        self.mark = index;
+        self.records.buffer.set_mark(index);
+    }
+
+    /// Whether the last block was left before its last mark.
+    #[inline(always)]
+    fn is_left(&self) -> bool {
+        let (mark, last_mark) = self.records.buffer.marks();
+        mark != last_mark
     }
 
     /// Records an access with this information. False: it has to take the [slow path](Self::access_slowly).
@@ -299,10 +302,10 @@ impl Thread {
     }
 
     pub(crate) fn end(&mut self, recorder: &Recorder) {
-        if self.mark != self.last_mark {
+        if self.is_left() {
             self.leave(recorder);
         }
-        self.last_mark = self.mark;
+        self.records.buffer.reset_marks(0);
         self.records.buffer.push(Record::ThreadEnd {});
         recorder.output.send(self.number, &mut self.records);
         recorder.output.reclaim(&mut self.records);
@@ -312,7 +315,7 @@ impl Thread {
     #[cold]
     fn leave(&mut self, recorder: &Recorder) {
         if matches!(self.phase, Phase::Recording | Phase::Done) {
-            self.records.buffer.push(Record::BlockLeft { completed: self.mark });
+            self.records.buffer.push(Record::BlockLeft { completed: self.records.buffer.marks().0 });
             self.make_room(recorder);
         }
     }
@@ -349,7 +352,9 @@ impl Thread {
             }
             self.left = self.left.saturating_sub(u64::from(block.count - skipped));
             self.put_block(block.id);
-        } else {
+        } else if self.phase == Phase::Recording {
+            // The last block within the limit is complete, and continues here.
+            self.put_block(block.id);
             self.phase = Phase::Done;
         }
         self.make_room(recorder);

@@ -67,7 +67,7 @@ pub enum RecordError {
     },
     /// The plugin is missing.
     #[error(
-        "plugin {name} not found beside {}: build it (cargo build -p unspool-plugin), or name it with --plugin",
+        "plugin {name} not found beside {}: build it (cargo build --release -p unspool-plugin), and name it with --plugin",
         beside.display()
     )]
     NoPlugin {

@@ -143,12 +143,20 @@ fn find_plugin(plugin: Option<&Path>) -> Result<PathBuf, RecordError> {
         let absolute = plugin.canonicalize();
         return absolute.map_err(|source| RecordError::Program { path: plugin.to_path_buf(), source });
     }
-    let executable = env::current_exe().unwrap_or_default();
-    let beside = executable.parent().unwrap_or(Path::new(".")).to_path_buf();
+    let beside = folder_of_executable();
+    plugin_beside_executable().ok_or(RecordError::NoPlugin { name: PLUGIN.into(), beside })
+}
+
+fn folder_of_executable() -> PathBuf {
+    env::current_exe().unwrap_or_default().parent().unwrap_or(Path::new(".")).to_path_buf()
+}
+
+/// The plugin beside the executable, or where a package installs it.
+pub fn plugin_beside_executable() -> Option<PathBuf> {
+    let beside = folder_of_executable();
     // Installed, libraries are in a folder of their own; tests are in one below the plugin.
     let folders = [beside.clone(), beside.join("deps"), beside.join("../lib/unspool"), beside.join("..")];
-    let found = folders.iter().map(|folder| folder.join(PLUGIN)).find(|path| path.is_file());
-    found.ok_or(RecordError::NoPlugin { name: PLUGIN.into(), beside })
+    folders.iter().map(|folder| folder.join(PLUGIN)).find(|path| path.is_file())
 }
 
 /// A decimal number, or a hexadecimal one after 0x.

@@ -27,6 +27,7 @@ mod user;
 pub use unspool_wire::EmulatorCapabilities;
 
 pub use error::RecordError;
+pub use launch::plugin_beside_executable;
 pub use machine::Machine;
 pub use recorder::coverage;
 pub use recording::{Options, Recording, Stream};

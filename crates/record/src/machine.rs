@@ -93,6 +93,14 @@ impl Machine {
         }
     }
 
+    /// Whether this system call sends a signal: kill, tkill, tgkill, and their variants with information.
+    pub(crate) fn sends_signal(self, call: i64) -> bool {
+        match self {
+            Self::Arm => matches!(call, 37 | 178 | 238 | 268 | 363),
+            Self::Aarch64 | Self::Riscv64 | Self::Riscv32 => matches!(call, 129..=131 | 138 | 240),
+        }
+    }
+
     /// Arguments of the emulator besides the plugin.
     pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {

@@ -6,6 +6,7 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
@@ -52,6 +53,8 @@ pub struct Recording {
     /// `None`: the connection was closed.
     chunks: Option<LiveChunks>,
     recorder: UserRecorder,
+    /// The exit status, after the end of the stream.
+    status: Option<ExitStatus>,
     /// Holds the socket.
     _folder: TempDir,
 }
@@ -82,7 +85,7 @@ impl Recording {
         let mut child = launch::spawn(&mut command, &name, "qemu-user")?;
         let (chunks, capabilities, folder) = launch.connect(&mut child, &name).inspect_err(|_| kill(&mut child))?;
         let recorder = UserRecorder::new(machine, options.limit);
-        Ok(Self { machine, child, capabilities, chunks: Some(chunks), recorder, _folder: folder })
+        Ok(Self { machine, child, capabilities, chunks: Some(chunks), recorder, status: None, _folder: folder })
     }
 
     /// The machine that the program is compiled for.
@@ -105,16 +108,24 @@ impl Recording {
         self.recorder.ambiguous_state()
     }
 
+    /// The number of threads whose last records are lost, after the end: without enough shared memory, what a thread had not
+    /// sent when the emulator was killed is lost, and so is everything if the program closes the connection of the plugin.
+    pub fn lost_threads(&self) -> usize {
+        self.chunks.as_ref().map_or(0, LiveChunks::lost_threads)
+    }
+
     /// Waits for the end of the program.
     pub fn wait(mut self) -> io::Result<ExitStatus> {
         self.chunks = None;
-        self.child.wait()
+        self.status.map_or_else(|| self.child.wait(), Ok)
     }
 }
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        kill(&mut self.child);
+        if self.status.is_none() {
+            kill(&mut self.child);
+        }
     }
 }
 
@@ -128,7 +139,14 @@ impl StepSource for Recording {
     }
 
     fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
-        self.chunks.as_mut().map_or(Ok(()), |chunks| record(chunks, &mut self.recorder, sink))
+        let Some(chunks) = &mut self.chunks else { return Ok(()) };
+        let (child, status) = (&mut self.child, &mut self.status);
+        let signal_at_end = || {
+            let ended = child.wait()?;
+            *status = Some(ended);
+            Ok(ended.signal())
+        };
+        record(chunks, &mut self.recorder, signal_at_end, sink)
     }
 }
 
@@ -140,7 +158,7 @@ impl StepSource for Recording {
 /// use unspool_record::{Machine, Stream};
 ///
 /// // A thread starts and ends.
-/// let bytes = b"unspool record 2\naarch64\n\0\0\0\0\x10\0\0\0\0\0\0\0\0\0\0\x84\0\0\0\0\0\0\0\x85";
+/// let bytes = b"unspool record 3\naarch64\n\0\0\0\0\x10\0\0\0\0\0\0\0\0\0\0\x84\0\0\0\0\0\0\0\x85";
 /// let mut steps = 0;
 /// Stream::new(&bytes[..], Machine::Aarch64).each(&mut |_| {
 ///     steps += 1;
@@ -171,7 +189,7 @@ impl<R: Read> StepSource for Stream<R> {
     }
 
     fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
-        record(&mut self.chunks, &mut self.recorder, sink)
+        record(&mut self.chunks, &mut self.recorder, || Ok(None), sink)
     }
 }
 

@@ -93,6 +93,11 @@ impl SystemRecording {
         self.capabilities
     }
 
+    /// The number of CPUs whose last records are lost.
+    pub fn lost_cpus(&self) -> usize {
+        self.chunks.lost_threads()
+    }
+
     /// Number of gaps in the steps, where the log contradicts what was executed.
     pub fn gaps(&self) -> u64 {
         self.recorder.exceptions.gaps
@@ -207,7 +212,7 @@ impl StepSource for SystemRecording {
     }
 
     fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
-        record(&mut self.chunks, &mut self.recorder, sink)
+        record(&mut self.chunks, &mut self.recorder, || Ok(None), sink)
     }
 }
 

@@ -5,6 +5,11 @@
 //! A block is emitted when the next one of its thread starts: then it is known whether its last branch was taken, how far it
 //! came, and whether a signal arrived in between. An instruction that did not complete is not emitted: the kernel repeats
 //! it, or the program never returns to it.
+//!
+//! A fatal signal is an exception after the last complete instruction, with the address of the one that caused it; of RISC-V,
+//! that one comes before the exception, since STF marks it as faulted. Every
+//! thread ends with it, and one is where it arrived. The others, and all of an emulator that was killed itself, are emitted up to
+//! the last instruction that is known to be complete.
 
 mod a32_or_t32;
 mod block;
@@ -15,14 +20,15 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::ControlFlow;
 
+use signal_hook::low_level;
 use unspool_model::{Event, Exception, ExceptionKind, Instruction, Step, StoppedAt};
 use unspool_wire::{Code, Record, Word, block_of, damage, words_of};
 
 pub use self::a32_or_t32::AmbiguousState;
 use self::a32_or_t32::{OpenStates, Surroundings};
-use self::block::Block;
+use self::block::{Block, Ended};
 use self::templates::Templates;
-use self::thread::{Call, Thread, Unusual, data_of};
+use self::thread::{Call, Stop, Thread, Unusual, data_of};
 use crate::emitter::{BlockEmitter, Sink, emit_event, within_limit};
 use crate::machine::Machine;
 use crate::recorder::{MAX_AHEAD, Recorder};
@@ -93,22 +99,27 @@ impl Recorder for UserRecorder {
         Ok(ControlFlow::Continue(()))
     }
 
-    fn finish(&mut self, sink: Sink<'_>) -> io::Result<()> {
-        // A thread that was killed reported neither its end nor how far it came in its last block.
+    fn finish(&mut self, signal: Option<i32>, sink: Sink<'_>) -> io::Result<()> {
         let mut rest: Vec<Thread> = self.threads.drain().map(|(_, thread)| thread).collect();
+        rest.retain(|thread| thread.held.is_some());
         rest.sort_by_key(|thread| thread.core);
+        let signaled = signal.filter(|signal| *signal != SIGKILL).and_then(|_| self.signaled(&rest));
         for mut thread in rest {
-            let unusual = thread.unusual.get_or_insert_default();
-            if unusual.call.is_none() {
-                unusual.left.get_or_insert(0);
-            }
-            if self.complete(&mut thread, None, sink).is_break() {
+            let stop = match signal {
+                Some(signal) if signaled == Some(thread.core) => Some(Stop::Signal(signal)),
+                Some(signal) => Some(Stop::CutOff(signal)),
+                None => None,
+            };
+            if self.stop(&mut thread, stop, sink).is_break() {
                 break;
             }
         }
         Ok(())
     }
 }
+
+/// Cannot be caused by code, and stops threads anywhere.
+const SIGKILL: i32 = 9;
 
 impl UserRecorder {
     pub(crate) fn new(machine: Machine, limit: Option<u64>) -> Self {
@@ -131,12 +142,43 @@ impl UserRecorder {
         self.open_states.ambiguous()
     }
 
+    /// The core of the thread that a fatal signal arrived at, which the emulator does not report: one that called the kernel to
+    /// send a signal, or one that stopped at an instruction that can fail, or one that was not in the kernel.
+    fn signaled(&self, threads: &[Thread]) -> Option<u32> {
+        let rank = |thread: &&Thread| {
+            let Unusual { call, left, .. } = thread.unusual.unwrap_or_default();
+            let stopped = thread.held.and_then(|id| self.blocks.get(id)?.stopped_by(0, left, &thread.accesses));
+            match call {
+                Some(call) if self.machine.sends_signal(call.number) => 3,
+                None if stopped.is_some() => 2,
+                None => 1,
+                Some(_) => 0,
+            }
+        };
+        // The first of those with the highest rank.
+        threads.iter().rev().max_by_key(rank).map(|thread| thread.core)
+    }
+
+    /// Emits the last block of a thread that has no end of its own.
+    fn stop(&mut self, thread: &mut Thread, stop: Option<Stop>, sink: Sink<'_>) -> ControlFlow<()> {
+        let unusual = thread.unusual.get_or_insert_default();
+        unusual.stop = stop;
+        if !thread.has_ended && unusual.mark.is_none() && unusual.call.is_none() {
+            // It is not known how far it came in its last block.
+            unusual.left.get_or_insert(0);
+        }
+        self.complete(thread, None, sink)
+    }
+
     /// Processes a record that starts no block.
     #[inline]
     fn record(&mut self, thread: &mut Thread, words: &mut &[Word], sink: Sink<'_>) -> io::Result<ControlFlow<()>> {
         match Record::decode(words).ok_or_else(|| damage("a record is damaged"))? {
-            Record::Access(_) | Record::AccessData { .. } if thread.held.is_none() => {
-                return Err(damage("an access by no block"));
+            Record::Access(_) | Record::AccessData { .. } if thread.held.is_none() || thread.has_ended => {
+                return match self.complete(thread, None, sink) {
+                    ControlFlow::Continue(()) => Err(damage("an access by no block")),
+                    flow => Ok(flow),
+                };
             }
             Record::Access(access) => thread.accesses.push(access),
             Record::BlockLeft { completed } => thread.unusual.get_or_insert_default().left = Some(completed),
@@ -149,10 +191,26 @@ impl UserRecorder {
                 }
             }
             Record::ThreadStart {} => {
+                if self.complete(thread, None, sink).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
                 *thread = Thread { core: self.count, ..Thread::default() };
                 self.count += 1;
             }
-            Record::ThreadEnd {} => return Ok(self.complete(thread, None, sink)),
+            Record::ThreadEnd {} => {
+                thread.has_ended = true;
+                // Without a call, a signal has ended it.
+                if thread.unusual.is_some_and(|unusual| unusual.call.is_some()) {
+                    return Ok(self.complete(thread, None, sink));
+                }
+            }
+            Record::Stopped { mark, last_mark } => {
+                let unusual = thread.unusual.get_or_insert_default();
+                unusual.mark = Some(mark);
+                if mark != last_mark {
+                    unusual.left = Some(mark);
+                }
+            }
             Record::PartialBlock { skipped } => thread.skipped = skipped,
             Record::AccessData { data, .. } => {
                 let next = thread.accesses.len();
@@ -270,7 +328,7 @@ impl UserRecorder {
 
     /// Emits the steps of a block.
     fn emit(&mut self, thread: &mut Thread, id: usize, next: Option<u64>, sink: Sink<'_>) -> ControlFlow<()> {
-        let Unusual { skipped, call, left } = thread.unusual.take().unwrap_or_default();
+        let Unusual { skipped, call, left, stop, mark } = thread.unusual.take().unwrap_or_default();
         if !self.open_states.is_empty() {
             self.open_states.settle(&mut self.blocks, &Surroundings { thread, id, left, next });
         }
@@ -278,7 +336,22 @@ impl UserRecorder {
         if thread.emitted == 0 {
             emit_event(&mut self.step, (thread.core, 0), Event::Context(self.machine.context()), "", sink)?;
         }
-        let ended = block.ended(left, next, &thread.accesses);
+        let mut ended = block.ended(left, next, &thread.accesses);
+        let mut fault = None;
+        match stop.filter(|_| call.is_none()) {
+            Some(Stop::Signal(signal)) => {
+                let stopped = block.stopped_by(signal, left, &thread.accesses);
+                let count = stopped.unwrap_or(block.instructions.len());
+                fault = block.instructions.get(count).copied();
+                ended = Ended { count, branch: ended.branch.filter(|_| fault.is_none()), is_straight: true };
+            }
+            // What it did after the last mark is unknown.
+            Some(Stop::CutOff(_)) => {
+                let count = mark.or(left).map_or(ended.count, usize::from);
+                ended = Ended { count, branch: None, is_straight: true };
+            }
+            None => {}
+        }
         let is_whole = skipped == 0 && left.is_none() && call.is_none() && next.is_some();
         if is_whole && ended.is_straight && ended.count == block.instructions.len() {
             self.templates.learn(id, block, &thread.accesses);
@@ -325,6 +398,9 @@ impl UserRecorder {
         if call.is_some() || !ended.is_straight {
             self.emit_kernel(thread, call, next, sink)?;
         }
+        if let Some(stop) = stop {
+            self.emit_stop(thread, stop, fault, sink)?;
+        }
         if !values.is_empty() && self.names.state(&mut self.step, (thread.core, thread.emitted), values.iter()) {
             return sink.step(&self.step);
         }
@@ -356,5 +432,46 @@ impl UserRecorder {
         emit(exception, "")?;
         emit(Event::Note, &note)?;
         context.map_or(ControlFlow::Continue(()), |context| emit(context, ""))
+    }
+
+    /// Emits the signal that killed the program: where it arrived, an exception that does not return, with the address of the
+    /// instruction that caused it.
+    #[cold]
+    fn emit_stop(
+        &mut self,
+        thread: &mut Thread,
+        stop: Stop,
+        fault: Option<Instruction>,
+        sink: Sink<'_>,
+    ) -> ControlFlow<()> {
+        let signal = match stop {
+            Stop::Signal(signal) => signal,
+            Stop::CutOff(signal) => {
+                let note = format!("signal {}: the program was killed here or later", signal_text(signal));
+                return emit_event(&mut self.step, (thread.core, thread.emitted), Event::Note, &note, sink);
+            }
+        };
+        let mut exception = Exception { return_address: fault.map(|fault| fault.address), ..Exception::default() };
+        // A fault of STF belongs to the instruction before it, which is the one that failed. The formats of Arm have no such
+        // instruction in a trace without Exception levels.
+        if let (Some(fault), Machine::Riscv32 | Machine::Riscv64) = (fault, self.machine) {
+            exception.kind = ExceptionKind::Synchronous;
+            let event = Event::Instruction(fault);
+            emit_event(&mut self.step, (thread.core, thread.emitted), event, "", sink)?;
+            thread.emitted += 1;
+        }
+        let place = fault.map(|fault| format!(" at {:#x}", fault.address)).unwrap_or_default();
+        let note = format!("signal {}{place}: the program was killed", signal_text(signal));
+        let at = (thread.core, thread.emitted);
+        emit_event(&mut self.step, at, Event::Exception(exception), "", sink)?;
+        emit_event(&mut self.step, at, Event::Note, &note, sink)
+    }
+}
+
+/// The number of a signal, and its name if it has one.
+fn signal_text(signal: i32) -> String {
+    match low_level::signal_name(signal) {
+        Some(name) => format!("{signal} ({name})"),
+        None => signal.to_string(),
     }
 }

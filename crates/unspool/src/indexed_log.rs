@@ -17,7 +17,7 @@ use unspool_tarmac::parse::ParseOptions;
 use unspool_tarmac::read::{ReadError, ReadOptions, Reader};
 
 use crate::file::FileOptions;
-use crate::target::part_path;
+use crate::target::TemporaryPath;
 
 /// Log and its index.
 pub type IndexedLog = Indexed<File, File>;
@@ -161,20 +161,14 @@ pub fn make_index(
     progress: impl FnMut(u64),
 ) -> Result<Totals, LogError> {
     let (mut text, fingerprint) = open(log)?;
-    let part = part_path(index);
-    let made = File::options().read(true).write(true).create(true).truncate(true).open(&part);
-    let mut file = made.map_err(|error| LogError::of_file(index, error))?;
-    let built = build(&mut text, &mut file, fingerprint, options, progress)
-        .map_err(|error| LogError::of_index(index, error))
-        .and_then(|totals| {
-            fs::rename(&part, index).map_err(|error| LogError::of_file(index, error))?;
-            Ok(totals)
-        });
-    if built.is_err() {
-        // An incomplete index is of no use.
-        let _ = fs::remove_file(&part);
-    }
-    built
+    let of_file = |error| LogError::of_file(index, error);
+    // An incomplete index is of no use, and is removed.
+    let part = TemporaryPath::beside(index);
+    let made = File::options().read(true).write(true).create(true).truncate(true).open(part.path());
+    let built = build(&mut text, &mut made.map_err(of_file)?, fingerprint, options, progress);
+    let totals = built.map_err(|error| LogError::of_index(index, error))?;
+    fs::rename(part.path(), index).map_err(of_file)?;
+    Ok(totals)
 }
 
 fn open(log: &Path) -> Result<(File, Fingerprint), LogError> {

@@ -4,16 +4,22 @@
 //! records ─▶ temporary file beside OUT ─▶ OUT
 //! ```
 
-use std::ffi::OsString;
+mod reserve;
+mod unfinished;
+
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use unspool_astf as astf;
 use unspool_astf::record::Storage;
 use unspool_container::{CompressOptions, CompressedWriter, Container};
 use unspool_stf as stf;
 
+pub use self::reserve::Reserve;
+pub(crate) use self::unfinished::TemporaryPath;
+pub use self::unfinished::remove_unfinished;
 use crate::file::is_standard;
 
 /// Why a file cannot be written.
@@ -50,12 +56,21 @@ impl Target {
         Self::create(path).map_err(|source| WriteError::new(path, source))
     }
 
+    /// Opens a file that can be completed when the disk is full.
+    pub fn open_with(path: &Path, reserve: Arc<Reserve>) -> Result<Self, WriteError> {
+        let mut target = Self::open(path)?;
+        if let Self::Partial(partial) = &mut target {
+            partial.reserve = Some(reserve);
+        }
+        Ok(target)
+    }
+
     fn create(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => {
                 // The target of a link is replaced, not the link.
                 let partial = Partial::beside(&path.canonicalize()?)?;
-                fs::set_permissions(&partial.path, metadata.permissions())?;
+                fs::set_permissions(partial.path.path(), metadata.permissions())?;
                 Ok(Self::Partial(partial))
             }
             Ok(_) => Ok(Self::Stream(Box::new(File::options().write(true).open(path)?))),
@@ -86,7 +101,7 @@ impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Stream(out) => out.write(bytes),
-            Self::Partial(partial) => partial.file.write(bytes),
+            Self::Partial(partial) => partial.write(bytes),
         }
     }
 
@@ -110,34 +125,27 @@ impl Seek for Target {
 /// File under a temporary name, which is removed unless it is kept.
 pub struct Partial {
     file: File,
-    path: PathBuf,
+    path: TemporaryPath,
     target: PathBuf,
+    reserve: Option<Arc<Reserve>>,
 }
 
 impl Partial {
     fn beside(target: &Path) -> io::Result<Self> {
-        let path = part_path(target);
-        let file = File::options().write(true).create_new(true).open(&path)?;
-        Ok(Self { file, path, target: target.to_path_buf() })
+        let path = TemporaryPath::beside(target);
+        let file = File::options().write(true).create_new(true).open(path.path())?;
+        Ok(Self { file, path, target: target.to_path_buf(), reserve: None })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match (self.file.write(bytes), &self.reserve) {
+            (Err(error), Some(reserve)) if reserve.release(&error) => self.file.write(bytes),
+            (written, _) => written,
+        }
     }
 
     fn keep(self) -> io::Result<()> {
-        fs::rename(&self.path, &self.target)
-    }
-}
-
-/// Temporary path of a file that is not complete yet, in the same directory.
-pub(crate) fn part_path(target: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(target.file_name().unwrap_or_default());
-    name.push(format!(".{}.part", std::process::id()));
-    target.with_file_name(name)
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        // After `keep`, no file has this name.
-        let _ = fs::remove_file(&self.path);
+        fs::rename(self.path.path(), &self.target)
     }
 }
 
@@ -147,13 +155,19 @@ pub fn open_writer(
     storage: stf::Storage,
     options: stf::write::WriteOptions,
 ) -> Result<stf::write::Writer<Target>, WriteError> {
-    let target = Target::open(path)?;
-    let writer = if target.is_stream() {
+    writer(Target::open(path)?, storage, options).map_err(|source| WriteError::new(path, source))
+}
+
+pub(crate) fn writer(
+    target: Target,
+    storage: stf::Storage,
+    options: stf::write::WriteOptions,
+) -> io::Result<stf::write::Writer<Target>> {
+    if target.is_stream() {
         stf::write::Writer::new(target, storage, options)
     } else {
         stf::write::Writer::seekable(target, storage, options)
-    };
-    writer.map_err(|source| WriteError::new(path, source))
+    }
 }
 
 /// Opens a writer of ASTF records.

@@ -7,11 +7,14 @@ use crate::Word;
 /// The thread number of chunks with code.
 pub const CODE: u32 = u32::MAX;
 
-/// Words of a buffer in shared memory, and of the longest chunk of records.
+/// Words of a buffer in shared memory: its state, and the longest chunk of records.
 pub const BUFFER_WORDS: usize = 1 << 15;
 
 /// Bytes of a buffer in shared memory.
 pub const BUFFER_BYTES: usize = BUFFER_WORDS * size_of::<Word>();
+
+/// Maximum number of buffers in shared memory. Their numbers fit into the connection, so that the recorder never waits.
+pub const MAX_BUFFERS: usize = 256;
 
 /// Set in the length of a chunk that is in shared memory.
 const SHARED: u32 = 1 << 31;

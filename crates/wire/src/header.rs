@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use crate::damage;
 
-const MAGIC: &[u8] = b"unspool record 2\n";
+const MAGIC: &[u8] = b"unspool record 3\n";
 
 /// Maximum number of bytes of the second line that are kept.
 const MAX_LINE: usize = 256;
@@ -98,8 +98,8 @@ mod tests {
     fn bytes_of_a_header_are_stable() {
         let all = EmulatorCapabilities { data: true, registers: true, operands: true };
         let rows = [
-            ("arm", EmulatorCapabilities::default(), "unspool record 2\narm\n"),
-            ("aarch64", all, "unspool record 2\naarch64 registers data written\n"),
+            ("arm", EmulatorCapabilities::default(), "unspool record 3\narm\n"),
+            ("aarch64", all, "unspool record 3\naarch64 registers data written\n"),
         ];
         for (target, capabilities, expected) in rows {
             assert_eq!(Header { target: target.into(), capabilities }.to_bytes(), expected.as_bytes());
@@ -109,8 +109,8 @@ mod tests {
     #[test]
     fn other_bytes_are_damage() {
         let rows: [(&[u8], io::ErrorKind); 3] = [
-            (b"unspool record 1\narm\n", io::ErrorKind::InvalidData),
-            (b"unspool record 2\narm", io::ErrorKind::UnexpectedEof),
+            (b"unspool record 2\narm\n", io::ErrorKind::InvalidData),
+            (b"unspool record 3\narm", io::ErrorKind::UnexpectedEof),
             (b"unspool", io::ErrorKind::UnexpectedEof),
         ];
         for (mut bytes, expected) in rows {

@@ -108,6 +108,9 @@ record_table! {
     13 RegisterValue { register: u16 = 0..16, index: u16 = 16..26, is_before: bool = 31..32 } [value: u64]
     /// The value of a vector or floating-point register, likewise, lower half first.
     14 VectorValue { register: u16 = 0..16, index: u16 = 16..26, is_before: bool = 31..32 } [value: [u64; 2]]
+    /// The thread was stopped without an end. Instructions of its last block before `mark` are complete, and all that may fail
+    /// are if `mark` is `last_mark`. The recorder adds it to records that were not sent.
+    15 Stopped { mark: u16 = 0..16, last_mark: u16 = 16..32 } []
 }
 
 impl Record {
@@ -297,7 +300,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::RecordBuffer;
+    use crate::{BufferState, RecordBuffer};
 
     fn words(record: &Record) -> Vec<u64> {
         let mut words = Vec::new();
@@ -344,6 +347,7 @@ mod tests {
                 &[rare(14, 0x8007_0041), 5, 6],
                 Record::VectorValue { index: 7, is_before: true, register: 65, value: [5, 6] },
             ),
+            ("stopped", &[rare(15, 0x0007_0002)], Record::Stopped { mark: 2, last_mark: 7 }),
         ];
         for (name, expected, record) in rows {
             assert_eq!(words(record), *expected, "{name}");
@@ -359,7 +363,7 @@ mod tests {
         let rows: &[(&str, &[u64])] = &[
             ("a tag without an access", &[2 << 62 | 9 << 56 | 0x0a00, 7]),
             ("row 0", &[2 << 62]),
-            ("row 15", &[2 << 62 | 15 << 56]),
+            ("row 16", &[2 << 62 | 16 << 56]),
             ("bits that no record has", &[u64::MAX]),
         ];
         for (name, words) in rows {
@@ -371,7 +375,7 @@ mod tests {
     #[test]
     fn texts_are_padded() {
         let mut words = [[0xff; 8]; 8];
-        let mut buffer = RecordBuffer::new(&mut words);
+        let mut buffer = RecordBuffer::new(&mut words, STATE);
         buffer.text("exception");
         buffer.block(1);
         let mut rest = words_of(buffer.bytes()).unwrap_or_default();
@@ -383,15 +387,15 @@ mod tests {
 
     #[test]
     fn a_full_buffer_keeps_its_records() {
-        let mut words = [[0; 8]; 6];
-        let mut buffer = RecordBuffer::new(&mut words);
+        let mut words = [[0; 8]; 7];
+        let mut buffer = RecordBuffer::new(&mut words, STATE);
         assert!(!buffer.is_full());
         buffer.push(Record::SystemCall { number: 1, arguments: [2, 3, 4] });
         assert!(buffer.is_full() && buffer.is_full_for(""));
         assert_eq!(buffer.bytes().len(), 40);
         buffer.clear();
         assert!(buffer.bytes().is_empty() && !buffer.is_full());
-        assert_eq!(buffer.take_words().len(), 6);
+        assert_eq!(buffer.take_words().len(), 7);
         buffer.block(1);
         assert!(buffer.bytes().is_empty());
     }
@@ -421,14 +425,17 @@ mod tests {
             (value, any::<[u64; 2]>()).prop_map(|((register, index, is_before), value)| {
                 Record::VectorValue { register, index, is_before, value }
             }),
+            any::<(u16, u16)>().prop_map(|(mark, last_mark)| Record::Stopped { mark, last_mark }),
         ]
     }
+
+    const STATE: BufferState = BufferState { thread: 0, mark: 0, last_mark: 0 };
 
     proptest! {
         #[test]
         fn records_are_decoded_as_encoded(records in prop::collection::vec(record(), 1..20)) {
             let mut memory = vec![[0; 8]; 100];
-            let mut buffer = RecordBuffer::new(&mut memory);
+            let mut buffer = RecordBuffer::new(&mut memory, STATE);
             for record in &records {
                 match *record {
                     Record::Access(Access { index, size, is_write, address }) => {

@@ -3,10 +3,11 @@
 //! PROGRAM ─▶ steps of its threads ─▶ a file per thread: OUT, OUT.1 ...
 //!
 //! The program keeps the standard streams; messages go to standard error. Files appear when they are complete, or not at
-//! all.
+//! all. The exit code is that of the program.
 
 mod args;
 mod output_file;
+mod plugin;
 mod signals;
 mod system;
 mod threads;
@@ -14,6 +15,7 @@ mod threads;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use signal_hook::low_level::signal_name;
@@ -21,14 +23,19 @@ use unspool::convert::Format;
 use unspool::model::StepSource;
 use unspool::number::many;
 use unspool::record::{Machine, Options, Recording};
+use unspool::target::Reserve;
 
 pub(crate) use self::args::Args;
 use self::args::has_values;
-use self::output_file::Written;
+use self::output_file::{Written, refuse_existing};
+use self::plugin::Plugin;
 use self::signals::Signals;
 use self::threads::ThreadFiles;
 use crate::diagnostic;
 use crate::verdict::Verdict;
+
+/// Exit code of a process that was killed by a signal, minus the signal number.
+const BY_SIGNAL: i32 = 128;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let signals = Signals::wait()?;
@@ -41,6 +48,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         None => default_format(Machine::of_program(Path::new(program))?),
     };
     args.check_registers(format)?;
+    let plugin = Plugin::find(args.plugin.as_deref())?;
     let options = Options {
         program: program.into(),
         arguments: arguments.to_vec(),
@@ -50,13 +58,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         data: has_values(format),
         registers: args.registers,
         emulator: args.emulator.clone(),
-        plugin: args.plugin.clone(),
+        plugin: plugin.path.clone(),
     };
+    let output = args.output.clone().unwrap_or_else(|| default_name(&options, format));
+    if !args.force {
+        refuse_existing(&output)?;
+    }
+    let reserve = Arc::new(Reserve::beside(&output));
     let mut recording = Recording::start(&options)?;
     signals.forward_to(recording.process());
-    let output = args.output.clone().unwrap_or_else(|| default_name(&options, format));
-    let mut files = ThreadFiles::new(output, format, recording.coverage());
+    let mut files = ThreadFiles::new(output.clone(), format, recording.coverage(), Arc::clone(&reserve));
     recording.follow(&mut files)?;
+    signals.stop_forwarding();
     files.result()?;
     if let Some(ambiguous) = recording.ambiguous_state() {
         let blocks = many(ambiguous.blocks as u64, "block");
@@ -65,7 +78,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
             ambiguous.first
         ));
     }
-    signals.stop_forwarding();
+    let lost = recording.lost_threads();
+    report_lost(lost, "thread");
+    if reserve.is_released() {
+        drop(recording);
+        files.finish()?.iter().for_each(Written::report);
+        return refuse_full_disk(&reserve, &output).map(|()| Verdict::Clean);
+    }
     let status = recording.wait().context("waiting for the emulator")?;
     diagnostic::note(format_args!("{}: {}", options.program.display(), status_text(status)));
     let written = files.finish()?;
@@ -73,7 +92,36 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         bail!("nothing was recorded: the program did not reach the start of recording");
     }
     written.iter().for_each(Written::report);
-    Ok(Verdict::Clean)
+    refuse_full_disk(&reserve, &output)?;
+    Ok(match exit_code(status) {
+        0 => Verdict::of(lost > 0),
+        code => Verdict::Program(code),
+    })
+}
+
+/// Reports threads or CPUs whose last records are not in the trace.
+fn report_lost(count: usize, what: &str) {
+    if count > 0 {
+        let threads = many(count as u64, what);
+        diagnostic::warning(format_args!(
+            "the last records of {threads} are lost: there was no shared memory for them, or the program closed the \
+             connection of the plugin"
+        ));
+    }
+}
+
+/// Fails if the disk was full: the files are complete up to there.
+fn refuse_full_disk(reserve: &Reserve, output: &Path) -> anyhow::Result<()> {
+    if reserve.is_released() {
+        bail!("{}: the disk is full: the trace ends before the program; free space, or use --limit", output.display());
+    }
+    Ok(())
+}
+
+/// Exit code of the program, as a shell reports it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or(status.signal().map(|signal| BY_SIGNAL + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
 fn status_text(status: ExitStatus) -> String {

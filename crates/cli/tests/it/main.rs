@@ -7,6 +7,7 @@ mod corpus_stf;
 mod documents;
 mod programs;
 mod record;
+mod record_crash;
 mod record_registers;
 mod record_system;
 mod run;

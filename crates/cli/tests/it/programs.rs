@@ -5,7 +5,6 @@
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
@@ -42,17 +41,9 @@ impl Target {
     }
 }
 
-/// The plugin, built once.
+/// The plugin that is inside the binary.
 pub(crate) fn plugin() -> &'static Path {
-    static PLUGIN: OnceLock<PathBuf> = OnceLock::new();
-    PLUGIN.get_or_init(|| {
-        let target = Path::new(UNSPOOL).parent().and_then(Path::parent).unwrap();
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build.args(["build", "-q", "-p", "unspool-plugin", "--target-dir"]).arg(target);
-        assert!(build.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
-        target.join("debug/libunspool_plugin.so")
-    })
+    Path::new(concat!(env!("OUT_DIR"), "/libunspool_plugin.so"))
 }
 
 /// Builds a program of this folder; `None`: it cannot be built or run here.
@@ -67,8 +58,18 @@ pub(crate) fn built_alone(dir: &Path, name: &str, target: Target) -> Option<Path
     built_with(dir, name, target, &[&lone, options].concat())
 }
 
+/// Builds a program in assembly, with this option of the preprocessor.
+pub(crate) fn built_assembly(dir: &Path, name: &str, target: Target, option: &str) -> Option<PathBuf> {
+    built_from(dir, &format!("{name}.S"), target, &["-nostdlib", option])
+}
+
 fn built_with(dir: &Path, name: &str, target: Target, settings: &[&str]) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/programs/{name}.c"));
+    built_from(dir, &format!("{name}.c"), target, settings)
+}
+
+fn built_from(dir: &Path, file: &str, target: Target, settings: &[&str]) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/programs").join(file);
+    let name = Path::new(file).file_stem()?;
     let program = dir.join(name);
     let (compiler, options, emulator) = target.tools();
     let mut build = Command::new(compiler);
@@ -85,10 +86,14 @@ pub(crate) fn unspool(args: &[&str]) -> Run {
     Command::new(UNSPOOL).args(args).env("QEMU_RAND_SEED", "1").output().unwrap().into()
 }
 
+/// Records a program that ends by itself.
 #[track_caller]
 pub(crate) fn record(options: &[&str], program: &Path, arguments: &[&str]) -> Run {
     let head = ["record", "--plugin", text(plugin())];
-    unspool(&[&head, options, &["--", text(program)], arguments].concat()).expect(0, &[])
+    let run = unspool(&[&head, options, &["--", text(program)], arguments].concat());
+    let code = run.err.split_once("ended with exit code ").and_then(|(_, rest)| rest.lines().next()?.parse().ok());
+    assert_eq!(code, Some(run.code), "the exit code is that of the program: {run:#?}");
+    run
 }
 
 #[track_caller]
@@ -104,6 +109,11 @@ pub(crate) fn interrupted(args: &[&str]) -> Run {
 /// Terminates the process of `unspool` alone.
 pub(crate) fn terminated(args: &[&str]) -> Run {
     ended_by("-TERM", "", args)
+}
+
+/// Sends the signal of Ctrl-C to the process of `unspool` alone.
+pub(crate) fn interrupted_alone(args: &[&str]) -> Run {
+    ended_by("-INT", "", args)
 }
 
 fn ended_by(signal: &str, prefix: &str, args: &[&str]) -> Run {

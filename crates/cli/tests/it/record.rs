@@ -27,7 +27,7 @@ fn programs_of_aarch64_become_astf_that_passes_the_check() {
         let dir = TempDir::new().unwrap();
         let Some(program) = a64(&dir, name) else { return };
         let out = dir.path().join("out.astf");
-        let run = record(&["-o", text(&out)], &program, &[]).expect(0, &[&format!("ended with exit code {code}")]);
+        let run = record(&["-o", text(&out)], &program, &[]).expect(code, &[]);
         assert_eq!(run.out.lines().count(), output.lines().count(), "{name}: {}", run.out);
         assert!(name == "calls" || run.out == output, "{name}: {}", run.out);
         assert_clean(&out);

@@ -150,7 +150,7 @@ fn registers_are_those_of_the_log_of_the_emulator() {
         let dir = TempDir::new().unwrap();
         let Some(program) = built_alone(dir.path(), "values", target) else { return };
         let out = dir.path().join(out);
-        record(&emulator, target, &["--registers"], &out, &program).expect(0, &["exit code 42"]);
+        record(&emulator, target, &["--registers"], &out, &program).expect(42, &["exit code 42"]);
         let expected = registers_of_log(&emulator, target, &dir.path().join("log"), &program);
         let found = registers_of_trace(&out);
         assert!(found.len() > 5000 && found.len() == expected.len(), "{target:?}: {} {}", found.len(), expected.len());
@@ -182,7 +182,7 @@ fn data_is_read_as_it_was_written() {
         let dir = TempDir::new().unwrap();
         let Some(program) = built_alone(dir.path(), "values", target) else { return };
         let out = dir.path().join(out);
-        record(&emulator, target, &[], &out, &program).expect(0, &[]);
+        record(&emulator, target, &[], &out, &program).expect(42, &[]);
         let (mut memory, mut compared) = (BTreeMap::new(), 0);
         let mut source = open_steps(&out, &OpenSteps::default()).unwrap();
         let read = source.each(&mut |step| {
@@ -236,7 +236,7 @@ fn registers_survive_other_formats() {
     let dir = TempDir::new().unwrap();
     let Some(program) = built_alone(dir.path(), "values", Target::A64) else { return };
     let [log, trace] = ["out.tarmac", "out.stf"].map(|name| dir.path().join(name));
-    record(&emulator, Target::A64, &["--registers"], &log, &program).expect(0, &[]);
+    record(&emulator, Target::A64, &["--registers"], &log, &program).expect(42, &[]);
     for verb in ["convert", "diff"] {
         unspool(&[verb, text(&log), text(&trace)]).expect(0, &[]);
     }

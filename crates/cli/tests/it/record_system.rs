@@ -91,7 +91,7 @@ impl System {
 
     fn record_by(&self, run: fn(&[&str]) -> Run, out: &str, options: &[&str], settings: &[&str]) -> Run {
         let out = self.path(out);
-        let mut args = vec!["record", "--system", "--plugin", text(plugin()), "-o", text(&out)];
+        let mut args = vec!["record", "--system", "--force", "--plugin", text(plugin()), "-o", text(&out)];
         if !options.contains(&"--emulator") {
             args.extend(["--emulator", emulator()]);
         }

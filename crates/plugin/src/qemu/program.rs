@@ -81,10 +81,10 @@ pub(super) extern "C" fn accessed(number: c_uint, info: u32, address: u64, index
 pub(super) extern "C" fn accessed_whole(number: c_uint, info: u32, address: u64, index: *mut c_void) {
     let index = index.addr() as u16;
     if let Some(thread) = thread(number) {
-        thread.mark(index + 1);
         if !thread.access(info, index, address) {
             accessed_slowly(thread, info, index, address);
         }
+        thread.mark(index + 1);
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) extern "C" fn translated(_: Id, block: *mut QemuBlock) {
             (0..qemu_plugin_tb_n_insns(block)).map(|index| qemu_plugin_tb_get_insn(block, index)).collect();
         let bytes: Vec<Instruction> = instructions.iter().map(|instruction| session.bytes.of(*instruction)).collect();
         let id = session.next_block.fetch_add(1, Ordering::Relaxed);
-        session.recorder.output.add_code(id, qemu_plugin_tb_vaddr(block), bytes.iter().map(Instruction::bytes));
+        session.recorder.output.send_code(id, qemu_plugin_tb_vaddr(block), bytes.iter().map(Instruction::bytes));
         let (mut is_marked, mut is_whole, mut last_mark) = (false, false, 0);
         for ((index, instruction), bytes) in (0_u16..).zip(&instructions).zip(&bytes) {
             let data = ptr::without_provenance_mut(usize::from(index));

@@ -84,7 +84,7 @@ impl Recorder for SystemRecorder {
         Ok(if running.all(|cpu| cpu.is_done) && self.has_run() { ControlFlow::Break(()) } else { flow })
     }
 
-    fn finish(&mut self, sink: Sink<'_>) -> io::Result<()> {
+    fn finish(&mut self, _signal: Option<i32>, sink: Sink<'_>) -> io::Result<()> {
         self.is_over = true;
         let mut cpus = std::mem::take(&mut self.cpus);
         for cpu in cpus.values_mut() {
@@ -161,7 +161,8 @@ impl SystemRecorder {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
-                Record::BlockLeft { completed } => {
+                // What a killed emulator did of the block after its last mark is unknown.
+                Record::BlockLeft { completed } | Record::Stopped { mark: completed, .. } => {
                     cpu.held = cpu.held.map(|held| Held { left: Some(completed), ..held });
                 }
                 Record::LogText { length } => {

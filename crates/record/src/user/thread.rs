@@ -21,6 +21,8 @@ pub(super) struct Thread {
     pub(super) values: Vec<RegisterValue>,
     /// Instructions of the next block that are not recorded.
     pub(super) skipped: u16,
+    /// The thread has ended; the end of its last block depends on how the program ended.
+    pub(super) has_ended: bool,
     /// The instruction set that the last block leads to, if that does not depend on a register.
     pub(super) leads: Option<Isa>,
 }
@@ -32,6 +34,18 @@ pub(super) struct Unusual {
     /// The block was left: instructions before this one are complete.
     pub(super) left: Option<u16>,
     pub(super) call: Option<Call>,
+    /// The thread was stopped in the block, and the last mark that it reached, if that is known.
+    pub(super) stop: Option<Stop>,
+    pub(super) mark: Option<u16>,
+}
+
+/// Reason why a thread stopped without an end of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// This signal, which its own code caused or which arrived between two blocks.
+    Signal(i32),
+    /// This signal, which arrived elsewhere, while it executed the block.
+    CutOff(i32),
 }
 
 /// A system call.

@@ -12,7 +12,7 @@ use unspool_stf as stf;
 use unspool_tarmac as tarmac;
 
 use super::plan::Format;
-use crate::target::{Target, WriteError, astf_storage, log_container, open_astf_writer, open_log, open_writer};
+use crate::target::{self, Target, WriteError, astf_storage, log_container};
 
 /// Format to write, with its options.
 #[derive(Debug, Clone)]
@@ -91,18 +91,34 @@ pub enum OpenSinkError {
 impl FileSink {
     /// Opens a file for the steps of a source.
     pub fn open(path: &Path, coverage: Coverage, unit: TimeUnit, options: &SinkOptions) -> Result<Self, OpenSinkError> {
+        if let SinkOptions::Astf { lower, .. } = options {
+            // A refusal leaves the file as it is.
+            astf::lower::header(coverage, unit, lower)?;
+        }
+        Self::new(Target::open(path)?, path, coverage, unit, options)
+    }
+
+    /// Writes the steps of a source to an open file, which has this path.
+    pub fn new(
+        target: Target,
+        path: &Path,
+        coverage: Coverage,
+        unit: TimeUnit,
+        options: &SinkOptions,
+    ) -> Result<Self, OpenSinkError> {
+        let failed = |source| WriteError::new(path, source);
         Ok(match *options {
             SinkOptions::Astf { ref lower, write } => {
                 let header = astf::lower::header(coverage, unit, lower)?;
-                let writer = open_astf_writer(path, &header, write)?;
+                let writer = astf::write::Writer::new(target, &header, write).map_err(failed)?;
                 Self::Astf(Box::new(astf::lower::Lowerer::new(writer, &header, coverage, unit, lower)?))
             }
             SinkOptions::Stf { ref lower, storage, write } => {
-                let writer = open_writer(path, storage, write)?;
+                let writer = target::writer(target, storage, write).map_err(failed)?;
                 Self::Stf(Box::new(stf::lower::Lowerer::new(writer, coverage, unit, lower)?))
             }
             SinkOptions::Tarmac { ref lower, container, write } => {
-                let writer = open_log(path, container, write)?;
+                let writer = CompressedWriter::new(target, container, write).map_err(failed)?;
                 Self::Tarmac(Box::new(tarmac::lower::Lowerer::new(writer, coverage, unit, lower)?))
             }
         })

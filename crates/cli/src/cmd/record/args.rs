@@ -18,6 +18,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "OUT")]
     pub(super) output: Option<PathBuf>,
 
+    /// Replace output files that exist
+    #[arg(long)]
+    pub(super) force: bool,
+
     /// Start when a thread first reaches this address or function
     #[arg(long, value_name = "ADDR|SYMBOL")]
     pub(super) from: Option<String>,
@@ -34,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) registers: bool,
 
-    /// Plugin [default: libunspool_plugin.so beside unspool]
+    /// Plugin [default: libunspool_plugin.so beside unspool, or the one inside unspool]
     #[arg(long, value_name = "PATH")]
     pub(super) plugin: Option<PathBuf>,
 
@@ -88,8 +92,14 @@ The result of a system call is written by the call. After a signal all registers
 SVE, SME and RISC-V vectors, system registers and CSRs, FPSR, FPCR and FPSCR, the branch type in PSTATE, and the IT state.
 ASTF is compressed with zlib, unless the name selects otherwise (.astf.xz, .astf.raw): raw records have 32 bytes each.
 Each thread is a trace of its own, OUT, OUT with .1 before its extension and so on; a Tarmac log has them all, as cores.
-Child processes of a program are not recorded. A program that is stopped by Ctrl-C or SIGTERM leaves a complete trace up to
-there.
+Child processes of a program are not recorded. A program that crashes, or is stopped by Ctrl-C or SIGTERM, leaves a complete
+trace up to there: every instruction that completed, then the signal as an exception with the address of the instruction that
+caused it, and a note with its number. The instruction itself did not complete: it is not in the trace, except in STF of
+RISC-V, which marks it as faulted. If the emulator is killed (SIGKILL), the trace ends with the last instruction that is known
+to be complete; if the disk is full, with the last one that was written. Of several threads, the signal is an exception in the
+one that it most likely arrived at.
+The exit code is that of the program, or 128 and the number of the signal that killed it; 2 if recording failed; 1 if the
+program succeeded and the trace has problems.
 
 A system is recorded with QEMU in system mode, the package qemu-system-arm (7.2 and 10.0 are tested). Its log of exceptions is
 combined with what it executes; -d and -D are reserved for that. ASTF is BasicPlus, unless --astf-level is basic. Each CPU is

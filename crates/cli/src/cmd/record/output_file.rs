@@ -3,15 +3,17 @@
 //! steps ─▶ **file**, then a report of what it contains and lacks
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use unspool::astf::lower::{LeftOut, LowerOptions};
 use unspool::astf::record::Storage;
 use unspool::convert::{FileSink, Format, OpenSinkError, SinkOptions};
 use unspool::model::{Coverage, Losses, SinkError, Step, StepSink, TimeUnit};
 use unspool::number::grouped;
-use unspool::target::astf_storage;
+use unspool::target::{Reserve, Target, astf_storage, is_stream};
 
 use crate::diagnostic;
 
@@ -42,13 +44,15 @@ impl OutputFile {
         coverage: Coverage,
         lower: &LowerOptions,
         in_patterns: bool,
+        reserve: &Arc<Reserve>,
     ) -> anyhow::Result<Self> {
         let mut options = SinkOptions::for_path(format, &path);
         if let SinkOptions::Astf { lower: chosen, write } = &mut options {
             *chosen = LowerOptions { storage: storage(&path), ..*lower };
             write.in_patterns = in_patterns;
         }
-        match FileSink::open(&path, coverage, TimeUnit::Unknown, &options) {
+        let target = Target::open_with(&path, Arc::clone(reserve))?;
+        match FileSink::new(target, &path, coverage, TimeUnit::Unknown, &options) {
             Ok(sink) => Ok(Self { path, instructions: 0, sink }),
             Err(OpenSinkError::Write(error)) => Err(error.into()),
             Err(OpenSinkError::Sink(error)) => Err(sink_error(&path, error)),
@@ -123,6 +127,43 @@ fn storage(path: &Path) -> Storage {
     astf_storage(path).filter(|storage| *storage != Storage::Raw || is_raw).unwrap_or(Storage::Zlib)
 }
 
+/// Refuses to overwrite the output, or a numbered file of it, which a recording of several threads has.
+pub(super) fn refuse_existing(path: &Path) -> anyhow::Result<()> {
+    if path.exists() && !is_stream(path) {
+        bail!("{} exists; use --force to replace it", path.display());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let numbered = names.filter(|name| is_numbered(path, &name.to_string_lossy())).min();
+    match numbered {
+        Some(name) => {
+            let found = path.with_file_name(name);
+            bail!("{} exists, and may be a file of this recording; use --force to replace it", found.display());
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether this is the name of a numbered file: of a thread or CPU, or of a part of its trace.
+fn is_numbered(path: &Path, name: &str) -> bool {
+    let numbers: Vec<u64> = name.split(['.', '-']).filter_map(|part| part.parse().ok()).collect();
+    let cores = [0].iter().chain(&numbers).map(|core| numbered(path, *core as usize));
+    let mut all =
+        cores.flat_map(|path| [1].iter().chain(&numbers).map(|part| part_name(&path, *part)).collect::<Vec<_>>());
+    all.any(|other| other != path && other.file_name().is_some_and(|other| *other == *name))
+}
+
+/// Path of a part of the trace of a CPU: all but the first have a number before the extensions.
+pub(super) fn part_name(path: &Path, number: u64) -> PathBuf {
+    if number == 1 {
+        return path.to_path_buf();
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (stem, extensions) =
+        name.split_once('.').map_or((&*name, String::new()), |(stem, rest)| (stem, format!(".{rest}")));
+    path.with_file_name(format!("{stem}-{number}{extensions}"))
+}
+
 /// Path of the file of a thread or CPU: all but the first have a number before the extensions, which start at the last
 /// one that names a format (`.astf.xz`).
 pub(super) fn numbered(path: &Path, number: usize) -> PathBuf {
@@ -144,6 +185,25 @@ pub(super) fn numbered(path: &Path, number: usize) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbered_files_of_an_output_are_recognized() {
+        let rows = [
+            ("out.astf", "out.astf", false),
+            ("out.astf", "out.1.astf", true),
+            ("out.astf", "out-2.astf", true),
+            ("out.astf", "out-2.1.astf", true),
+            ("out.astf", "out.01.astf", false),
+            ("out.astf", "out.1.stf", false),
+            ("out.astf", "other.1.astf", false),
+            ("out.2.astf", "out.2.astf", false),
+            ("out.2.astf", "out.2.3.astf", true),
+            ("out", "out.18446744073709551616", false),
+        ];
+        for (path, name, expected) in rows {
+            assert_eq!(is_numbered(Path::new(path), name), expected, "{path} {name}");
+        }
+    }
 
     #[test]
     fn names_are_numbered() {

@@ -3,7 +3,8 @@
 //! steps of all CPUs ─▶ **a trace per CPU**, or several where a trace cannot continue ─▶ files
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use unspool::astf::lower::LowerOptions;
@@ -12,10 +13,13 @@ use unspool::convert::Format;
 use unspool::model::{Context, Coverage, Event, SinkError, Step, StepSource};
 use unspool::number::grouped;
 use unspool::record::{EmulatorCapabilities, SystemOptions, SystemRecording};
+use unspool::target::Reserve;
 
 use super::args::{Args, has_values};
-use super::output_file::{OutputFile, Written, numbered};
+use super::output_file::{OutputFile, Written, numbered, part_name, refuse_existing};
+use super::plugin::Plugin;
 use super::signals::Signals;
+use super::{refuse_full_disk, report_lost};
 use crate::diagnostic;
 use crate::verdict::Verdict;
 
@@ -26,6 +30,11 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     let path = args.output.clone().unwrap_or_else(|| "system.astf".into());
     let format = Format::from_path(&path).unwrap_or(Format::Astf);
     args.check_registers(format)?;
+    if !args.force {
+        refuse_existing(&path)?;
+    }
+    let reserve = Arc::new(Reserve::beside(&path));
+    let plugin = Plugin::find(args.plugin.as_deref())?;
     let options = SystemOptions {
         arguments: args.program.clone(),
         from: args.from.clone(),
@@ -36,7 +45,7 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
         registers: args.registers,
         operands: format == Format::Astf,
         emulator: args.emulator.clone(),
-        plugin: args.plugin.clone(),
+        plugin: plugin.path.clone(),
     };
     let mut recording = SystemRecording::start(&options)?;
     signals.forward_to(recording.process());
@@ -49,9 +58,11 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
         assumed,
         is_split: args.split,
         cpus: Vec::new(),
+        reserve: Arc::clone(&reserve),
     };
     let mut failed = None;
     recording.each(&mut |step| match traces.push(step) {
+        Ok(_) if reserve.is_released() => ControlFlow::Break(()),
         Ok(flow) => flow,
         Err(error) => {
             failed = Some(error);
@@ -62,7 +73,7 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
         return Err(error);
     }
     signals.stop_forwarding();
-    let (gaps, was_stuck) = (recording.gaps(), recording.was_stuck());
+    let (gaps, was_stuck, lost) = (recording.gaps(), recording.was_stuck(), recording.lost_cpus());
     if let Some(status) = recording.end().context("waiting for the emulator")? {
         diagnostic::note(format_args!("the emulator ended ({status})"));
     }
@@ -75,8 +86,11 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     if gaps > 0 {
         diagnostic::warning(format_args!("gaps where the log contradicts the execution: {}", grouped(gaps)));
     }
+    report_lost(lost, "CPU");
+    let path = traces.path.clone();
     let is_whole = traces.finish()?;
-    Ok(Verdict::of(!is_whole || gaps > 0 || was_stuck))
+    refuse_full_disk(&reserve, &path)?;
+    Ok(Verdict::of(!is_whole || gaps > 0 || was_stuck || lost > 0))
 }
 
 struct Traces {
@@ -88,6 +102,7 @@ struct Traces {
     assumed: Context,
     is_split: bool,
     cpus: Vec<Cpu>,
+    reserve: Arc<Reserve>,
 }
 
 /// The trace of a CPU, in one or more files.
@@ -132,7 +147,7 @@ impl Traces {
         if cpu.count > 0 && step.event.instruction().is_none() {
             return Ok(ControlFlow::Continue(()));
         }
-        let path = file_name(&numbered(&self.path, at), cpu.count + 1);
+        let path = part_name(&numbered(&self.path, at), cpu.count + 1);
         let lower = LowerOptions {
             level: Some(self.level),
             assumed: self.assumed,
@@ -140,7 +155,7 @@ impl Traces {
             operands: self.capabilities.operands,
             ..LowerOptions::default()
         };
-        let mut file = OutputFile::create(path, self.format, self.coverage, &lower, false)?;
+        let mut file = OutputFile::create(path, self.format, self.coverage, &lower, false, &self.reserve)?;
         if cpu.count > 0 {
             let mut context = Step::default();
             (context.core, context.position, context.event) = (step.core, step.position, Event::Context(cpu.context));
@@ -221,26 +236,17 @@ fn report_missing(format: Format, level: Level, capabilities: EmulatorCapabiliti
     }
 }
 
-/// Path of a file of a CPU: all but the first have a number before the extensions.
-fn file_name(path: &Path, number: u64) -> PathBuf {
-    if number == 1 {
-        return path.to_path_buf();
-    }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let (stem, extensions) =
-        name.split_once('.').map_or((&*name, String::new()), |(stem, rest)| (stem, format!(".{rest}")));
-    path.with_file_name(format!("{stem}-{number}{extensions}"))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn names_are_numbered() {
         let rows = [("out.astf", 1, "out.astf"), ("a/out.1.astf.xz", 3, "a/out-3.1.astf.xz"), ("out", 2, "out-2")];
         for (name, number, expected) in rows {
-            assert_eq!(file_name(Path::new(name), number), Path::new(expected), "{name}");
+            assert_eq!(part_name(Path::new(name), number), Path::new(expected), "{name}");
         }
     }
 }

@@ -4,11 +4,13 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use unspool::astf::lower::LowerOptions;
 use unspool::astf::record::Level;
 use unspool::convert::{FileSink, Format};
 use unspool::model::{BlockSink, Coverage, Step, StoppedAt, TemplateTrace};
+use unspool::target::Reserve;
 
 use super::output_file::{OutputFile, Written, numbered, sink_error};
 
@@ -18,13 +20,14 @@ pub(super) struct ThreadFiles {
     format: Format,
     coverage: Coverage,
     files: Vec<Option<OutputFile>>,
+    reserve: Arc<Reserve>,
     /// Error that ended the recording.
     failed: Option<anyhow::Error>,
 }
 
 impl ThreadFiles {
-    pub(super) fn new(path: PathBuf, format: Format, coverage: Coverage) -> Self {
-        Self { path, format, coverage, files: Vec::new(), failed: None }
+    pub(super) fn new(path: PathBuf, format: Format, coverage: Coverage, reserve: Arc<Reserve>) -> Self {
+        Self { path, format, coverage, files: Vec::new(), reserve, failed: None }
     }
 
     #[inline]
@@ -58,6 +61,8 @@ impl ThreadFiles {
 
     fn or_end<T>(&mut self, pushed: anyhow::Result<T>) -> ControlFlow<(), T> {
         match pushed {
+            // There is room to complete the files, and not for more steps.
+            Ok(_) if self.reserve.is_released() => ControlFlow::Break(()),
             Ok(pushed) => ControlFlow::Continue(pushed),
             Err(error) => {
                 self.failed = Some(error);
@@ -70,7 +75,7 @@ impl ThreadFiles {
     fn create(&mut self, index: usize) -> anyhow::Result<()> {
         let lower = LowerOptions { level: Some(Level::Basic), leave_out: true, ..LowerOptions::default() };
         let path = numbered(&self.path, index);
-        let file = OutputFile::create(path, self.format, self.coverage, &lower, true)?;
+        let file = OutputFile::create(path, self.format, self.coverage, &lower, true, &self.reserve)?;
         self.files.resize_with(self.files.len().max(index + 1), || None);
         self.files[index] = Some(file);
         Ok(())
