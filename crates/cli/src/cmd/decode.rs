@@ -18,7 +18,7 @@ use unspool::capture::{Capture, Code};
 use unspool::coresight::Transactions;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
-use unspool::{Error, Parts, Program, Progress, Trace, Watch};
+use unspool::{Error, Parts, Program, Progress, Trace, Watch, place_images};
 
 use self::code::CodeCache;
 use self::json::Json;
@@ -27,7 +27,7 @@ use self::summary::Summary;
 use self::text::Text;
 use crate::args::{ImageArgs, JobsArgs, ListingArgs};
 use crate::diagnostic;
-use crate::listing::{Listing, each_trace};
+use crate::listing::{Listing, each_trace, report_images};
 use crate::output::Output;
 use crate::verdict::Verdict;
 
@@ -77,15 +77,18 @@ Examples:
   unspool decode snapshot/ --emit ranges --json -o ranges.jsonl
   unspool decode trbe.bin --protocol ete --image app.elf
 
+A position-independent program without @ADDR is placed where the addresses in the trace fit, if only one place fits.
 Missing code is listed in the summary and is not a problem of the trace: the exit code stays 0.
 A trace that contradicts the code is a problem: exit code 1.
 Only --emit ranges --json without --skip and --limit uses several threads.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;
-    let added = args.images.load()?;
+    let mut added = args.images.load()?;
+    let mut reported = BTreeSet::new();
+    report_images(&place_images(&capture, &mut added), &mut reported);
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
-    let mut session = Session { args, added, program: None, reported: BTreeSet::new(), summary: Summary::default() };
+    let mut session = Session { args, added, program: None, reported, summary: Summary::default() };
     let verdict = each_trace(&capture, &args.listing.sources, |trace| session.list(&capture, trace, &mut output))?;
     output.finish()?;
     session.summary.print();
@@ -109,10 +112,11 @@ impl Session<'_> {
         let args = self.args;
         self.load(capture, trace.source().core);
         let Some((_, program)) = &self.program else { return Ok(Verdict::Clean) };
-        let cache = CodeCache::new(program, args.listing.output.json);
+        let palette = output.palette;
+        let cache = CodeCache::new(program, args.listing.output.json, palette);
         let form = match args.listing.output.json {
             true => Form::Json(Json::new(trace, cache)),
-            false => Form::Text(Text::new(&features, cache)),
+            false => Form::Text(Text::new(&features, cache, palette)),
         };
         let listing = Listing::new(trace, &args.listing, output);
         let findings = self.summary.findings();
@@ -140,19 +144,14 @@ impl Session<'_> {
     }
 
     fn load(&mut self, capture: &Capture, core: Option<usize>) {
-        const MAX_NOTES: usize = 10;
         if self.program.as_ref().is_some_and(|(of, _)| *of == core) {
             return;
         }
         let (program, notes) = Program::of(capture, core, &self.added);
-        let mut texts: Vec<String> = notes.iter().map(ToString::to_string).collect();
-        if program.codes().is_empty() {
-            texts.push("nothing can be decoded without program code: add it with --image FILE[@ADDR]".into());
-        }
-        texts.retain(|text| self.reported.insert(text.clone()));
-        texts.iter().take(MAX_NOTES).for_each(diagnostic::warning);
-        if let Some(more) = texts.len().checked_sub(MAX_NOTES).filter(|more| *more > 0) {
-            diagnostic::warning(format_args!("and {more} more notes on images; 'unspool info' lists all of them"));
+        report_images(&notes, &mut self.reported);
+        let text = "nothing can be decoded without program code: add it with --image FILE[@ADDR]";
+        if program.codes().is_empty() && self.reported.insert(text.into()) {
+            diagnostic::warning(text);
         }
         self.program = Some((core, program));
     }

@@ -145,7 +145,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let ((a, pull_a), (b, pull_b)) = (args.open(&a)?, args.open(&b)?);
     let (sides, pulls) = ([a, b], [pull_a, pull_b]);
     let mut output = args.output()?;
-    let mut report = Report::new(sides, args.output.json);
+    let mut report = Report::new(sides, args.output.json, output.palette);
     let result = Differ::new(args.options()).run(pulls, &mut |finding| {
         report.finding(finding, &mut output);
         if output.is_open() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
