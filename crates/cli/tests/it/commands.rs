@@ -14,12 +14,15 @@ mod diff;
 mod elf;
 mod encode;
 mod pipe;
+mod placement;
 mod program;
+mod shell;
 mod slice;
 mod state;
 mod stats;
 mod stf;
 mod tarmac;
+mod terminal;
 mod verbs;
 
 use std::fs::{self, File};

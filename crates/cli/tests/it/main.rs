@@ -4,6 +4,7 @@ mod closed_loop;
 mod commands;
 mod corpus;
 mod corpus_stf;
+mod placement;
 mod programs;
 mod record;
 mod record_registers;
