@@ -61,10 +61,3 @@ fn programs_of_aarch64() {
     }
     assert_placed("json", "aarch64-linux-gnu-gcc", "qemu-aarch64", "astf", &["--protocol", "etm4"]);
 }
-
-#[test]
-fn programs_of_aarch32() {
-    for name in ["sort", "indirect"] {
-        assert_placed(name, "arm-linux-gnueabihf-gcc", "qemu-arm", "tarmac", &["--return-stack"]);
-    }
-}

@@ -9,10 +9,13 @@ use std::ops::ControlFlow;
 use unspool_capture::{Code, Machine, Note};
 use unspool_model::{Instruction, SourceError, StepSource};
 
-use super::{CODE_LIMIT, MAX_ADDRESSES, MAX_TRIALS, MAX_VOTES, MIN_RANGES, PAGE_MASK, Placement};
+use super::{CODE_LIMIT, MAX_TRIALS, MAX_VOTES, MIN_RANGES, PAGE_MASK, Placement};
 
 /// Steps of a trace that are read for evidence.
 const STEP_LIMIT: u64 = 1 << 20;
+
+/// Different instructions that vote: enough for the dynamic loader, which runs before the program.
+const MAX_INSTRUCTIONS: usize = 64 << 10;
 
 /// Moves position-independent images without an address to where the instructions of a trace show that they were loaded,
 /// as [`place_images`](super::place_images) does for captures. Reads the start of the trace.
@@ -47,7 +50,7 @@ impl Evidence {
         let result = steps.each(&mut |step| {
             read += 1;
             step.event.instruction().into_iter().for_each(|instruction| evidence.add(instruction));
-            let is_enough = read == STEP_LIMIT || evidence.seen.len() == MAX_ADDRESSES;
+            let is_enough = read == STEP_LIMIT || evidence.seen.len() == MAX_INSTRUCTIONS;
             if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         match result {
