@@ -1,4 +1,4 @@
-//! Builds the QEMU plugin, which `record` carries inside the binary.
+//! Sets the version with its commit, and builds the QEMU plugin, which `record` carries inside the binary.
 //!
 //! sources of the plugin and of the two crates that it needs ─▶ rustc ─▶ **`OUT_DIR/libunspool_plugin.so`**
 //!
@@ -6,6 +6,9 @@
 //! that needs no second cargo, no network and no lock, and follows the target of the binary. On targets where the plugin is empty
 //! the file is empty. `plugin` is a link to the sources of the plugin, which makes them a part of this package; the other crates
 //! are beside it, in the workspace and in the folder that cargo unpacks packages to.
+
+#[path = "build/version.rs"]
+mod version;
 
 use std::env;
 use std::error::Error;
@@ -17,6 +20,7 @@ use std::process::Command;
 const PLUGIN: &str = "libunspool_plugin.so";
 
 fn main() -> Result<(), Box<dyn Error>> {
+    version::set();
     let out = PathBuf::from(variable("OUT_DIR")?);
     let plugin = out.join(PLUGIN);
     println!("cargo::rerun-if-changed=build.rs");

@@ -41,6 +41,10 @@ pub struct Code {
     pub big_endian: bool,
     /// Whether instructions are big-endian, as in Arm programs that are not BE8.
     pub big_endian_code: bool,
+    /// Load address minus link address.
+    pub bias: u64,
+    /// Whether the ELF file is position-independent and no address was given for it: a loader may have moved it.
+    pub is_unplaced: bool,
 }
 
 /// A memory region and its contents. Does not extend past the end of the address space.
@@ -75,6 +79,27 @@ pub enum Machine {
     RiscV64,
     /// Another architecture, by its ELF machine number.
     Other(u16),
+}
+
+impl Code {
+    /// The same code, moved up by `bias` bytes from where it is now. What passes the end of the address space is dropped.
+    pub fn moved(&self, bias: u64) -> Self {
+        let moved = |region: &Region| Region::new(region.address.wrapping_add(bias), &region.bytes, region.spaces);
+        let bias_now = self.bias.wrapping_add(bias);
+        Self {
+            regions: self.regions.iter().filter_map(moved).collect(),
+            symbols: self.symbols.moved(bias_now),
+            bias: bias_now,
+            is_unplaced: false,
+            ..self.clone()
+        }
+    }
+
+    /// First address of the lowest page: the address after `@` that loads the file here.
+    pub fn first_page(&self) -> u64 {
+        const PAGE: u64 = 4 << 10;
+        self.regions.iter().map(|region| region.address & !(PAGE - 1)).min().unwrap_or(0)
+    }
 }
 
 impl Region {

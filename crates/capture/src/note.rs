@@ -55,6 +55,10 @@ pub enum NoteKind {
     WrongMachine,
     /// A file ends before its declared contents.
     Truncated,
+    /// The load address of a position-independent image was found; the note is no problem.
+    Placed,
+    /// The load address of a position-independent image is unknown or ambiguous.
+    Unplaced,
 }
 
 impl fmt::Display for Note {

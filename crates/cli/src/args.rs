@@ -2,6 +2,7 @@
 //!
 //! Takes words of the command line; produces an open capture and the traces that were asked for. Knows no verb.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -12,12 +13,13 @@ use unspool::capture::{BufferFormat, Capture, Code, ImageArgument, Register};
 use unspool::container::Container;
 use unspool::convert::Format;
 use unspool::coresight::Protocol;
-use unspool::file::is_standard;
+use unspool::file::{is_pipe, is_standard};
 use unspool::model::{Context as State, Modes, Security};
 use unspool::stf::Storage as StfStorage;
-use unspool::{Bare, FileKind, Trace, open_bare};
+use unspool::{Bare, FileKind, OpenSteps, Trace, open_bare, open_steps, place_images_by_steps};
 
 use crate::diagnostic;
+use crate::listing::report_images;
 
 /// Arguments of the verbs that list the items of trace sources.
 #[derive(Debug, clap::Args)]
@@ -195,6 +197,17 @@ impl ImageArgs {
             Ok(code)
         };
         self.images.iter().map(load).collect()
+    }
+
+    /// As [`load`](Self::load); position-independent programs are placed where the instructions of a trace file show
+    /// that they were loaded. From a pipe nothing can be read beforehand.
+    pub(crate) fn load_for(&self, trace: &Path) -> anyhow::Result<Vec<Code>> {
+        let mut codes = self.load()?;
+        if codes.iter().any(|code| code.is_unplaced) && !is_pipe(trace) {
+            let mut steps = open_steps(trace, &OpenSteps::default())?;
+            report_images(&place_images_by_steps(&mut steps, &mut codes)?, &mut BTreeSet::new());
+        }
+        Ok(codes)
     }
 
     pub(crate) fn is_given(&self) -> bool {

@@ -2,6 +2,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod decode;
 pub(crate) mod diff;
@@ -11,6 +12,7 @@ pub(crate) mod encode;
 pub(crate) mod frames;
 pub(crate) mod index;
 pub(crate) mod info;
+pub(crate) mod man;
 pub(crate) mod packets;
 pub(crate) mod profile;
 pub(crate) mod program;

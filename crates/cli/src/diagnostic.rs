@@ -1,15 +1,24 @@
 //! Messages for the user, on standard error: errors, warnings and notes.
 //!
-//! Takes texts; prints one line each, with its severity in front, colored on a terminal. `--quiet` drops notes.
+//! Takes texts; prints one line each, with its severity in front, colored on a terminal. `--quiet` drops notes, and
+//! `--verbose` adds details. While a pager has the terminal, messages wait for its end.
 
 use std::fmt::Display;
 use std::io::Write;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use anstyle::{AnsiColor, Style};
 
 /// Are notes dropped?
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Are details printed?
+static IS_VERBOSE: AtomicBool = AtomicBool::new(false);
+
+/// Messages that wait; `None`: they are printed at once.
+static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -22,6 +31,15 @@ pub(crate) fn set_quiet() {
 
 pub(crate) fn is_quiet() -> bool {
     IS_QUIET.load(Ordering::Relaxed)
+}
+
+/// Prints details from now on.
+pub(crate) fn set_verbose() {
+    IS_VERBOSE.store(true, Ordering::Relaxed);
+}
+
+pub(crate) fn is_verbose() -> bool {
+    IS_VERBOSE.load(Ordering::Relaxed)
 }
 
 /// The command failed, or the trace has an error.
@@ -41,7 +59,53 @@ pub(crate) fn note(text: impl Display) {
     }
 }
 
+/// Detail that only `--verbose` shows.
+pub(crate) fn detail(text: impl Display) {
+    if is_verbose() {
+        note(text);
+    }
+}
+
+/// With `--verbose`: the time that a stage of the work took, when it ends.
+pub(crate) struct Stage {
+    name: &'static str,
+    start: Instant,
+}
+
+impl Stage {
+    pub(crate) fn start(name: &'static str) -> Self {
+        Self { name, start: Instant::now() }
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        detail(format_args!("{} took {:.3} s", self.name, self.start.elapsed().as_secs_f64()));
+    }
+}
+
+/// Keeps messages back until [`release`].
+pub(crate) fn hold() {
+    if let Ok(mut held) = HELD.lock() {
+        held.get_or_insert_default();
+    }
+}
+
+/// Prints the messages that were kept back.
+pub(crate) fn release() {
+    let held = HELD.lock().ok().and_then(|mut held| held.take());
+    held.into_iter().flatten().for_each(|line| print_line(&line));
+}
+
 fn print(style: Style, severity: &str, text: impl Display) {
+    let line = format!("{style}{severity}:{style:#} {text}\n");
+    match HELD.lock() {
+        Ok(mut held) if held.is_some() => held.iter_mut().for_each(|held| held.push(line.clone())),
+        _ => print_line(&line),
+    }
+}
+
+fn print_line(line: &str) {
     // With standard error closed, messages are dropped.
-    let _ = writeln!(anstream::stderr(), "{style}{severity}:{style:#} {text}");
+    let _ = anstream::stderr().write_all(line.as_bytes());
 }

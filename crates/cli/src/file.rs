@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use unspool::astf::record::Storage;
 use unspool::file::{AstfFile, End, FileError, FileOptions, StfFile, TarmacFile, TraceFile, is_damage};
 use unspool::model::{Loss, Losses};
 use unspool::number::{grouped, many};
@@ -62,7 +63,25 @@ impl TarmacArgs {
 }
 
 pub(crate) fn open(path: &Path, threads: Option<usize>, tarmac: &TarmacArgs) -> anyhow::Result<TraceFile> {
-    TraceFile::open(path, &tarmac.options(threads)).map_err(|error| with_hint(error, tarmac.hint))
+    let file = TraceFile::open(path, &tarmac.options(threads)).map_err(|error| with_hint(error, tarmac.hint))?;
+    diagnostic::detail(format_args!("{}: {}", file.name(), describe(&file)));
+    Ok(file)
+}
+
+/// Kind of a trace file, and how it is stored.
+fn describe(file: &TraceFile) -> String {
+    match file {
+        TraceFile::Astf(file) => {
+            let storage = match file.header().storage() {
+                Storage::Raw => "uncompressed",
+                Storage::Lzma => "LZMA",
+                Storage::Zlib => "zlib",
+            };
+            format!("ASTF file, {storage}")
+        }
+        TraceFile::Stf(file) => format!("STF file, {}", file.storage()),
+        TraceFile::Tarmac(file) => format!("Tarmac log, dialect {}", file.dialect().name()),
+    }
 }
 
 /// Runs a verb on each of several files. A file that cannot be read does not stop the others, but the command fails.

@@ -5,9 +5,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::time::Instant;
 
 use anyhow::bail;
-use unspool::capture::{Capture, NoteKind};
+use unspool::capture::{Capture, Format, Note, NoteKind};
 use unspool::coresight::ElementError;
 use unspool::coresight::fields::{Fields, Value};
 use unspool::coresight::frame::FrameError;
@@ -19,6 +20,7 @@ use crate::args::{ListingArgs, RangeArgs, SourceArgs};
 use crate::diagnostic;
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::style::Palette;
 use crate::verdict::Verdict;
 
 /// Runs `list` on every selected trace, and reports unreadable ones. Fails if none can be read.
@@ -29,6 +31,7 @@ pub(crate) fn each_trace(
 ) -> anyhow::Result<Verdict> {
     report_assumptions(capture);
     let traces = sources.select(capture)?;
+    diagnostic::detail(format_args!("{}: {}", capture.path.display(), describe(capture)));
     if traces.is_empty() {
         bail!("{}: no trace source has a buffer; 'unspool info' shows what is missing", capture.path.display());
     }
@@ -36,7 +39,10 @@ pub(crate) fn each_trace(
     let mut read = false;
     let mut reported = BTreeSet::new();
     for trace in &traces {
-        match list(trace) {
+        let started = Instant::now();
+        let listed = list(trace);
+        diagnostic::detail(format_args!("{}: {:.3} s", trace.source().name, started.elapsed().as_secs_f64()));
+        match listed {
             Ok(found) => {
                 read = true;
                 verdict = verdict.or(found);
@@ -62,11 +68,38 @@ pub(crate) fn each_trace(
     Ok(verdict)
 }
 
+/// Kind of a capture, and its size: `snapshot, 2 sources in 1 buffer`.
+fn describe(capture: &Capture) -> String {
+    let format = match capture.format {
+        Format::Snapshot => "snapshot",
+        Format::Package => "trace package",
+        _ => "bare buffer",
+    };
+    let [sources, buffers] = [(capture.sources.len(), "source"), (capture.buffers.len(), "buffer")];
+    format!("{format}, {} in {}", many(sources.0 as u64, sources.1), many(buffers.0 as u64, buffers.1))
+}
+
 /// Reports what was assumed about the capture, since that changes the output.
 pub(crate) fn report_assumptions(capture: &Capture) {
     use NoteKind::{Assumed, BadValue, StartUnknown, UnknownFormat};
     let is_assumed = |kind| matches!(kind, Assumed | BadValue | StartUnknown | UnknownFormat);
     capture.notes.iter().filter(|note| is_assumed(note.kind)).for_each(diagnostic::warning);
+}
+
+/// Reports notes on images: where position-independent ones were loaded, and problems. Those after the tenth are
+/// counted, unless all were asked for.
+pub(crate) fn report_images(notes: &[Note], reported: &mut BTreeSet<String>) {
+    const MAX_NOTES: usize = 10;
+    let limit = if diagnostic::is_verbose() { usize::MAX } else { MAX_NOTES };
+    let is_new = |note: &&Note| reported.insert(note.to_string());
+    let (placed, problems): (Vec<&Note>, Vec<&Note>) =
+        notes.iter().filter(is_new).partition(|note| note.kind == NoteKind::Placed);
+    placed.iter().for_each(diagnostic::note);
+    problems.iter().take(limit).for_each(diagnostic::warning);
+    if problems.len() > limit {
+        let more = problems.len() - limit;
+        diagnostic::warning(format_args!("and {more} more notes on images; -v shows all of them"));
+    }
 }
 
 /// Listing of one source: output, window of items, and problems of the trace.
@@ -85,7 +118,8 @@ impl<'o, 'c> Listing<'o, 'c> {
     pub(crate) fn new(trace: &Trace<'c>, args: &ListingArgs, output: &'o mut Output, window: &'o mut Window) -> Self {
         let json = args.output.json;
         if !json {
-            output.write(|out| heading(trace, out));
+            let palette = output.palette;
+            output.write(|out| heading(trace, &palette, out));
         }
         Self {
             trace: *trace,
@@ -118,10 +152,10 @@ impl<'o, 'c> Listing<'o, 'c> {
     pub(crate) fn error(&mut self, error: &ElementError) {
         let ElementError { offset, skipped, kind } = error;
         if !self.json {
-            return self.output.write(|out| {
-                let skipped = many(*skipped, "byte");
-                writeln!(out, "{offset:#010x}  ! {kind}, {skipped} skipped")
-            });
+            let Palette { problem, reset, .. } = self.output.palette;
+            let skipped = many(*skipped, "byte");
+            let text = format!("{offset:#010x}  {problem}! {kind}, {skipped} skipped{reset}");
+            return self.output.write(|out| writeln!(out, "{text}"));
         }
         let name = if kind.is_ordinary() { "no_sync" } else { "error" };
         self.object(name, |object| {
@@ -190,11 +224,11 @@ impl Window {
     }
 }
 
-fn heading(trace: &Trace<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn heading(trace: &Trace<'_>, palette: &Palette, out: &mut dyn Write) -> io::Result<()> {
     let source = trace.source();
     let id = source.id.map_or_else(|| "without id".to_string(), |id| format!("{id:#04x}"));
-    write!(out, "# source {id} {} ({})", source.name, source.kind)?;
-    writeln!(out, ", session {}, buffer {}", trace.session(), trace.buffer().name)
+    write!(out, "{}# source {id} {} ({})", palette.heading, source.name, source.kind)?;
+    writeln!(out, ", session {}, buffer {}{}", trace.session(), trace.buffer().name, palette.reset)
 }
 
 /// File and offset in it of an offset in the buffer.

@@ -12,20 +12,22 @@ mod json;
 mod interruption;
 mod listing;
 mod output;
+mod pager;
 mod progress;
 mod renamed;
+mod style;
 mod symbols;
 mod verdict;
 
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use unspool::FileError;
 
 /// Decode, convert and analyze processor instruction traces
 #[derive(Debug, Parser)]
-#[command(name = "unspool", version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "unspool", version = env!("UNSPOOL_VERSION"), arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -33,6 +35,19 @@ struct Cli {
     /// Print no notes and no progress; warnings and errors are printed
     #[arg(short, long, global = true, help_heading = "Messages")]
     quiet: bool,
+
+    /// Print more notes: what each file was identified as, all notes on images instead of the first ten, and the time that
+    /// each stage took
+    #[arg(short, long, global = true, conflicts_with = "quiet", help_heading = "Messages")]
+    verbose: bool,
+
+    /// Write to the terminal directly, not through $UNSPOOL_PAGER, $PAGER or less
+    #[arg(long, global = true, help_heading = "Display")]
+    no_pager: bool,
+
+    /// Show the names of C++ and Rust functions as they are in the symbol table
+    #[arg(long, global = true, help_heading = "Display")]
+    no_demangle: bool,
 
     #[command(flatten)]
     color: colorchoice_clap::Color,
@@ -79,40 +94,23 @@ enum Verb {
     Program(cmd::program::Args),
     #[cfg(unix)]
     Record(cmd::record::Args),
+    Completions(cmd::completions::Args),
+    #[command(hide = true)]
+    Man(cmd::man::Args),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| renamed::exit(&error));
-    cli.color.write_global();
-    if cli.quiet {
-        diagnostic::set_quiet();
-    }
+    cli.apply();
     #[cfg(unix)]
     if !matches!(cli.verb, Verb::Record(_))
         && let Err(error) = interruption::remove_files_at_signals()
     {
         diagnostic::warning(format_args!("cannot wait for Ctrl-C, which may leave a temporary file: {error}"));
     }
-    let result = match cli.verb {
-        Verb::Info(args) => cmd::info::run(&args),
-        Verb::Frames(args) => cmd::frames::run(&args),
-        Verb::Packets(args) => cmd::packets::run(&args),
-        Verb::Elements(args) => cmd::elements::run(&args),
-        Verb::Decode(args) => cmd::decode::run(&args),
-        Verb::Dump(args) => cmd::dump::run(&args),
-        Verb::Check(args) => cmd::check::run(&args),
-        Verb::Convert(args) => cmd::convert::run(&args),
-        Verb::Slice(args) => cmd::slice::run(&args),
-        Verb::Stats(args) => cmd::stats::run(&args),
-        Verb::Index(args) => cmd::index::run(&args),
-        Verb::State(args) => cmd::state::run(&args),
-        Verb::Calls(args) => cmd::calls::run(&args),
-        Verb::Profile(args) => cmd::profile::run(&args),
-        Verb::Diff(args) => cmd::diff::run(&args),
-        Verb::Encode(args) => cmd::encode::run(&args),
-        Verb::Program(args) => cmd::program::run(&args),
-        #[cfg(unix)]
-        Verb::Record(args) => cmd::record::run(&args),
+    let result = {
+        let _stage = diagnostic::Stage::start("the command");
+        run(&cli.verb)
     };
     match result {
         Ok(verdict) => ExitCode::from(verdict.exit_code()),
@@ -122,6 +120,46 @@ fn main() -> ExitCode {
             let is_damaged = matches!(error.downcast_ref(), Some(FileError::Damaged(_)));
             ExitCode::from(if is_damaged { 1 } else { 2 })
         }
+    }
+}
+
+impl Cli {
+    /// Sets the options that all verbs have.
+    fn apply(&self) {
+        self.color.write_global();
+        let options: [(bool, fn()); 4] = [
+            (self.quiet, diagnostic::set_quiet),
+            (self.verbose, diagnostic::set_verbose),
+            (self.no_pager, pager::turn_off),
+            (self.no_demangle, symbols::keep_mangled),
+        ];
+        options.iter().filter(|(is_set, _)| *is_set).for_each(|(_, set)| set());
+    }
+}
+
+fn run(verb: &Verb) -> anyhow::Result<Verdict> {
+    match verb {
+        Verb::Info(args) => cmd::info::run(args),
+        Verb::Frames(args) => cmd::frames::run(args),
+        Verb::Packets(args) => cmd::packets::run(args),
+        Verb::Elements(args) => cmd::elements::run(args),
+        Verb::Decode(args) => cmd::decode::run(args),
+        Verb::Dump(args) => cmd::dump::run(args),
+        Verb::Check(args) => cmd::check::run(args),
+        Verb::Convert(args) => cmd::convert::run(args),
+        Verb::Slice(args) => cmd::slice::run(args),
+        Verb::Stats(args) => cmd::stats::run(args),
+        Verb::Index(args) => cmd::index::run(args),
+        Verb::State(args) => cmd::state::run(args),
+        Verb::Calls(args) => cmd::calls::run(args),
+        Verb::Profile(args) => cmd::profile::run(args),
+        Verb::Diff(args) => cmd::diff::run(args),
+        Verb::Encode(args) => cmd::encode::run(args),
+        Verb::Program(args) => cmd::program::run(args),
+        #[cfg(unix)]
+        Verb::Record(args) => cmd::record::run(args),
+        Verb::Completions(args) => cmd::completions::run(args, &mut Cli::command()),
+        Verb::Man(args) => cmd::man::run(args, Cli::command()),
     }
 }
 

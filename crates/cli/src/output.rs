@@ -1,17 +1,20 @@
 //! Output of a verb: standard output or a file, buffered.
 //!
-//! Takes lines; writes bytes. An I/O error is kept until [`Output::finish`], so that the library need not handle it.
+//! Takes lines; writes bytes, through a pager if standard output is a terminal. Decides whether text has color. An I/O
+//! error is kept until [`Output::finish`], so that the library need not handle it.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, bail};
 use unspool::capture::{Capture, Format};
 use unspool::number::many;
 
 use crate::args::OutputArgs;
-use crate::diagnostic;
+use crate::style::Palette;
+use crate::{diagnostic, pager};
 
 pub(crate) struct Output {
     name: String,
@@ -22,6 +25,8 @@ pub(crate) struct Output {
     is_finished: bool,
     /// Is the output on a terminal, where a progress bar would disturb it?
     pub(crate) on_terminal: bool,
+    /// Colors of text.
+    pub(crate) palette: Palette,
 }
 
 impl Output {
@@ -55,29 +60,33 @@ impl Output {
     /// `role` is what is read from a path, if it is an input.
     fn open_unless(args: &OutputArgs, role: impl Fn(&Path) -> Option<&'static str>) -> anyhow::Result<Self> {
         let Some(path) = args.output.as_deref().filter(|path| *path != Path::new("-")) else {
-            return Ok(Self::standard());
+            return Ok(Self::standard(args.json));
         };
         match role(path) {
             Some(role) => bail!("{}: {role} is read from this file; write to another one", path.display()),
             None => {
                 args.force.check(path)?;
-                Self::create(path)
+                Self::create(path, args.json)
             }
         }
     }
 
-    fn standard() -> Self {
-        Self::to("standard output".into(), None, Box::new(io::stdout()), io::stdout().is_terminal())
+    fn standard(json: bool) -> Self {
+        let out = io::stdout();
+        let palette = palette(json, AutoStream::choice(&out));
+        Self::to("standard output".into(), None, pager::standard_output(), out.is_terminal(), palette)
     }
 
-    fn create(path: &Path) -> anyhow::Result<Self> {
+    fn create(path: &Path, json: bool) -> anyhow::Result<Self> {
         let name = path.display().to_string();
         let file = File::create(path).with_context(|| format!("cannot write {name}"))?;
-        Ok(Self::to(name, Some(path.to_path_buf()), Box::new(file), false))
+        let palette = palette(json, AutoStream::choice(&file));
+        Ok(Self::to(name, Some(path.to_path_buf()), Box::new(file), false, palette))
     }
 
-    fn to(name: String, path: Option<PathBuf>, out: Box<dyn Write>, on_terminal: bool) -> Self {
-        Self { name, out: BufWriter::with_capacity(1 << 16, out), failed: None, path, is_finished: false, on_terminal }
+    fn to(name: String, path: Option<PathBuf>, out: Box<dyn Write>, on_terminal: bool, palette: Palette) -> Self {
+        let out = BufWriter::with_capacity(1 << 16, out);
+        Self { name, out, failed: None, path, is_finished: false, on_terminal, palette }
     }
 
     /// Writes, unless writing failed before.
@@ -123,6 +132,12 @@ pub(crate) fn report_written(path: &Path) {
     {
         diagnostic::note(format_args!("wrote {}, {}", path.display(), many(about.len(), "byte")));
     }
+}
+
+/// Colors, by the choice that `--color`, the environment and the terminal lead to. JSON has none.
+fn palette(json: bool, choice: ColorChoice) -> Palette {
+    let is_colored = !json && matches!(choice, ColorChoice::Always | ColorChoice::AlwaysAnsi);
+    if is_colored { Palette::COLORED } else { Palette::PLAIN }
 }
 
 fn is_read_from(path: &Path, capture: &Capture) -> bool {

@@ -1,16 +1,23 @@
-//! Progress bar for work that takes longer than a second, shown only on a terminal.
+//! Progress of work that takes longer than a second, with rate and time left, shown only on a terminal.
 //!
-//! Takes positions in the input; draws a bar on standard error, unless the output itself goes to the terminal.
+//! Takes positions in the input, from the work itself or by looking at a meter now and then; draws a line on standard
+//! error, unless the output itself goes to the terminal. Where the total is unknown, the line has a count and the rate.
 
 use std::io::{self, IsTerminal};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use unspool::Meter;
 
 use crate::diagnostic;
 
 /// Work shorter than this shows no bar.
 const MIN_DURATION: Duration = Duration::from_secs(1);
+
+/// Time between two looks at a meter.
+const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Bar that appears after [`MIN_DURATION`].
 pub(crate) struct Progress {
@@ -26,16 +33,35 @@ impl Progress {
         Self { start: Instant::now(), bar: None, allowed }
     }
 
+    /// Bar that follows a meter until it is dropped, for work that does not report its progress.
+    pub(crate) fn follow(meter: &Meter) -> Follower {
+        let mut progress = Self::new(false);
+        if !progress.allowed {
+            return Follower::default();
+        }
+        let (meter, (stop, stopped)) = (meter.clone(), mpsc::channel::<()>());
+        let thread = thread::spawn(move || {
+            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                meter.report(&mut progress.callback());
+            }
+        });
+        Follower(Some((stop, thread)))
+    }
+
     pub(crate) fn callback(&mut self) -> impl FnMut(u64, u64) + Send {
         |done, total| self.at(done, total)
     }
 
+    /// `total`: 0 if it is unknown.
     pub(crate) fn at(&mut self, done: u64, total: u64) {
-        if !self.allowed || self.start.elapsed() < MIN_DURATION {
+        if !self.allowed || done == 0 || self.start.elapsed() < MIN_DURATION {
             return;
         }
-        let bar = self.bar.get_or_insert_with(|| new_bar(total));
-        bar.set_length(total);
+        let start = self.start;
+        let bar = self.bar.get_or_insert_with(|| new_bar(total).with_elapsed(start.elapsed()));
+        if total > 0 {
+            bar.set_length(total);
+        }
         bar.set_position(done);
     }
 }
@@ -48,8 +74,24 @@ impl Drop for Progress {
     }
 }
 
+/// Thread that draws a bar; ends when it is dropped.
+#[derive(Default)]
+pub(crate) struct Follower(Option<(Sender<()>, JoinHandle<()>)>);
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.0.take() {
+            drop(stop);
+            let _ = thread.join();
+        }
+    }
+}
+
 fn new_bar(total: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left");
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    let template = match total {
+        0 => "{bytes} {binary_bytes_per_sec}",
+        _ => "{bar:40} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left",
+    };
+    let bar = ProgressBar::with_draw_target(Some(total).filter(|total| *total > 0), ProgressDrawTarget::stderr());
+    bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

@@ -4,7 +4,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Progress callback, called with the bytes read and the total.
+/// Progress callback, called with the bytes read and the total, which is 0 if it is unknown.
 pub type OnProgress<'p> = dyn FnMut(u64, u64) + Send + 'p;
 
 /// Count of the bytes read of an input.
@@ -27,11 +27,9 @@ impl Meter {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// Reports the progress, if the size is known.
+    /// Reports the progress.
     pub fn report(&self, progress: &mut OnProgress<'_>) {
-        if let Some(size) = self.size {
-            progress(self.bytes_read(), size);
-        }
+        progress(self.bytes_read(), self.size.unwrap_or(0));
     }
 
     /// Counts an item, and reports progress once per `stride` items; `left` starts as `stride`.

@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use unspool_capture::{Capture, Code, Note, Region};
+use unspool_capture::{Capture, Code, Note, Region, Symbol};
 use unspool_flow::{CodeMemory, Space};
+
+use crate::demangle::is_demangled;
+use crate::placement::place_images;
 
 /// Code of a program, and its symbols.
 #[derive(Debug, Default)]
@@ -36,10 +39,15 @@ impl Program {
         Self { codes, views: Default::default() }
     }
 
-    /// Images that a user added, then those of a capture as the given core sees them. Notes list missing and odd files.
+    /// Images that a user added, then those of a capture as the given core sees them. Notes list missing and odd files,
+    /// and the load addresses of [placed](place_images) images.
     pub fn of(capture: &Capture, core: Option<usize>, added: &[Code]) -> (Self, Vec<Note>) {
+        let mut codes = added.to_vec();
+        let mut notes = place_images(capture, &mut codes);
         let loaded = capture.code(core);
-        (Self::new(added.iter().cloned().chain(loaded.codes).collect()), loaded.notes)
+        codes.extend(loaded.codes);
+        notes.extend(loaded.notes);
+        (Self::new(codes), notes)
     }
 
     /// All images.
@@ -52,11 +60,20 @@ impl Program {
         self.codes.iter().find_map(|code| code.symbols.find(address))
     }
 
-    /// Address ranges of the functions of this name whose size is known.
+    /// Address ranges of the functions of this name whose size is known. The name is that of the symbol table; if no symbol
+    /// has it, the readable name of C++ and Rust functions, with or without parameters.
     pub fn functions<'p>(&'p self, name: &'p str) -> impl Iterator<Item = Range<u64>> + 'p {
-        let symbols = self.codes.iter().flat_map(|code| code.symbols.iter());
-        let named = symbols.filter(move |symbol| symbol.name == name && symbol.size > 0);
+        let is_exact = self.sized_symbols().any(|symbol| symbol.name == name);
+        let is_named = move |symbol: &Symbol<'_>| match is_exact {
+            true => symbol.name == name,
+            false => is_demangled(symbol.name, name),
+        };
+        let named = self.sized_symbols().filter(is_named);
         named.map(|symbol| symbol.address..symbol.address.saturating_add(symbol.size))
+    }
+
+    fn sized_symbols(&self) -> impl Iterator<Item = Symbol<'_>> {
+        self.codes.iter().flat_map(|code| code.symbols.iter()).filter(|symbol| symbol.size > 0)
     }
 
     fn view(&self, space: Space) -> &View {

@@ -41,7 +41,7 @@ pub struct OpenSteps {
     /// The consumer of the steps has a thread of its own, as [`encode`](crate::encode::encode) has: with few processors,
     /// an ASTF file is decompressed there too.
     pub is_followed: bool,
-    /// Counts the bytes of a file as they are read.
+    /// Counts the bytes of a file, or of the buffers of a capture, as they are read.
     pub bytes_read: Arc<AtomicU64>,
 }
 
@@ -73,7 +73,8 @@ pub fn open_steps(path: &Path, options: &OpenSteps) -> Result<OpenedSteps, Error
     };
     if kind == FileKind::Capture {
         let capture = Capture::open(path)?;
-        return Ok(Box::new(CaptureSteps::new(capture, options.source.as_deref(), &options.codes)?));
+        let steps = CaptureSteps::new(capture, options.source.as_deref(), &options.codes)?;
+        return Ok(Box::new(steps.counting(&options.bytes_read)));
     }
     let file = File::open(path).map_err(of_file)?;
     match kind {

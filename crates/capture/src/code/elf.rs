@@ -29,6 +29,8 @@ pub(crate) struct Elf {
     pub(crate) machine: Machine,
     pub(crate) big_endian: bool,
     pub(crate) big_endian_code: bool,
+    /// Position-independent: a shared library or a PIE program.
+    pub(crate) is_dynamic: bool,
     pub(crate) build_id: Option<Vec<u8>>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) symbols: Symbols,
@@ -115,6 +117,7 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
             machine: self.machine(),
             big_endian: self.endian == Endianness::Big,
             big_endian_code: self.is_code_big_endian(),
+            is_dynamic: self.header.e_type(self.endian) == elf::ET_DYN,
             build_id: self.build_id(),
             segments,
             symbols,

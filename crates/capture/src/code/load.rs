@@ -92,7 +92,8 @@ pub(super) fn from_bytes(
             Ok(elf) => {
                 problems.extend(elf.problems.iter().cloned());
                 let bias = address.map_or(0, |address| elf.bias_to(address));
-                return Ok(load_elf(name, &elf, bias, Spaces::ANY, problems));
+                let code = load_elf(name, &elf, bias, Spaces::ANY, problems);
+                return Ok(Code { is_unplaced: elf.is_dynamic && address.is_none(), ..code });
             }
             Err(problem) => problems.push(problem),
         }
@@ -131,6 +132,8 @@ fn code_of_elf(name: &str, elf: &Elf, bias: u64, regions: Vec<Region>) -> Code {
         machine: Some(elf.machine),
         big_endian: elf.big_endian,
         big_endian_code: elf.big_endian_code,
+        bias,
+        is_unplaced: false,
     }
 }
 

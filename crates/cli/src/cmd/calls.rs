@@ -92,7 +92,7 @@ impl CallArgs {
         let TraceFile::Tarmac(file) = self.file.open()? else {
             bail!("{}: '{verb}' reads Tarmac logs only", self.file.file.display())
         };
-        let program = Program::new(self.images.load()?);
+        let program = Program::new(self.images.load_for(&self.file.file)?);
         Ok((file, program, Output::open_for(&self.output, &self.file.file)?))
     }
 

@@ -18,8 +18,7 @@ use unspool::capture::{Capture, Code};
 use unspool::coresight::Transactions;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
-use unspool::number::many;
-use unspool::{Error, Parts, Program, Progress, Trace, Watch};
+use unspool::{Error, Parts, Program, Progress, Trace, Watch, place_images};
 
 use self::code::CodeCache;
 use self::json::Json;
@@ -29,7 +28,7 @@ use self::text::Text;
 use crate::args::{ImageArgs, JobsArgs, ListingArgs};
 use crate::diagnostic;
 use crate::json::write_summary;
-use crate::listing::{Listing, Window, each_trace};
+use crate::listing::{Listing, Window, each_trace, report_images};
 use crate::output::Output;
 use crate::verdict::Verdict;
 
@@ -83,19 +82,22 @@ Columns: time and cycles where they are traced and change, Exception level and S
 address, opcode, disassembly, outcome of a branch. The cycle column is the total of the source so far; in JSON it is
 'total_cycles' of a cycle_count, whose 'cycles' are those since the count before it.
 A line that starts with '--' is another item of the trace; '!!' marks a problem.
+A position-independent program without @ADDR is placed where the addresses in the trace fit, if only one place fits.
 Missing code is listed in the summary and is not a problem of the trace: the exit code stays 0.
 A trace that contradicts the code is a problem: exit code 1.
 Only --emit ranges --json without --skip and --limit uses several threads.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;
-    let added = args.images.load()?;
+    let mut added = args.images.load()?;
+    let mut reported = BTreeSet::new();
+    report_images(&place_images(&capture, &mut added), &mut reported);
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
     let mut session = Session {
         args,
         added,
         program: None,
-        reported: BTreeSet::new(),
+        reported,
         window: Window::new(&args.listing.range),
         summary: Summary::default(),
     };
@@ -129,10 +131,11 @@ impl Session<'_> {
         }
         self.load(capture, trace.source().core);
         let Some((_, program)) = &self.program else { return Ok(Verdict::Clean) };
-        let cache = CodeCache::new(program, args.listing.output.json);
+        let palette = output.palette;
+        let cache = CodeCache::new(program, args.listing.output.json, palette);
         let form = match args.listing.output.json {
             true => Form::Json(Json::new(trace, cache)),
-            false => Form::Text(Text::new(&features, cache)),
+            false => Form::Text(Text::new(&features, cache, palette)),
         };
         let listing = Listing::new(trace, &args.listing, output, &mut self.window);
         let findings = self.summary.findings();
@@ -160,22 +163,14 @@ impl Session<'_> {
     }
 
     fn load(&mut self, capture: &Capture, core: Option<usize>) {
-        const MAX_NOTES: usize = 10;
         if self.program.as_ref().is_some_and(|(of, _)| *of == core) {
             return;
         }
         let (program, notes) = Program::of(capture, core, &self.added);
-        let mut texts: Vec<String> = notes.iter().map(ToString::to_string).collect();
-        if program.codes().is_empty() {
-            texts.push("nothing can be decoded without program code: add it with --image FILE[@ADDR]".into());
-        }
-        texts.retain(|text| self.reported.insert(text.clone()));
-        texts.iter().take(MAX_NOTES).for_each(diagnostic::warning);
-        if let Some(more) = texts.len().checked_sub(MAX_NOTES).filter(|more| *more > 0) {
-            diagnostic::warning(format_args!(
-                "and {} on images; 'unspool info' lists all of them",
-                many(more as u64, "more note")
-            ));
+        report_images(&notes, &mut self.reported);
+        let text = "nothing can be decoded without program code: add it with --image FILE[@ADDR]";
+        if program.codes().is_empty() && self.reported.insert(text.into()) {
+            diagnostic::warning(text);
         }
         self.program = Some((core, program));
     }

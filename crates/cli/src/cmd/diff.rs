@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let cores = [a.core_number(&named_a)?, b.core_number(&named_b)?];
     let (sides, pulls) = ([named_a, named_b], [pull_a, pull_b]);
     let mut output = args.output()?;
-    let mut report = Report::new(sides, args.output.json);
+    let mut report = Report::new(sides, args.output.json, output.palette);
     let result = Differ::new(args.options(cores)).run(pulls, &mut |finding| {
         report.finding(finding, &mut output);
         if output.is_open() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

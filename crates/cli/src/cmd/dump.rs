@@ -124,7 +124,11 @@ impl Batch {
     }
 
     fn flush(&mut self) {
-        self.output.write(|out| out.write_all(self.text.as_bytes()));
+        let palette = self.output.palette;
+        match palette.is_colored() {
+            true => self.output.write(|out| out.write_all(palette.paint_records(&self.text).as_bytes())),
+            false => self.output.write(|out| out.write_all(self.text.as_bytes())),
+        }
         self.text.clear();
     }
 

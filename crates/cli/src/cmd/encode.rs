@@ -2,7 +2,7 @@
 //!
 //! in ─▶ steps ─▶ trace units ─▶ CAPTURE/
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -14,11 +14,12 @@ use unspool::coresight::trace_buffer::{BufferSettings, FillMode, TriggerMode};
 use unspool::encode::{EncodeError, EncodeOptions, encode};
 use unspool::model::{SinkError, StepSource, TimeUnit};
 use unspool::number::many;
-use unspool::{OpenSteps, OpenedSteps, open_steps};
+use unspool::{Meter, OpenSteps, OpenedSteps, open_steps};
 
 use crate::args::{Choice, ImageArgs, TRACE_UNITS, one_of, parse_number, parse_register};
 use crate::diagnostic;
 use crate::file::losses_verdict;
+use crate::progress::Progress;
 use crate::verdict::Verdict;
 
 /// Generate the capture that a trace unit would produce for a run: trace, registers, program image
@@ -138,10 +139,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     for (register, what) in settings.unmodeled() {
         diagnostic::warning(format_args!("{register}: not supported by the trace unit model: {what}"));
     }
-    let opened = open(args)?;
+    let (opened, meter) = open(args)?;
     let time_unit = opened.first().map_or(TimeUnit::Unknown, StepSource::time_unit);
     let options = EncodeOptions { settings, formatted: args.formatted, buffer: buffer(args)?, time_unit };
-    let (encoded, losses) = encode(&args.output, opened, options).map_err(|error| match error {
+    let progress = Progress::follow(&meter);
+    let result = encode(&args.output, opened, options);
+    drop(progress);
+    let (encoded, losses) = result.map_err(|error| match error {
         EncodeError::Source(error) => error.into(),
         EncodeError::Sink(error) => refused(error),
     })?;
@@ -178,14 +182,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     Ok(losses_verdict(&names.join(", "), &losses))
 }
 
-fn open(args: &Args) -> anyhow::Result<Vec<OpenedSteps>> {
+/// Steps of all inputs, and the meter of what is read.
+fn open(args: &Args) -> anyhow::Result<(Vec<OpenedSteps>, Meter)> {
     let options = OpenSteps {
         source: args.source.clone(),
         codes: args.images.load()?,
         is_followed: true,
         ..OpenSteps::default()
     };
-    args.inputs.iter().map(|input| Ok(open_steps(input, &options)?)).collect()
+    let opened = args.inputs.iter().map(|input| Ok(open_steps(input, &options)?)).collect::<anyhow::Result<_>>()?;
+    let sizes = args.inputs.iter().map(|input| input.metadata().ok().filter(Metadata::is_file));
+    // Without the size of a capture, the total is unknown.
+    let size = sizes.map(|file| file.map(|file| file.len())).sum();
+    Ok((opened, Meter { read: options.bytes_read, size }))
 }
 
 /// A watermark is a write pointer that starts that far from the end, or a trigger that counts from the start.

@@ -22,6 +22,7 @@ use crate::args::{ForceArgs, ImageArgs, JobsArgs, OutputFormat, one_of, parse_ra
 use crate::diagnostic;
 use crate::file::{TarmacArgs, end_verdict, open, report_astf, report_lines, report_stf, stf_verdict, tarmac_verdict};
 use crate::output::is_same;
+use crate::progress::Progress;
 use crate::verdict::Verdict;
 
 /// Extract instructions from an ASTF file, STF file or Tarmac log, with the state that makes the result a valid trace
@@ -176,7 +177,9 @@ fn run_astf(args: &Args, mut file: AstfFile) -> anyhow::Result<Verdict> {
     };
     report_astf(&file);
     let mut selection = args.selection(0, true)?;
+    let progress = Progress::follow(file.meter());
     let sliced = slice_astf(&mut file, &mut selection, storage, args.slice_output());
+    drop(progress);
     finish(args, &name, sliced, selection.is_cut_short(), end_verdict)
 }
 
@@ -201,7 +204,9 @@ fn run_stf(args: &Args, mut file: StfFile) -> anyhow::Result<Verdict> {
         true => By::Number(args.skip..args.skip.saturating_add(args.limit.unwrap_or(u64::MAX))),
         false => By::Selection(&mut selection),
     };
+    let progress = Progress::follow(file.meter());
     let sliced = slice_stf(&mut file, by, !args.unsigned, container, args.slice_output());
+    drop(progress);
     finish(args, &name, sliced, selection.is_cut_short(), |end| stf_verdict(&mut file, end))
 }
 
@@ -217,7 +222,9 @@ fn run_tarmac(args: &Args, mut file: TarmacFile) -> anyhow::Result<Verdict> {
         (Some(_), None) => bail!("{name}: the first lines have no time; slice it by number or address"),
     };
     let mut selection = args.selection(decimals, false)?;
+    let progress = Progress::follow(file.meter());
     let sliced = slice_tarmac(&mut file, &mut selection, args.core.as_ref(), container, args.slice_output());
+    drop(progress);
     report_lines(&mut file);
     finish(args, &name, sliced, selection.is_cut_short(), |end| tarmac_verdict(&mut file, end))
 }
@@ -244,7 +251,7 @@ impl Args {
         if self.function.is_empty() {
             return Ok(Vec::new());
         }
-        let program = Program::new(self.images.load()?);
+        let program = Program::new(self.images.load_for(&self.input)?);
         let mut found = Vec::new();
         for name in &self.function {
             let before = found.len();

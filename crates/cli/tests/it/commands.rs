@@ -16,12 +16,15 @@ mod encode;
 mod json;
 mod options;
 mod pipe;
+mod placement;
 mod program;
+mod shell;
 mod slice;
 mod state;
 mod stats;
 mod stf;
 mod tarmac;
+mod terminal;
 mod verbs;
 
 use std::fs::{self, File};

@@ -5,6 +5,7 @@ mod commands;
 mod corpus;
 mod corpus_stf;
 mod documents;
+mod placement;
 mod programs;
 mod record;
 mod record_crash;

@@ -9,6 +9,8 @@
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_capture::{Capture, Code};
 use unspool_coresight::frame::FrameError;
@@ -33,6 +35,8 @@ pub struct CaptureSteps {
     coverage: Coverage,
     time_unit: TimeUnit,
     losses: Losses,
+    /// Counts the bytes of the buffers as they are read.
+    bytes_read: Arc<AtomicU64>,
 }
 
 impl CaptureSteps {
@@ -51,7 +55,13 @@ impl CaptureSteps {
         // The frequency of timestamps is unknown.
         let counts_cycles = features.cycle_counting && !features.timestamps;
         let time_unit = if counts_cycles { TimeUnit::Cycles } else { TimeUnit::Unknown };
-        Ok(Self { capture, traces, program, coverage, time_unit, losses: Losses::default() })
+        let (losses, bytes_read) = (Losses::default(), Arc::default());
+        Ok(Self { capture, traces, program, coverage, time_unit, losses, bytes_read })
+    }
+
+    /// Counts the bytes of the buffers as they are read, for a progress display.
+    pub fn counting(self, bytes_read: &Arc<AtomicU64>) -> Self {
+        Self { bytes_read: Arc::clone(bytes_read), ..self }
     }
 }
 
@@ -126,10 +136,13 @@ impl StepSource for CaptureSteps {
             gap: None,
             losses: Losses::default(),
             is_microcontroller: false,
+            bytes_read: &self.bytes_read,
+            counted: 0,
             flow: ControlFlow::Continue(()),
         };
         for trace in self.traces.iter().filter_map(|at| all.get(*at)) {
             emitter.is_microcontroller = trace.profile() == Profile::Microcontroller;
+            emitter.counted = 0;
             let decoded = trace.instructions(Transactions::Show, &self.program, &mut emitter);
             emitter.release(None);
             emitter.reset();
@@ -166,6 +179,9 @@ struct StepEmitter<'t> {
     /// M-profile, which numbers exceptions differently.
     is_microcontroller: bool,
     losses: Losses,
+    bytes_read: &'t AtomicU64,
+    /// Bytes of this buffer that are counted.
+    counted: u64,
     flow: ControlFlow<()>,
 }
 
@@ -214,6 +230,11 @@ impl Watch for StepEmitter<'_> {
 
     fn wants_more(&mut self) -> bool {
         self.flow.is_continue()
+    }
+
+    fn progress(&mut self, read: u64, _total: u64) {
+        self.bytes_read.fetch_add(read.saturating_sub(self.counted), Ordering::Relaxed);
+        self.counted = read;
     }
 }
 

@@ -9,6 +9,7 @@ use unspool::flow::Instruction;
 use unspool::isa::{ControlFlow, Disassembler, Isa, OpcodeCache, OpcodeKey, decode};
 use unspool::model::json::quoted;
 
+use crate::style::Palette;
 use crate::symbols::{printable, symbol_text};
 
 /// Size of the instruction cache, as a power of two: 256 KiB of code fit without conflicts.
@@ -21,6 +22,7 @@ pub(super) struct CodeCache<'p> {
     program: &'p Program,
     disassembler: Disassembler,
     json: bool,
+    palette: Palette,
     instructions: OpcodeCache<Key, Box<InstructionText>>,
     names: OpcodeCache<Address, String>,
 }
@@ -61,6 +63,8 @@ pub(super) struct InstructionText {
     pub(super) flow: ControlFlow,
     /// Address, opcode and text; in JSON with their keys.
     pub(super) text: String,
+    /// Columns that the text fills.
+    pub(super) width: usize,
     /// Start of its function.
     pub(super) function: Option<u64>,
     /// Line that names the function; in JSON the key with its value.
@@ -68,57 +72,75 @@ pub(super) struct InstructionText {
 }
 
 impl<'p> CodeCache<'p> {
-    pub(super) fn new(program: &'p Program, json: bool) -> Self {
+    pub(super) fn new(program: &'p Program, json: bool, palette: Palette) -> Self {
         let (instructions, names) = (OpcodeCache::new(INSTRUCTION_BITS), OpcodeCache::new(NAME_BITS));
-        Self { program, disassembler: Disassembler::new(), json, instructions, names }
+        Self { program, disassembler: Disassembler::new(), json, palette, instructions, names }
     }
 
     pub(super) fn instruction(&mut self, instruction: &Instruction) -> &InstructionText {
         let Instruction { address, opcode, isa, .. } = *instruction;
-        let Self { program, disassembler, json, instructions, .. } = self;
+        let Self { program, disassembler, json, palette, instructions, .. } = self;
         let key = Key { address, opcode, isa };
-        instructions.get_or_insert_with(key, || Box::new(format_instruction(program, disassembler, *json, instruction)))
+        instructions.get_or_insert_with(key, || {
+            let (text, name) = (disassembler.text(isa, address, opcode), program.symbol(address));
+            let name = name.map(|symbol| symbol_text(symbol));
+            let parts = Parts { instruction, text, name };
+            let (text, width, label) = if *json { parts.json() } else { parts.text(palette) };
+            let function = program.symbol(address).map(|(_, offset)| address - offset);
+            let flow = decode(isa, address, opcode).flow;
+            Box::new(InstructionText { flow, text, width, function, label })
+        })
     }
 
     /// Symbol at an address, after a blank: ` <square+0x4>`. Empty if there is none.
     pub(super) fn name(&mut self, address: u64) -> &str {
-        self.names.get_or_insert_with(Address(address), || named(self.program, address))
+        self.names.get_or_insert_with(Address(address), || named(self.program, address, &self.palette))
     }
 }
 
-fn format_instruction(
-    program: &Program,
-    disassembler: &mut Disassembler,
-    json: bool,
-    instruction: &Instruction,
-) -> InstructionText {
-    let Instruction { address, opcode, isa, length, .. } = *instruction;
-    let digits = usize::from(length) * 2;
-    let read = disassembler.text(isa, address, opcode);
-    let symbol = program.symbol(address);
-    let name = symbol.map(symbol_text);
-    let mut text = String::new();
-    let mut label = String::new();
-    if json {
-        let _ = write!(text, "\"address\":\"{address:#x}\",\"opcode\":\"0x{opcode:0digits$x}\"");
+/// What is known of an instruction.
+struct Parts<'i> {
+    instruction: &'i Instruction,
+    /// Disassembly.
+    text: String,
+    name: Option<String>,
+}
+
+impl Parts<'_> {
+    /// Keys and values, their length, and the key of the symbol.
+    fn json(self) -> (String, usize, String) {
+        let Instruction { address, opcode, isa, length, .. } = *self.instruction;
+        let digits = usize::from(length) * 2;
+        let mut text = format!("\"address\":\"{address:#x}\",\"opcode\":\"0x{opcode:0digits$x}\"");
         let _ = write!(text, ",\"isa\":\"{}\",\"text\":", isa.name());
-        quoted(&mut text, read);
-        if let Some(name) = name {
+        quoted(&mut text, self.text);
+        let mut label = String::new();
+        if let Some(name) = self.name {
             label.push_str(",\"symbol\":");
             quoted(&mut label, name);
         }
-    } else {
-        let width = if isa == Isa::A64 { 16 } else { 8 };
-        let _ = write!(text, "0x{address:0width$x}  {:<8}  {read}", format!("{opcode:0digits$x}"));
-        label = name.map_or("<no symbol>".into(), |name| printable(&name)) + ":\n";
+        (text, 0, label)
     }
-    let flow = decode(isa, address, opcode).flow;
-    InstructionText { flow, text, function: symbol.map(|(_, offset)| address - offset), label }
+
+    /// Address, opcode and disassembly, their width, and the line with the name of the function.
+    fn text(self, palette: &Palette) -> (String, usize, String) {
+        let Instruction { address, opcode, isa, length, .. } = *self.instruction;
+        let (digits, width) = (usize::from(length) * 2, if isa == Isa::A64 { 16 } else { 8 });
+        let address = format!("0x{address:0width$x}");
+        let opcode = format!("  {:<8}  ", format!("{opcode:0digits$x}"));
+        let width = address.len() + opcode.len() + self.text.len();
+        let mut text = palette.paint(palette.address, &address);
+        palette.push(&mut text, palette.detail, &opcode);
+        palette.push_disassembly(&mut text, &self.text);
+        let name = self.name.map_or("<no symbol>".into(), |name| printable(&name));
+        (text, width, palette.paint(palette.symbol, &format!("{name}:")) + "\n")
+    }
 }
 
-fn named(program: &Program, address: u64) -> String {
+fn named(program: &Program, address: u64, palette: &Palette) -> String {
     let symbol = program.symbol(address).map(symbol_text);
-    symbol.map_or_else(String::new, |symbol| format!(" <{}>", printable(&symbol)))
+    let symbol = symbol.map(|symbol| format!(" <{}>", printable(&symbol)));
+    symbol.map_or_else(String::new, |symbol| palette.paint(palette.symbol, &symbol))
 }
 
 /// Name of the control flow of an instruction in JSON.
@@ -140,7 +162,7 @@ mod tests {
     #[test]
     fn cache_slots_are_replaced() {
         let program = Program::new(vec![]);
-        let mut cache = CodeCache::new(&program, false);
+        let mut cache = CodeCache::new(&program, false, Palette::PLAIN);
         let nop = |address| Instruction {
             address,
             opcode: 0xd503_201f,
@@ -161,5 +183,27 @@ mod tests {
         assert_eq!(cache.instruction(&ret).text, "0x0000000000001000  d65f03c0  ret");
         let narrow = Instruction { opcode: 0x4770, isa: Isa::T32, length: 2, ..nop(0x1000) };
         assert_eq!(cache.instruction(&narrow).text, "0x00001000  4770      bx lr");
+    }
+
+    #[test]
+    fn color_does_not_change_the_width() {
+        let program = Program::new(vec![]);
+        let instruction = Instruction {
+            address: 0x1000,
+            opcode: 0xd280_0060,
+            isa: Isa::A64,
+            length: 4,
+            ends_range: false,
+            branch: None,
+            offset: 0,
+        };
+        let [plain, colored] = [Palette::PLAIN, Palette::COLORED].map(|palette| {
+            let mut cache = CodeCache::new(&program, false, palette);
+            let parts = cache.instruction(&instruction);
+            (parts.text.clone(), parts.width)
+        });
+        assert_eq!(plain, ("0x0000000000001000  d2800060  mov x0, #0x3".to_string(), 42));
+        let expected = "\x1b[33m0x0000000000001000\x1b[0m\x1b[2m  d2800060  \x1b[0m\x1b[36mmov\x1b[0m x0, #0x3";
+        assert_eq!(colored, (expected.to_string(), 42));
     }
 }

@@ -13,12 +13,14 @@ use unspool::model::digits::{push_address, push_short_hex};
 use unspool::number::many;
 
 use super::code::{CodeCache, flow_name};
+use crate::style::Palette;
 
 /// Width of address, opcode and text of an A64 instruction, before its outcome.
 const WIDTH: usize = 64;
 
 pub(super) struct Text<'p> {
     cache: CodeCache<'p>,
+    palette: Palette,
     columns: Columns,
     /// Columns before the address.
     head: String,
@@ -38,9 +40,10 @@ struct Columns {
 }
 
 impl<'p> Text<'p> {
-    pub(super) fn new(features: &Features, cache: CodeCache<'p>) -> Self {
+    pub(super) fn new(features: &Features, cache: CodeCache<'p>, palette: Palette) -> Self {
         Self {
             cache,
+            palette,
             columns: Columns { time: features.timestamps, cycles: features.cycle_counting },
             head: String::new(),
             head_is_stale: true,
@@ -62,7 +65,7 @@ impl<'p> Text<'p> {
         self.line.push_str(&self.head);
         self.line.push_str(&parts.text);
         if let Some(branch) = instruction.branch {
-            let (flow, gap) = (parts.flow, WIDTH.saturating_sub(parts.text.len()));
+            let (flow, gap) = (parts.flow, WIDTH.saturating_sub(parts.width));
             self.outcome(flow, branch, gap);
         }
         self.line.push('\n');
@@ -78,22 +81,28 @@ impl<'p> Text<'p> {
             (false, false) => "  ; not executed",
         };
         line.extend(std::iter::repeat_n(' ', gap));
+        line.push_str(self.palette.detail);
         line.push_str(outcome);
         if let Some(target) = branch.target {
             line.push_str(" -> ");
             push_short_hex(line, target);
+            line.push_str(self.palette.reset);
             line.push_str(self.cache.name(target));
+        } else {
+            line.push_str(self.palette.reset);
         }
     }
 
     pub(super) fn range(&mut self, range: &Range<'_>, around: &Around) -> &[u8] {
         self.start_line(around);
-        let (line, last) = (&mut self.line, range.last());
+        let (line, last, palette) = (&mut self.line, range.last(), &self.palette);
         line.push_str(&self.head);
         let is_wide = range.isa() == Isa::A64;
+        line.push_str(palette.address);
         push_padded(line, range.start(), is_wide);
         line.push_str(" to ");
         push_padded(line, range.end(), is_wide);
+        line.push_str(palette.reset);
         let _ = write!(line, "  {:>5} {}  {}", range.instructions(), range.isa().name(), flow_name(last.flow));
         let is_eret = last.flow == ControlFlow::ExceptionReturn;
         for (is, word) in
@@ -141,8 +150,8 @@ impl<'p> Text<'p> {
             Ok(item) => self.mark(item),
             Err(ElementError { offset, skipped, kind }) => {
                 self.function = None;
-                let mark = if kind.is_ordinary() { "--" } else { "!!" };
-                let _ = writeln!(self.line, "{mark} {offset:#x}: {kind}, {} skipped", many(*skipped, "byte"));
+                let text = format!("{offset:#x}: {kind}, {} skipped", many(*skipped, "byte"));
+                self.push_mark(!kind.is_ordinary(), &text);
             }
         }
         self.line.as_bytes()
@@ -161,8 +170,13 @@ impl<'p> Text<'p> {
         if is_break(&item.value) {
             self.function = None;
         }
-        let mark = if matches!(item.value, Item::Finding(_) | Item::Overflow) { "!!" } else { "--" };
-        let _ = writeln!(self.line, "{mark} {}", item_text(item));
+        self.push_mark(matches!(item.value, Item::Finding(_) | Item::Overflow), &item_text(item));
+    }
+
+    fn push_mark(&mut self, is_problem: bool, text: &str) {
+        let Palette { problem, mark, reset, .. } = self.palette;
+        let (color, mark) = if is_problem { (problem, "!!") } else { (mark, "--") };
+        let _ = writeln!(self.line, "{color}{mark} {text}{reset}");
     }
 }
 

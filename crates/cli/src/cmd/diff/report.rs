@@ -11,6 +11,7 @@ use unspool::model::{Facet, Instruction, Loss, Losses, Lost};
 use unspool::number::{grouped, many};
 
 use crate::output::Output;
+use crate::style::Palette;
 
 pub(super) struct Named {
     pub(super) name: String,
@@ -31,6 +32,7 @@ impl Named {
 pub(super) struct Report {
     pub(super) sides: [Named; 2],
     json: bool,
+    palette: Palette,
     disassembler: Option<Disassembler>,
     line: String,
 }
@@ -38,8 +40,8 @@ pub(super) struct Report {
 const LETTERS: [&str; 2] = ["A", "B"];
 
 impl Report {
-    pub(super) fn new(sides: [Named; 2], json: bool) -> Self {
-        Self { sides, json, disassembler: None, line: String::new() }
+    pub(super) fn new(sides: [Named; 2], json: bool, palette: Palette) -> Self {
+        Self { sides, json, palette, disassembler: None, line: String::new() }
     }
 
     pub(super) fn finding(&mut self, finding: &Finding, output: &mut Output) {
@@ -70,14 +72,15 @@ impl Report {
             Finding::Differs { facet, name, values, around } => {
                 let positions = self.positions([around.here[0].first(), around.here[1].first()]);
                 let blank = if name.is_empty() { "" } else { " " };
-                writeln!(out, "different {}{blank}{name}: {positions}", facet.name())?;
+                let Palette { heading, reset, .. } = self.palette;
+                writeln!(out, "{heading}different {}{blank}{name}: {positions}{reset}", facet.name())?;
                 self.before(around, out)?;
                 if let [[a, ..], [b, ..]] = [&around.here[0][..], &around.here[1][..]] {
                     let positions = self.both([a, b]);
-                    self.line("*", a, &positions, out)?;
+                    self.line(("", "*"), a, &positions, out)?;
                 }
-                for (letter, value) in LETTERS.iter().zip(values) {
-                    writeln!(out, "  {letter} {value}")?;
+                for (side, (letter, value)) in LETTERS.iter().zip(values).enumerate() {
+                    writeln!(out, "{}  {letter} {value}{}", self.color(side), self.palette.reset)?;
                 }
                 writeln!(out)
             }
@@ -108,15 +111,17 @@ impl Report {
 
     fn diverged(&mut self, around: &Around, apart: Option<[u64; 2]>, out: &mut dyn Write) -> io::Result<()> {
         let positions = self.positions([around.here[0].first(), around.here[1].first()]);
-        writeln!(out, "different instructions: {positions}")?;
+        let Palette { heading, reset, .. } = self.palette;
+        writeln!(out, "{heading}different instructions: {positions}{reset}")?;
         self.before(around, out)?;
         for (side, letter) in LETTERS.iter().enumerate() {
+            let color = self.color(side);
             for site in &around.here[side] {
                 let position = self.sides[side].position(site.position);
-                self.line(letter, site, &position, out)?;
+                self.line((color, letter), site, &position, out)?;
             }
             if around.here[side].is_empty() {
-                writeln!(out, "  {letter} (ends here)")?;
+                writeln!(out, "{color}  {letter} (ends here){reset}")?;
             }
         }
         match apart {
@@ -128,20 +133,33 @@ impl Report {
         }
     }
 
+    /// Color of what only this side contains, as in other comparisons of texts.
+    fn color(&self, side: usize) -> &'static str {
+        [self.palette.removed, self.palette.added].get(side).copied().unwrap_or_default()
+    }
+
     fn before(&mut self, around: &Around, out: &mut dyn Write) -> io::Result<()> {
         for [a, b] in &around.before {
             let positions = self.both([a, b]);
-            self.line("=", a, &positions, out)?;
+            self.line(("", "="), a, &positions, out)?;
         }
         Ok(())
     }
 
-    fn line(&mut self, mark: &str, site: &Site, positions: &str, out: &mut dyn Write) -> io::Result<()> {
+    /// Line of an instruction, in a color if it starts with one.
+    fn line(
+        &mut self,
+        (color, mark): (&str, &str),
+        site: &Site,
+        positions: &str,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let Instruction { address, opcode, length, .. } = site.instruction;
         let digits = if length == 2 { 4 } else { 8 };
         let opcode = opcode.map_or_else(|| "-".repeat(digits), |opcode| format!("{opcode:0digits$x}"));
         let text = self.disassembly(&site.instruction);
-        writeln!(out, "  {mark} {address:#018x} {opcode:8}  {text:40} {positions}")
+        let reset = if color.is_empty() { "" } else { self.palette.reset };
+        writeln!(out, "{color}  {mark} {address:#018x} {opcode:8}  {text:40} {positions}{reset}")
     }
 
     fn disassembly(&mut self, instruction: &Instruction) -> String {
@@ -238,17 +256,20 @@ impl Report {
         if summary.differences > 0 && summary.before.iter().any(|before| *before > 0) {
             writeln!(out, "if one trace starts far into the other, use a larger --window")?;
         }
-        match (summary.differences, summary.ending) {
-            (0, _) if summary.common == 0 => writeln!(out, "nothing could be compared"),
+        let Palette { added, problem, reset, .. } = self.palette;
+        let color = if summary.differences == 0 && summary.common > 0 { added } else { problem };
+        let text = match (summary.differences, summary.ending) {
+            (0, _) if summary.common == 0 => "nothing could be compared".to_string(),
             (0, _) => {
                 let facets = many(summary.facets.iter().count() as u64, "facet");
-                writeln!(out, "identical in what both contain: {} in {facets}", many(summary.common, "instruction"))
+                format!("identical in what both contain: {} in {facets}", many(summary.common, "instruction"))
             }
-            (_, Ending::Stopped) => writeln!(out, "different; --all continues after the first difference"),
+            (_, Ending::Stopped) => "different; --all continues after the first difference".to_string(),
             (count, Ending::Diverged) => {
-                writeln!(out, "{}; the rest after the last one was not compared", many(count, "difference"))
+                format!("{}; the rest after the last one was not compared", many(count, "difference"))
             }
-            (count, Ending::Complete) => writeln!(out, "{}", many(count, "difference")),
-        }
+            (count, Ending::Complete) => many(count, "difference"),
+        };
+        writeln!(out, "{color}{text}{reset}")
     }
 }
