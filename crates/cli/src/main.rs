@@ -75,7 +75,6 @@ enum Verb {
     Diff(cmd::diff::Args),
     Encode(cmd::encode::Args),
     Program(cmd::program::Args),
-    #[cfg(unix)]
     Record(cmd::record::Args),
 }
 
@@ -103,7 +102,6 @@ fn main() -> ExitCode {
         Verb::Diff(args) => cmd::diff::run(&args),
         Verb::Encode(args) => cmd::encode::run(&args),
         Verb::Program(args) => cmd::program::run(&args),
-        #[cfg(unix)]
         Verb::Record(args) => cmd::record::run(&args),
     };
     match result {

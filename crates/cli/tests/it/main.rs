@@ -4,6 +4,7 @@ mod closed_loop;
 mod commands;
 mod corpus;
 mod corpus_stf;
+#[cfg(target_os = "linux")]
 mod programs;
 mod record;
 mod record_registers;
