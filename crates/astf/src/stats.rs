@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use unspool_model::note;
+
 use crate::access::Access;
 use crate::layout::Bytes;
 use crate::record::{Context, ContextView, Instruction, StringContinuationView, StringStartView, TrapView, View};
@@ -205,7 +207,7 @@ impl Counts {
         }
         bytes.truncate(size);
         let mut text = String::from_utf8_lossy(&bytes).into_owned();
-        text.truncate(text.floor_char_boundary(STRING_BYTES));
+        text.truncate(note::split(&text, STRING_BYTES).0.len());
         self.strings.push(text);
     }
 }

@@ -18,6 +18,9 @@ pub(crate) mod profile;
 pub(crate) mod program;
 #[cfg(unix)]
 pub(crate) mod record;
+#[cfg(not(unix))]
+#[path = "cmd/record_elsewhere.rs"]
+pub(crate) mod record;
 pub(crate) mod slice;
 pub(crate) mod state;
 pub(crate) mod stats;

@@ -92,7 +92,6 @@ enum Verb {
     Diff(cmd::diff::Args),
     Encode(cmd::encode::Args),
     Program(cmd::program::Args),
-    #[cfg(unix)]
     Record(cmd::record::Args),
     Completions(cmd::completions::Args),
     #[command(hide = true)]
@@ -173,7 +172,9 @@ fn text_of(error: &anyhow::Error) -> String {
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe))
+    // Windows has a second error for it, which std gives no kind: ERROR_PIPE_NOT_CONNECTED.
+    let is_closed = |e: &io::Error| e.kind() == ErrorKind::BrokenPipe || cfg!(windows) && e.raw_os_error() == Some(233);
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(is_closed))
 }
 
 #[cfg(test)]

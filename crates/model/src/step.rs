@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use unspool_isa::Isa;
 
+use crate::note;
+
 /// One event on one core. Owned, so that its memory can be reused from step to step.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub struct Step {
@@ -275,10 +277,7 @@ struct Name {
 
 impl Name {
     fn new(name: &str) -> Self {
-        let mut length = name.len().min(NAME);
-        while !name.is_char_boundary(length) {
-            length -= 1;
-        }
+        let length = note::split(name, NAME).0.len();
         let mut text = [0; NAME];
         text[..length].copy_from_slice(&name.as_bytes()[..length]);
         text[..length].make_ascii_lowercase();

@@ -20,7 +20,7 @@ use std::io;
 
 use unspool_model::{
     Context, Coverage, Event, Exception, Facet, Gap, Instruction, Isa, Loss, Losses, RegisterWrite, SinkError, Step,
-    StepSink, TimeUnit,
+    StepSink, TimeUnit, note,
 };
 
 use self::from_model::push_mode;
@@ -230,9 +230,9 @@ impl<W: io::Write> Lowerer<W> {
         let new_time = (time != self.writer.time).then_some(time);
         let mut text = step.note();
         while text.len() > MAX_NOTE {
-            let cut = text.floor_char_boundary(MAX_NOTE);
-            self.writer.annotate(&Annotation::NoteStart(&text[..cut]));
-            text = &text[cut..];
+            let (start, rest) = note::split(text, MAX_NOTE);
+            self.writer.annotate(&Annotation::NoteStart(start));
+            text = rest;
         }
         self.writer.annotate(&Annotation::Step { event: step.event, time: new_time, text });
         let has_effects = step.registers().len() > 0 || step.accesses().len() > 0;

@@ -132,8 +132,8 @@ impl Raised {
         };
         if !offsets.contains(&offset) {
             let offsets: Vec<String> = offsets.iter().map(|offset| format!("{offset:#x}")).collect();
-            let detail = format_args!("the vectors of this kind are at {}", offsets.join(", "));
-            self.add(RuleId::VectorKind, detail, out);
+            let offsets = offsets.join(", ");
+            self.add(RuleId::VectorKind, format_args!("the vectors of this kind are at {offsets}"), out);
         }
     }
 }

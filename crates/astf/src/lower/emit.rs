@@ -1,7 +1,7 @@
 //! Complete steps, in order, become calls of the builder.
 
 use unspool_isa::{ControlFlow, call_number};
-use unspool_model::{Context, Event, Gap, Instruction, Isa, Loss, SinkError, Step};
+use unspool_model::{Context, Event, Gap, Instruction, Isa, Loss, SinkError, Step, note};
 
 use super::super::builder::{self, BuildError, Effect, RecordSink};
 use super::access::{self, sanitized};
@@ -415,7 +415,7 @@ impl<S: RecordSink> Lowerer<S> {
         }
         let mut text = step.note();
         loop {
-            let (part, rest) = text.split_at(text.floor_char_boundary(MAX_TEXT));
+            let (part, rest) = note::split(text, MAX_TEXT);
             self.builder.string(part.as_bytes()).map_err(|error| refusal(error, Some(step.position)))?;
             text = rest;
             if text.is_empty() {

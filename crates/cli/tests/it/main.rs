@@ -4,8 +4,10 @@ mod closed_loop;
 mod commands;
 mod corpus;
 mod corpus_stf;
+#[cfg(unix)]
 mod documents;
 mod placement;
+#[cfg(target_os = "linux")]
 mod programs;
 mod record;
 mod record_crash;

@@ -26,6 +26,11 @@ pub(crate) struct Run {
     pub(crate) peak: Option<u64>,
 }
 
+/// The tool. `UNSPOOL_BINARY` names another build of it, or a script that runs one: `.ci/other-systems` does.
+pub(crate) fn command() -> Command {
+    Command::new(std::env::var_os("UNSPOOL_BINARY").unwrap_or_else(|| UNSPOOL.into()))
+}
+
 /// Longer than any run may take, even on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -35,7 +40,7 @@ pub(crate) fn unspool<A: AsRef<OsStr>>(args: &[A]) -> Run {
 
 /// Runs `unspool` with this standard input. A run that panics, hangs or is killed fails the test.
 pub(crate) fn unspool_with<A: AsRef<OsStr>>(args: &[A], input: &[u8]) -> Run {
-    let mut command = Command::new(UNSPOOL);
+    let mut command = command();
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let (mut stdin, stdout, stderr) =
@@ -88,7 +93,7 @@ fn peak_memory(process: u32) -> Option<u64> {
 
 /// Runs `unspool` until `read` has seen enough of its output; then its pipe is closed. Returns exit code and messages.
 pub(crate) fn read_part<A: AsRef<OsStr>>(args: &[A], read: impl FnOnce(&mut dyn BufRead)) -> (i32, String) {
-    let mut command = Command::new(UNSPOOL);
+    let mut command = command();
     let mut child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = BufReader::new(child.stdout.take().unwrap());
     read(&mut stdout);

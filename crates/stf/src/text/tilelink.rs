@@ -26,10 +26,10 @@ fn fields(data: &[u8], out: &mut String) -> Option<()> {
     if channel == 5 {
         return number(&mut rest, " sink", out);
     }
-    let [code, param, size] = *rest.split_off(..3)?.as_array()?;
+    let [code, param, size] = take(&mut rest)?;
     let _ = write!(out, " code {code} param {param} size {size}");
     number(&mut rest, " source", out)?;
-    let count = u16::from_le_bytes(*rest.split_off(..2)?.as_array()?);
+    let count = u16::from_le_bytes(take(&mut rest)?);
     out.push_str(" data ");
     match rest.split_off(..usize::from(count))? {
         [] => out.push('-'),
@@ -39,7 +39,7 @@ fn fields(data: &[u8], out: &mut String) -> Option<()> {
     if channel > 2 {
         return Some(());
     }
-    let bits = usize::from(u16::from_le_bytes(*rest.split_off(..2)?.as_array()?));
+    let bits = usize::from(u16::from_le_bytes(take(&mut rest)?));
     let mask = rest.split_off(..bits.div_ceil(8))?;
     out.push_str(" mask ");
     if bits == 0 {
@@ -50,7 +50,14 @@ fn fields(data: &[u8], out: &mut String) -> Option<()> {
     Some(())
 }
 
+/// Takes the next bytes.
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, others) = rest.split_first_chunk()?;
+    *rest = others;
+    Some(*taken)
+}
+
 fn number(rest: &mut &[u8], name: &str, out: &mut String) -> Option<()> {
-    let value = u64::from_le_bytes(*rest.split_off(..8)?.as_array()?);
+    let value = u64::from_le_bytes(take(rest)?);
     write!(out, "{name} {value:#x}").ok()
 }

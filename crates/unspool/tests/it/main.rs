@@ -22,6 +22,7 @@ mod encode;
 mod fixtures;
 mod format_steps;
 mod hello;
+mod packages;
 mod shards;
 mod steps;
 mod tarmac_calls;

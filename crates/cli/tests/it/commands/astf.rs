@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use unspool::astf::record::{
@@ -12,7 +12,7 @@ use unspool::astf::record::{
 use unspool::astf::write::{WriteOptions, Writer};
 use unspool::astf::{Bytes, example};
 
-use crate::run::{Folder, Run, UNSPOOL, assert_fields, assert_readers_may_leave, on, text, unspool_with, wait};
+use crate::run::{Folder, Run, assert_fields, assert_readers_may_leave, command, on, text, unspool_with, wait};
 
 const STORAGES: [(Storage, &str); 3] = [(Storage::Raw, "raw"), (Storage::Lzma, "lzma"), (Storage::Zlib, "zlib")];
 
@@ -206,10 +206,10 @@ fn through_pipes() {
     let folder = Folder::new();
     let input = folder.astf_file("long", &raw(), &long(50_000));
     for (_, to) in STORAGES {
-        let mut first = Command::new(UNSPOOL);
+        let mut first = command();
         first.args(["convert", "-", "-", "--to", to]).stdin(File::open(&input).unwrap()).stdout(Stdio::piped());
         let mut first = first.spawn().unwrap();
-        let mut second = Command::new(UNSPOOL);
+        let mut second = command();
         second.args(["convert", "-", "-", "--to", "raw"]).stdin(first.stdout.take().unwrap()).stdout(Stdio::piped());
         let mut second = second.spawn().unwrap();
         let mut bytes = Vec::new();

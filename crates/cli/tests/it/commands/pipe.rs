@@ -3,10 +3,10 @@
 use std::fs;
 use std::io::{self, BufRead as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use super::{example, example_file};
-use crate::run::{Folder, UNSPOOL, read_part, text, text_of, unspool, wait};
+use crate::run::{Folder, command, read_part, text, text_of, unspool, wait};
 
 #[test]
 fn a_closed_pipe_is_not_an_error() {
@@ -22,7 +22,7 @@ fn a_closed_pipe_is_not_an_error() {
     for verb in verbs {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
-        let mut command = Command::new(UNSPOOL);
+        let mut command = command();
         let mut child = command.args(*verb).arg(example()).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
         let (code, _) = wait(&mut child);
         assert_eq!((code, text_of(child.stderr.take().unwrap()).as_str()), (0, ""), "{verb:?}");

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use unspool::stf::Record;
@@ -12,7 +12,7 @@ use unspool::stf::read::{ReadOptions, Reader, Storage};
 use unspool::stf::record::{Event, MemAccess, Register, TraceInfo};
 use unspool::stf::write::{WriteOptions, Writer};
 
-use crate::run::{Folder, Run, UNSPOOL, assert_fields, assert_readers_may_leave, gzip, on, text, unspool_with, wait};
+use crate::run::{Folder, Run, assert_fields, assert_readers_may_leave, command, gzip, on, text, unspool_with, wait};
 
 /// Every container, a file name for it, and its name for `--to`.
 const CONTAINERS: [(Storage, &str, &str); 5] = [
@@ -623,7 +623,7 @@ fn through_pipes() {
     let trace = long(20_000);
     let mut input = trace.clone();
     for (container, _, to) in CONTAINERS.iter().filter(|(container, _, _)| *container != Storage::Zstf) {
-        let mut command = Command::new(UNSPOOL);
+        let mut command = command();
         command.args(["convert", "-", "-", "--to", to]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
