@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use unspool::astf::record::{Level, Storage};
 use unspool::capture::{BufferFormat, Capture, Code, ImageArgument, Register};
@@ -14,7 +14,7 @@ use unspool::coresight::Protocol;
 use unspool::file::is_standard;
 use unspool::model::{Context as State, Modes, Security};
 use unspool::stf::Storage as StfStorage;
-use unspool::{Bare, FileKind, Trace, open_bare};
+use unspool::{Bare, Trace, open_bare, open_capture};
 
 use crate::diagnostic;
 
@@ -60,7 +60,7 @@ pub(crate) struct CaptureArgs {
 
     /// Register of the trace unit, as in TRCIDR8=6. Can be repeated. 'unspool info' shows which registers matter and
     /// what is assumed for missing ones
-    #[arg(long = "reg", value_name = "NAME=VALUE", value_parser = parse_register, requires = "protocol", help_heading = "Bare buffers")]
+    #[arg(long = "register", alias = "reg", value_name = "NAME=VALUE", value_parser = parse_register, requires = "protocol", help_heading = "Bare buffers")]
     registers: Vec<Register>,
 
     /// The buffer is circular, and its oldest byte is at this offset
@@ -112,21 +112,7 @@ fn open_package(path: &Path) -> anyhow::Result<Capture> {
     if is_standard(path) {
         bail!("standard input is read as a bare buffer: add --protocol ete or --protocol etm4");
     }
-    let other = match FileKind::at(path) {
-        Ok(FileKind::Astf) => Some("an ASTF file"),
-        Ok(FileKind::Stf) => Some("an STF file"),
-        Ok(FileKind::Tarmac) => Some("a Tarmac log"),
-        _ => None,
-    };
-    if let Some(other) = other {
-        bail!("{0}: this is {other}, not a capture; try 'unspool dump {0}'", path.display());
-    }
-    Capture::open(path).map_err(|error| match error {
-        unspool::capture::Error::NotACapture { .. } if path.is_file() => {
-            anyhow!("{error}: --protocol ete or --protocol etm4")
-        }
-        error => error.into(),
-    })
+    Ok(open_capture(path)?)
 }
 
 #[derive(Debug, clap::Args)]

@@ -30,6 +30,7 @@ pub mod convert;
 pub mod encode;
 mod error;
 pub mod file;
+mod identify;
 pub mod indexed_log;
 pub mod info;
 mod meter;
@@ -37,6 +38,7 @@ pub mod number;
 mod overview;
 mod parallel;
 mod program;
+mod recording;
 pub mod slice;
 mod sniff;
 #[cfg(feature = "text")]
@@ -52,14 +54,16 @@ pub use bare::{Bare, open_bare};
 pub use calls::{CallForest, TarmacCalls, call_tree};
 pub use error::Error;
 pub use file::{FileError, FileOptions, OpenedSteps, TraceFile};
+pub use identify::{Identity, Wanted, WrongKind};
 pub use meter::{Meter, OnProgress};
 pub use overview::{BufferOverview, Overview, TraceOverview, overview};
 pub use parallel::{Parts, Progress};
 pub use program::Program;
+pub use recording::{Executed, ExecutedBlock, Items, Recording, SourcePacket, open};
 pub use sniff::{FileKind, Peeked};
 #[cfg(feature = "text")]
 pub use stats::{Counted, count_steps};
-pub use steps::{CaptureSteps, OpenSteps, open_steps, open_steps_of};
+pub use steps::{CaptureSteps, OpenSteps, open_capture, open_steps, open_steps_of};
 pub use trace::{Trace, read_frames};
 pub use watch::Watch;
 

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use unspool::container::Container;
+use unspool::file::is_pipe;
 use unspool::indexed_log::{LogError, index_options, index_path, make_index, open_indexed};
 use unspool::model::json::Object;
 use unspool::number::{grouped, many};
 use unspool::tarmac::index::{IndexOptions, Totals};
 
 use crate::args::JobsArgs;
-use crate::file::TarmacArgs;
+use crate::file::{TarmacArgs, open_log};
 use crate::output::is_same;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
@@ -69,6 +70,10 @@ impl LogArgs {
 
     /// Container of the log, and options of its index.
     pub(super) fn index_options(&self, jobs: JobsArgs) -> anyhow::Result<(Container, IndexOptions)> {
+        // A file of another kind is refused with its name.
+        if !is_pipe(&self.log) {
+            drop(open_log(&self.log, &self.tarmac)?);
+        }
         let options = self.tarmac.options(jobs.threads());
         Ok(index_options(&self.log, &options, self.big_endian)?)
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use unspool::container::Container;
-use unspool::file::{TarmacFile, is_standard};
+use unspool::file::is_standard;
 use unspool::indexed_log::{LogError, index_in_memory, index_path, open_or_make};
 use unspool::number::{grouped, many};
 use unspool::tarmac::index::{
@@ -18,7 +18,7 @@ use unspool::tarmac::state::LastWrite;
 use super::index::LogArgs;
 use crate::args::{JobsArgs, OutputArgs, parse_number};
 use crate::diagnostic;
-use crate::file::tarmac_verdict;
+use crate::file::{open_log, tarmac_verdict};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
@@ -157,7 +157,7 @@ fn ranges(args: &Args) -> Vec<RangeInclusive<u64>> {
 }
 
 fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Answer> {
-    let mut log = TarmacFile::open(&args.log.log, &args.log.tarmac.options(None))?;
+    let mut log = open_log(&args.log.log, &args.log.tarmac)?;
     let options =
         options.unwrap_or_else(|| IndexOptions { big_endian: args.log.big_endian, ..IndexOptions::of(log.dialect()) });
     let core = args.core.as_ref().map(String::as_bytes);

@@ -14,12 +14,12 @@ use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, anyhow, bail};
-use unspool::capture::{self, Capture};
+use unspool::capture::Capture;
 use unspool::file::{StfFile, TarmacFile, TraceFile, is_pipe};
 use unspool::stf::Record;
 use unspool::stf::stats::Stats;
 use unspool::tarmac::stats::Counts;
-use unspool::{Counted, FileKind, Meter, OpenSteps, Trace, count_steps, open_steps};
+use unspool::{Counted, FileKind, Meter, OpenSteps, Trace, count_steps, open_capture, open_steps};
 
 use self::by::By;
 use self::native::{Native, StfPage, TarmacPage};
@@ -72,12 +72,12 @@ before the first event that enters user mode are not user mode. For STF, --by cl
 since they count nothing else.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    if let Some(capture) = open_capture(args)? {
+    if let Some(capture) = capture_of(args)? {
         return count_capture(args, &capture);
     }
     let (trace, again) = if is_pipe(&args.file) {
         let options = args.tarmac.options(args.jobs.threads());
-        TraceFile::open_twice(&args.file, &options).map_err(|error| with_hint(error, args.tarmac.hint))?
+        TraceFile::open_twice(&args.file, &options).map_err(|error| with_hint(error.into(), args.tarmac.hint))?
     } else {
         (open(&args.file, args.jobs.threads(), &args.tarmac)?, None)
     };
@@ -103,18 +103,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     }
 }
 
-fn open_capture(args: &Args) -> anyhow::Result<Option<Capture>> {
+fn capture_of(args: &Args) -> anyhow::Result<Option<Capture>> {
     let is_capture =
         !args.tarmac.is_given() && matches!(FileKind::at(&args.file), Ok(FileKind::Capture)) && !is_pipe(&args.file);
     if !is_capture {
         return Ok(None);
     }
-    match Capture::open(&args.file) {
-        Ok(capture) => Ok(Some(capture)),
-        // The readers of trace files report a better error.
-        Err(capture::Error::NotACapture { .. }) if args.file.is_file() => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    open_capture(&args.file).map(Some).map_err(|error| with_hint(error.into(), args.tarmac.hint))
 }
 
 fn count_capture(args: &Args, capture: &Capture) -> anyhow::Result<Verdict> {

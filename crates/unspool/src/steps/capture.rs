@@ -33,6 +33,7 @@ pub struct CaptureSteps {
     coverage: Coverage,
     time_unit: TimeUnit,
     losses: Losses,
+    core: u32,
 }
 
 impl CaptureSteps {
@@ -51,7 +52,13 @@ impl CaptureSteps {
         // The frequency of timestamps is unknown.
         let counts_cycles = features.cycle_counting && !features.timestamps;
         let time_unit = if counts_cycles { TimeUnit::Cycles } else { TimeUnit::Unknown };
-        Ok(Self { capture, traces, program, coverage, time_unit, losses: Losses::default() })
+        Ok(Self { capture, traces, program, coverage, time_unit, losses: Losses::default(), core: 0 })
+    }
+
+    /// Numbers the core in the steps; the default is 0.
+    #[must_use]
+    pub fn with_core(self, core: u32) -> Self {
+        Self { core, ..self }
     }
 }
 
@@ -68,7 +75,7 @@ pub(crate) fn coverage_of_captures() -> Coverage {
 }
 
 /// Index of the first trace of the wanted source.
-fn choose(all: &[Trace<'_>], wanted: Option<&str>) -> Result<usize, Error> {
+pub(crate) fn choose(all: &[Trace<'_>], wanted: Option<&str>) -> Result<usize, Error> {
     let known = || names(&mut all.iter());
     let Some(wanted) = wanted else {
         let first = all.first().ok_or_else(|| Error::NoSource { wanted: String::new(), known: known() })?;
@@ -126,6 +133,7 @@ impl StepSource for CaptureSteps {
             gap: None,
             losses: Losses::default(),
             is_microcontroller: false,
+            core: self.core,
             flow: ControlFlow::Continue(()),
         };
         for trace in self.traces.iter().filter_map(|at| all.get(*at)) {
@@ -165,6 +173,7 @@ struct StepEmitter<'t> {
     gap: Option<Gap>,
     /// M-profile, which numbers exceptions differently.
     is_microcontroller: bool,
+    core: u32,
     losses: Losses,
     flow: ControlFlow<()>,
 }
@@ -185,7 +194,7 @@ impl InstructionSink for StepEmitter<'_> {
         self.gap = None;
         self.step.clear();
         let time = if self.counts_cycles { around.cycles } else { around.timestamp };
-        (self.step.position, self.step.time) = (instruction.offset, time);
+        (self.step.core, self.step.position, self.step.time) = (self.core, instruction.offset, time);
         self.step.event = Event::Instruction(Instruction {
             address: instruction.address,
             opcode: Some(instruction.opcode),
@@ -326,7 +335,7 @@ impl StepEmitter<'_> {
         }
         let is_after = !self.hold.is_empty();
         let step = self.hold.push();
-        (step.position, step.time) = (position, self.time);
+        (step.core, step.position, step.time) = (self.core, position, self.time);
         fill(step);
         if !is_after && !matches!(step.event, Event::Exception(_)) {
             self.release(None);
