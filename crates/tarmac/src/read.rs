@@ -132,7 +132,8 @@ impl<R: Read> Reader<R> {
     fn has_only_a_banner(&self) -> bool {
         let mut parser = self.parser.clone();
         let start = without_mark(&self.buffer[..self.end]);
-        self.end >= START && lines(start).all(|(_, raw)| matches!(parser.parse(raw).record, Record::Unknown(_) | Record::Blank))
+        self.end >= START
+            && lines(start).all(|(_, raw)| matches!(parser.parse(raw).record, Record::Unknown(_) | Record::Blank))
     }
 
     /// How the log is compressed.

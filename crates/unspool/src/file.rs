@@ -15,12 +15,12 @@ mod tarmac;
 use std::path::Path;
 
 pub use self::astf::AstfFile;
+pub(crate) use self::input::peek_input;
 pub use self::input::{
     End, FileError, FileOptions, Input, OpenedSteps, STANDARD_INPUT, is_capture, is_pipe, is_standard, peek, pipe,
 };
 pub use self::stf::{StfFile, is_damage};
 pub use self::tarmac::{TarmacFile, Unreadable};
-pub(crate) use self::input::peek_input;
 use crate::identify::{Identity, Wanted};
 use crate::meter::Meter;
 use crate::sniff::FileKind;

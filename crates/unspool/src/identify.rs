@@ -163,7 +163,9 @@ fn package(path: &Path, is_ini: bool) -> Identity {
     match Capture::open(path) {
         Ok(_) => Identity::known(FileKind::Capture),
         Err(Error::NotACapture { found, .. }) if is_ini => Identity::other(found).then(next),
-        Err(Error::NotACapture { found, .. }) => Identity::other(format!("a zip archive without a capture: {found}")).then(next),
+        Err(Error::NotACapture { found, .. }) => {
+            Identity::other(format!("a zip archive without a capture: {found}")).then(next)
+        }
         Err(_) => Identity::other("a damaged or truncated zip archive").then("copy it again, in binary mode"),
     }
 }
@@ -173,7 +175,9 @@ fn suggestion(kind: FileKind, name: &str) -> String {
     let (first, others) = match kind {
         FileKind::Capture => ("decode", "check, convert, diff, elements, info, packets and stats"),
         FileKind::Astf | FileKind::Stf => ("dump", "check, convert, diff, encode, info, slice and stats"),
-        FileKind::Tarmac => ("dump", "calls, check, convert, diff, encode, index, info, profile, slice, state and stats"),
+        FileKind::Tarmac => {
+            ("dump", "calls, check, convert, diff, encode, index, info, profile, slice, state and stats")
+        }
     };
     format!("try 'unspool {first} {name}'; {others} read it too")
 }

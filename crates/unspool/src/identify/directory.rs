@@ -23,12 +23,15 @@ pub(super) fn identify(path: &Path) -> io::Result<Identity> {
     let (mut folders, mut files): (Vec<PathBuf>, Vec<PathBuf>) = entries.partition(|entry| entry.is_dir());
     folders.sort_unstable();
     files.sort_unstable();
-    let is_main = |file: &PathBuf| named(file).is_some_and(|name| MAINS.iter().any(|main| name.eq_ignore_ascii_case(main)));
+    let is_main =
+        |file: &PathBuf| named(file).is_some_and(|name| MAINS.iter().any(|main| name.eq_ignore_ascii_case(main)));
     if files.iter().any(is_main) {
         return Ok(Identity::known(FileKind::Capture));
     }
     if starts_with(&path.join("data"), b"PERFILE2") {
-        return Ok(Identity::other("a perf.data directory").then(format!("try its file {}", path.join("data").display())));
+        return Ok(
+            Identity::other("a perf.data directory").then(format!("try its file {}", path.join("data").display()))
+        );
     }
     if starts_with(&path.join("metadata"), b"/* CTF") || starts_with(&path.join("metadata"), b"\x75\xd1\x1d\x57") {
         return Ok(Identity::other("a CTF trace").then("babeltrace2 reads it; unspool reads instruction traces"));

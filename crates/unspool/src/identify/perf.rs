@@ -103,8 +103,7 @@ impl Found {
         };
         let names = ["TRCCONFIGR", "", "TRCIDR0", "TRCIDR1", "TRCIDR2", "TRCIDR8"];
         let registers = names.iter().zip(&unit.registers).filter(|(name, _)| !name.is_empty());
-        let registers: String =
-            registers.map(|(name, value)| format!(" --register {name}={value:#x}")).collect();
+        let registers: String = registers.map(|(name, value)| format!(" --register {name}={value:#x}")).collect();
         let (first, size) = (buffer.offset.saturating_add(1), buffer.size);
         format!(
             "extract a buffer and name its trace unit: 'tail -c +{first} {name} | head -c {size} | \
@@ -194,7 +193,9 @@ fn described_events<R: Read + Seek>(numbers: &Numbers<'_, R>, section: &[u8], na
     let mut at = 8_usize;
     for _ in 0..count.min(EVENTS as u32) {
         at = at.saturating_add(attributes as usize);
-        let (Some(ids), Some(length)) = (numbers.u32(section, at), numbers.u32(section, at.saturating_add(4))) else { return };
+        let (Some(ids), Some(length)) = (numbers.u32(section, at), numbers.u32(section, at.saturating_add(4))) else {
+            return;
+        };
         let start = at.saturating_add(8);
         let end = start.saturating_add(length as usize);
         let Some(name) = section.get(start..end) else { return };

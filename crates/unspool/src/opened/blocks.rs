@@ -1,4 +1,4 @@
-//! Executed blocks: straight-line code with one exit, from the ranges of a capture or the steps of a trace file.
+//! ExecutedInstruction blocks: straight-line code with one exit, from the ranges of a capture or the steps of a trace file.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +13,7 @@ use crate::Watch;
 /// One execution of straight-line code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExecutedBlock {
-    /// Core; of a capture, index of the source in [`Recording::sources`](super::Recording::sources).
+    /// Core; of a capture, index of the source in [`Opened::sources`](super::Opened::sources).
     pub core: u32,
     /// Byte offset, record or line of its first instruction; of a capture, offset of its packet.
     pub position: u64,

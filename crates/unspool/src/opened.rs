@@ -1,7 +1,7 @@
 //! Anything that can be opened, as iterators: the easy way into the library.
 //!
 //! ```text
-//! path ─▶ open ─▶ Recording ─▶ instructions(), blocks(), steps(), packets()
+//! path ─▶ open ─▶ Opened ─▶ instructions(), blocks(), steps(), packets()
 //! ```
 //!
 //! Works for captures, ASTF, STF and Tarmac. Images and symbols are found in the capture or beside the file. Each iterator
@@ -35,10 +35,10 @@ use crate::{Error, FileError, FileKind, Program, Trace, Watch};
 /// ```
 /// # fn main() -> Result<(), unspool::Error> {
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hello-qemu");
-/// let recording = unspool::open(path)?;
-/// for instruction in recording.instructions()?.take(3) {
+/// let trace = unspool::open(path)?;
+/// for instruction in trace.instructions()?.take(3) {
 ///     let instruction = instruction?;
-///     println!("{:#x} {:?}", instruction.address, recording.function(instruction.address));
+///     println!("{:#x} {:?}", instruction.address, trace.function(instruction.address));
 /// }
 /// # Ok(())
 /// # }
@@ -47,19 +47,19 @@ use crate::{Error, FileError, FileKind, Program, Trace, Watch};
 /// # Errors
 ///
 /// If it cannot be read, or is something else: then the error names it. A bare buffer needs its protocol: open it with
-/// [`open_bare`](crate::open_bare), and convert the capture into a [`Recording`].
-pub fn open(path: impl AsRef<Path>) -> Result<Recording, Error> {
+/// [`open_bare`](crate::open_bare), and convert the capture into a [`Opened`].
+pub fn open(path: impl AsRef<Path>) -> Result<Opened, Error> {
     let path = path.as_ref();
     let kind = FileKind::at(path).map_err(|source| FileError::open(path.display().to_string(), source))?;
     match kind {
-        FileKind::Capture => Ok(Recording::from(open_capture(path)?)),
-        kind => Ok(Recording::new(Contents::File { path: path.to_path_buf(), kind })),
+        FileKind::Capture => Ok(Opened::from(open_capture(path)?)),
+        kind => Ok(Opened::new(Contents::File { path: path.to_path_buf(), kind })),
     }
 }
 
 /// Open capture or trace file.
 #[derive(Debug)]
-pub struct Recording {
+pub struct Opened {
     contents: Contents,
     /// Selected source of a capture.
     source: Option<String>,
@@ -73,14 +73,14 @@ enum Contents {
     File { path: PathBuf, kind: FileKind },
 }
 
-/// Executed instruction, with its position and time.
+/// ExecutedInstruction instruction, with its position and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Executed {
-    /// Core; of a capture, index of the source in [`Recording::sources`].
+pub struct ExecutedInstruction {
+    /// Core; of a capture, index of the source in [`Opened::sources`].
     pub core: u32,
     /// Byte offset, record or line: see [`FileKind::unit`].
     pub position: u64,
-    /// Time in the unit of the recording.
+    /// Time in the unit of the source.
     pub time: Option<u64>,
     /// Part of the execution before it is missing, or it is the first.
     pub follows_gap: bool,
@@ -88,7 +88,7 @@ pub struct Executed {
     pub instruction: Instruction,
 }
 
-impl Deref for Executed {
+impl Deref for ExecutedInstruction {
     type Target = Instruction;
 
     fn deref(&self) -> &Instruction {
@@ -99,19 +99,19 @@ impl Deref for Executed {
 /// Packet of a source of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourcePacket {
-    /// Index of the source in [`Recording::sources`].
+    /// Index of the source in [`Opened::sources`].
     pub source: usize,
     /// Packet with its offset in the buffer, or bytes that are not a packet.
     pub packet: PacketItem,
 }
 
-impl From<Capture> for Recording {
+impl From<Capture> for Opened {
     fn from(capture: Capture) -> Self {
         Self::new(Contents::Capture(Box::new(capture)))
     }
 }
 
-impl Recording {
+impl Opened {
     fn new(contents: Contents) -> Self {
         let codes = match &contents {
             Contents::Capture(capture) => beside::of_capture(capture),
@@ -197,7 +197,7 @@ impl Recording {
     /// # Errors
     ///
     /// If nothing can be read.
-    pub fn instructions(&self) -> Result<Items<Executed>, Error> {
+    pub fn instructions(&self) -> Result<Items<ExecutedInstruction>, Error> {
         let parts = self.parts()?;
         spawn(move |feed| {
             let mut gaps = Gaps::default();
@@ -281,9 +281,7 @@ impl Recording {
             Contents::Capture(capture) => {
                 Ok(Box::new(CaptureSteps::new(Capture::clone(capture), self.source.as_deref(), &self.codes)?))
             }
-            Contents::File { path, kind } => {
-                open_steps(path, &OpenSteps { kind: Some(*kind), ..OpenSteps::default() })
-            }
+            Contents::File { path, kind } => open_steps(path, &OpenSteps { kind: Some(*kind), ..OpenSteps::default() }),
         }
     }
 
@@ -313,7 +311,7 @@ impl Recording {
     }
 }
 
-/// Part of a recording that has steps of its own.
+/// Part of a capture or trace file that has steps of its own.
 enum Part {
     File { path: PathBuf, kind: FileKind },
     Source { capture: Box<Capture>, source: String, core: u32, codes: Vec<Code> },
@@ -331,11 +329,7 @@ impl Part {
 }
 
 /// Feeds what `take` makes of the steps of all parts.
-fn feed_steps<T>(
-    parts: Vec<Part>,
-    feed: &mut Feed<T>,
-    mut take: impl FnMut(&Step, &mut Feed<T>) -> ControlFlow<()>,
-) {
+fn feed_steps<T>(parts: Vec<Part>, feed: &mut Feed<T>, mut take: impl FnMut(&Step, &mut Feed<T>) -> ControlFlow<()>) {
     for part in parts {
         let read = part.open().and_then(|mut steps| Ok(steps.each(&mut |step| take(step, feed))?));
         if let Err(error) = read {
@@ -369,7 +363,7 @@ struct Gaps {
 
 impl Gaps {
     #[inline]
-    fn executed(&mut self, step: &Step) -> Option<Executed> {
+    fn executed(&mut self, step: &Step) -> Option<ExecutedInstruction> {
         let continues = match self.continues.iter().position(|(core, _)| *core == step.core) {
             Some(index) => &mut self.continues[index].1,
             None => {
@@ -381,7 +375,7 @@ impl Gaps {
             Event::Instruction(instruction) => {
                 let follows_gap = !std::mem::replace(continues, true);
                 let Step { core, position, time, .. } = *step;
-                Some(Executed { core, position, time, follows_gap, instruction })
+                Some(ExecutedInstruction { core, position, time, follows_gap, instruction })
             }
             Event::Gap(_) => {
                 *continues = false;

@@ -19,7 +19,7 @@ const WAITING: usize = 4;
 
 type Sent<T> = Result<Vec<T>, Error>;
 
-/// Iterator over the items of a recording. An error takes the place of items that could not be read; items of other
+/// Iterator over the items of a capture or trace file. An error takes the place of items that could not be read; items of other
 /// sources may follow it.
 #[derive(Debug)]
 pub struct Items<T> {

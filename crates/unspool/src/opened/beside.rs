@@ -21,7 +21,8 @@ pub(super) fn of_file(path: &Path) -> Vec<Code> {
     // `run.astf.xz` has two extensions.
     while stem.extension().is_some() {
         stem.set_extension("");
-        let codes = load(EXTENSIONS.iter().map(|extension| stem.with_extension(extension)).filter(|beside| beside != path));
+        let codes =
+            load(EXTENSIONS.iter().map(|extension| stem.with_extension(extension)).filter(|beside| beside != path));
         if !codes.is_empty() {
             return codes;
         }
@@ -49,7 +50,11 @@ pub(super) fn of_capture(capture: &Capture) -> Vec<Code> {
 
 fn load(paths: impl Iterator<Item = PathBuf>) -> Vec<Code> {
     // A file that cannot be read was not asked for.
-    paths.filter(|path| is_elf(path)).filter_map(|path| Code::from_file(path, None).ok()).map(|(code, _)| code).collect()
+    paths
+        .filter(|path| is_elf(path))
+        .filter_map(|path| Code::from_file(path, None).ok())
+        .map(|(code, _)| code)
+        .collect()
 }
 
 fn is_elf(path: &Path) -> bool {
