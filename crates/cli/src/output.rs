@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use unspool::capture::{Capture, Format};
+use unspool::capture::{Capture, PackageFormat};
 
 use crate::args::OutputArgs;
 
@@ -83,7 +83,7 @@ impl Output {
 fn is_read_from(path: &Path, capture: &Capture) -> bool {
     let folder = match capture.format {
         _ if capture.in_zip => return is_same(path, &capture.path),
-        Format::Bare => Path::new(""),
+        PackageFormat::Bare => Path::new(""),
         _ if capture.path.is_dir() => &capture.path,
         _ => capture.path.parent().unwrap_or(Path::new("")),
     };

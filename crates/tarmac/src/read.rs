@@ -30,9 +30,6 @@ const CHUNK: usize = 256 << 10;
 const START: usize = 64 << 10;
 const BANNER: usize = 1 << 20;
 
-/// Byte order mark, which some editors put in front of UTF-8.
-const MARK: &[u8] = b"\xef\xbb\xbf";
-
 /// Position of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position {
@@ -121,7 +118,7 @@ impl<R: Read> Reader<R> {
         if reader.has_only_a_banner() {
             while reader.end < BANNER && reader.fill() {}
         }
-        let start = without_mark(&reader.buffer[..reader.end]);
+        let start = &reader.buffer[..reader.end];
         (reader.dialect, reader.is_lowered) = (Dialect::detect(start), Dialect::of_lowered(start).is_some());
         let implicit_thumb = options.parse.implicit_thumb || reader.dialect.has_implicit_thumb();
         reader.parser = Parser::new(ParseOptions { implicit_thumb });
@@ -131,7 +128,7 @@ impl<R: Read> Reader<R> {
     /// Whether no line that is buffered belongs to a log.
     fn has_only_a_banner(&self) -> bool {
         let mut parser = self.parser.clone();
-        let start = without_mark(&self.buffer[..self.end]);
+        let start = &self.buffer[..self.end];
         self.end >= START
             && lines(start).all(|(_, raw)| matches!(parser.parse(raw).record, Record::Unknown(_) | Record::Blank))
     }
@@ -165,7 +162,6 @@ impl<R: Read> Reader<R> {
     pub fn look(&self, mut sink: impl FnMut(&Line<'_>)) {
         let held = &self.buffer[self.start..self.end];
         let whole = memrchr(b'\n', held).map_or(held, |end| &held[..=end]);
-        let whole = if self.position.offset == 0 { without_mark(whole) } else { whole };
         let mut parser = self.parser.clone();
         lines(whole).for_each(|(_, raw)| sink(&parser.parse(raw)));
     }
@@ -178,7 +174,6 @@ impl<R: Read> Reader<R> {
             let whole = without_return(&held[..length], newline.is_some());
             let is_split = whole.len() > LONGEST;
             let raw = if is_split { &whole[..LONGEST] } else { whole };
-            let raw = if self.position.offset == 0 { without_mark(raw) } else { raw };
             let line = if is_split || self.is_within_line { too_long(raw) } else { self.parser.parse(raw) };
             let passed = if is_split { LONGEST } else { with_end };
             let flow = sink(self.position, &line);
@@ -266,11 +261,6 @@ fn decompress<R: Read>(input: R) -> Result<Decompressor<R>, ReadErrorKind> {
         None => {}
     }
     Ok(Decompressor::new(input, container, 1)?)
-}
-
-/// The text after a byte order mark, which is not part of the first line.
-fn without_mark(start: &[u8]) -> &[u8] {
-    start.strip_prefix(MARK).unwrap_or(start)
 }
 
 /// Part of a line that is too long to be parsed.
