@@ -33,5 +33,7 @@ pub fn run(path: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
 
 fn step(address: u64, opcode: u32, branch: Option<Branch>) -> Step {
     let instruction = Instruction { address, opcode: Some(opcode), length: 4, branch, ..Instruction::default() };
-    Step { event: Event::Instruction(instruction), ..Step::default() }
+    let mut step = Step::default();
+    step.event = Event::Instruction(instruction);
+    step
 }

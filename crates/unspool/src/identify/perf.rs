@@ -22,9 +22,10 @@ pub(super) fn is_perf(start: &[u8]) -> bool {
     start.starts_with(b"PERFILE2") || start.starts_with(b"2ELIFREP") || start.starts_with(b"PERFFILE")
 }
 
-/// Identifies a perf.data file. What cannot be read is left out.
-pub(super) fn identify(file: &mut (impl Read + Seek), name: &str) -> Identity {
-    let found = scan(file).unwrap_or_default();
+/// Identifies a perf.data file, or the beginning of one. What cannot be read is left out.
+pub(super) fn identify(file: &mut (impl Read + Seek), name: &str, is_whole: bool) -> Identity {
+    let mut found = scan(file).unwrap_or_default();
+    found.is_partial |= !is_whole;
     let mut what = "a perf.data file".to_string();
     match &found.events[..] {
         [] => {}
@@ -45,6 +46,8 @@ struct Found {
     largest: Option<Buffer>,
     /// AUX records, which exist even if their buffers do not.
     is_announced: bool,
+    /// There are records that were not visited.
+    is_partial: bool,
 }
 
 /// Trace of one CPU: position of its bytes.
@@ -80,9 +83,11 @@ impl Found {
             (4, _) => "Arm SPE samples".to_string(),
             (kind, _) => format!("trace of type {kind}"),
         };
+        let at_least = if self.is_partial { "at least " } else { "" };
         match self.buffers {
+            0 if self.is_partial => format!(" and {kind}"),
             0 => format!(" and the description of {kind}, but no trace bytes"),
-            buffers => format!(" and {kind}: {} bytes in {buffers} buffers", self.bytes),
+            buffers => format!(" and {kind}: {at_least}{} bytes in {buffers} buffers", self.bytes),
         }
     }
 
@@ -91,6 +96,9 @@ impl Found {
             return "unspool reads CoreSight trace, which 'perf record -e cs_etm//u' records on Arm".to_string();
         };
         let Some(buffer) = self.largest else {
+            if self.is_partial {
+                return "no trace buffer is in its first part".to_string();
+            }
             let why = if self.is_announced { "its buffers were lost" } else { "nothing was traced" };
             return format!("{why}: record again, with larger buffers (perf record -m ,16M)");
         };
@@ -225,10 +233,10 @@ fn text(bytes: &[u8]) -> String {
 fn walk<R: Read + Seek>(numbers: &mut Numbers<'_, R>, mut at: u64, end: u64, found: &mut Found) {
     for _ in 0..RECORDS {
         let Ok(head) = numbers.bytes_at(at, 48) else { return };
-        let (Some(kind), Some(size)) = (numbers.u32(&head, 0), numbers.u16(&head, 6)) else { return };
-        if at >= end || size < 8 {
+        if at >= end || head.is_empty() && end == u64::MAX {
             return;
         }
+        let (Some(kind), Some(size @ 8..)) = (numbers.u32(&head, 0), numbers.u16(&head, 6)) else { break };
         let mut next = at.saturating_add(size.into());
         match kind {
             11 => found.is_announced = true,
@@ -238,7 +246,7 @@ fn walk<R: Read + Seek>(numbers: &mut Numbers<'_, R>, mut at: u64, end: u64, fou
                 found.info = info(numbers, &record);
             }
             71 => {
-                let Some(payload) = numbers.u64(&head, 8) else { return };
+                let Some(payload) = numbers.u64(&head, 8) else { break };
                 let buffer = Buffer { offset: next, size: payload, cpu: numbers.u32(&head, 40).unwrap_or(u32::MAX) };
                 found.buffers += 1;
                 found.bytes = found.bytes.saturating_add(payload);
@@ -249,6 +257,7 @@ fn walk<R: Read + Seek>(numbers: &mut Numbers<'_, R>, mut at: u64, end: u64, fou
         }
         at = next;
     }
+    found.is_partial = true;
 }
 
 /// Type of the trace, and its trace units if it is CoreSight.

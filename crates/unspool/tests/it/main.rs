@@ -23,6 +23,7 @@ mod examples;
 mod fixtures;
 mod format_steps;
 mod hello;
+mod identify;
 mod open;
 mod shards;
 mod steps;

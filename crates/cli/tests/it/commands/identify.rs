@@ -392,7 +392,7 @@ fn other_perf_files() {
             [&b"PERFILE2"[..], &words(&[16]), &record(70, &words(&[4]))].concat(),
             "and the description of Arm SPE samples, but no trace bytes",
         ),
-        ("cut", whole[..104 + 160].to_vec(), "ETMv4 units"),
+        ("cut", whole[..104 + 160].to_vec(), "ETMv4 units; no trace buffer is in its first part"),
     ];
     for (name, bytes, word) in rows {
         let path = folder.file(name, bytes);
