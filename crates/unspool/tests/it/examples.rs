@@ -114,8 +114,14 @@ fn profile_shows_the_hottest_blocks() {
 #[test]
 fn accesses_lists_accesses() {
     let listing = output(|out| accesses::run(&shipped("example.astf"), out));
-    // As `unspool dump` lists them.
-    assert_eq!(listing, "");
+    // As `unspool dump` lists them: LDP of two registers, the parts of a memory set, LDP across a page, an STP that trapped
+    // and so wrote nothing, and a vector of 512 bits.
+    let expected = "0x836e130: Read 16 bytes at 0xffffe7624250\n0x836e134: Write 16 bytes at 0xa4330b765010\n\
+                    0x836e138: Write 96 bytes at 0xa4330b765020\n0x836e13c: Write 0 bytes at 0xa4330b765080\n\
+                    0xffff83ffb2f0: Read 4 bytes at 0xa4330b765ffc\n0xffff83ffb2f0: Read 4 bytes at 0xa4330b766000\n\
+                    0xffff83ffb2f4: Neither 16 bytes at 0xffff95ceb000\n\
+                    0xffff7dfffe7fc404: Read 64 bytes at 0xffff8000053bd500\n";
+    assert_eq!(listing, expected);
 }
 
 #[test]
