@@ -222,10 +222,10 @@ fn unknown(start: &[u8]) -> Identity {
     match synchronization(start) {
         _ if start.iter().all(|byte| *byte == 0) => Identity::other(format!("{} zero bytes or more", start.len())),
         Some(Sync::Raw) => {
-            Identity::other("bytes with trace synchronization, probably the buffer of one source").then(protocol)
+            Identity::other("data with trace synchronization, probably the buffer of one source").then(protocol)
         }
         Some(Sync::Formatted) => {
-            Identity::other("bytes with trace synchronization, probably a buffer in formatter frames").then(protocol)
+            Identity::other("data with trace synchronization, probably a buffer in formatter frames").then(protocol)
         }
         None => {
             let (count, bytes) = (start.len(), bytes.join(" "));

@@ -42,8 +42,7 @@ const ANYWHERE: &[Row] = &[
 
 /// Identifies text.
 pub(super) fn identify(start: &[u8], name: &str) -> Option<Identity> {
-    let utf16 = [(b"\xff\xfe", "UTF-16LE"), (b"\xfe\xff", "UTF-16BE")];
-    if let Some((_, encoding)) = utf16.iter().find(|(mark, _)| start.starts_with(*mark) && !start.ends_with(*mark)) {
+    if let Some(encoding) = utf16(start) {
         let next = format!("convert it with 'iconv -f {encoding} -t UTF-8 {name}'");
         return Some(Identity::other(format!("text in {encoding}")).then(next));
     }
@@ -61,6 +60,18 @@ pub(super) fn identify(start: &[u8], name: &str) -> Option<Identity> {
         Some((_, what, next)) => Identity::other(*what).then(*next),
         None => Identity { may_be_log: true, ..Identity::other("text, but not a Tarmac log") },
     })
+}
+
+/// Encoding of text with a byte order mark, most of whose characters are ASCII. Other data may start with the same bytes.
+fn utf16(start: &[u8]) -> Option<&'static str> {
+    let (encoding, high) = match start {
+        [0xff, 0xfe, ..] => ("UTF-16LE", 1),
+        [0xfe, 0xff, ..] => ("UTF-16BE", 0),
+        _ => return None,
+    };
+    let units = start[2..start.len().min(EXAMINED)].as_chunks::<2>().0;
+    let ascii = units.iter().filter(|unit| unit[high] == 0 && unit[1 - high] != 0).count();
+    (2 * ascii > units.len()).then_some(encoding)
 }
 
 /// Whether these are characters, as far as the last one may be cut.

@@ -182,7 +182,7 @@ fn other_files(folder: &Folder) -> Vec<(PathBuf, String)> {
         (
             "buffer.bin",
             raw_trace,
-            "bytes with trace synchronization, probably the buffer of one source; name its protocol with --protocol ete or --protocol etm4",
+            "data with trace synchronization, probably the buffer of one source; name its protocol with --protocol ete or --protocol etm4",
         ),
         (
             "noise",
