@@ -8,7 +8,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(&path, &mut stdout().lock())
 }
 
-pub fn run(path: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(path: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     for step in unspool::open(path)?.steps()? {
         let step = step?;
         let Some(instruction) = step.event.instruction() else { continue };

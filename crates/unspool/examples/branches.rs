@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(&path, &mut stdout().lock())
 }
 
-pub fn run(path: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(path: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let mut branches: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
     for instruction in unspool::open(path)?.instructions()? {
         let instruction = instruction?;

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(a, b, &mut stdout().lock())
 }
 
-pub fn run(a: &str, b: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(a: &str, b: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let [a, b] = [unspool::open(a)?.open_steps()?, unspool::open(b)?.open_steps()?];
     let mut findings = 0;
     let summary = Differ::new(Options::default()).run([Pull::new(a)?, Pull::new(b)?], &mut |_finding| {

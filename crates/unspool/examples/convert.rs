@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(from, to, &mut stdout().lock())
 }
 
-pub fn run(from: &str, to: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(from: &str, to: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let format = Format::from_path(Path::new(to)).ok_or("name the output .astf, .stf or .tarmac")?;
     let steps = unspool::open(from)?.open_steps()?;
     let options = SinkOptions::for_path(format, Path::new(to));

@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(from, to, &mut stdout().lock())
 }
 
-pub fn run(from: &str, to: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(from: &str, to: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let steps = unspool::open(from)?.open_steps()?;
     let settings = Settings::new(Protocol::Ete);
     let options = EncodeOptions { settings, formatted: false, buffer: None, time_unit: steps.time_unit() };

@@ -10,7 +10,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(path, address, &mut stdout().lock())
 }
 
-pub fn run(path: &str, address: u64, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(path: &str, address: u64, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let trace = unspool::open(path)?;
     let (mut number, mut before) = (0_u64, None);
     for instruction in trace.instructions()? {

@@ -8,7 +8,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(&path, &mut stdout().lock())
 }
 
-pub fn run(path: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(path: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let trace = unspool::open(path)?;
     let mut functions: Vec<(&str, u64)> = Vec::new();
     for block in trace.blocks()? {

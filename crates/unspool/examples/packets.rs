@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(&path, &mut stdout().lock())
 }
 
-pub fn run(path: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(path: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let trace = unspool::open(path)?;
     let mut counts: BTreeMap<(usize, &str), u64> = BTreeMap::new();
     for item in trace.packets()? {

@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(&path, &mut stdout().lock())
 }
 
-pub fn run(path: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(path: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let trace = unspool::open(path)?;
     let mut blocks: HashMap<(u64, u64), u64> = HashMap::new();
     let mut total = 0;

@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     run(&path, &mut stdout().lock())
 }
 
-pub fn run(path: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(path: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let coverage = Coverage::of(&[Facet::Instructions, Facet::Opcodes, Facet::Branches, Facet::Accesses, Facet::Data]);
     let options = SinkOptions::for_path(Format::Stf, Path::new(path));
     let mut sink = FileSink::open(Path::new(path), coverage, TimeUnit::Unknown, &options)?;
