@@ -34,7 +34,7 @@ pub struct Site {
 
 /// An opcode and its instruction set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Code {
+pub struct Opcode {
     /// The instruction set.
     pub isa: Isa,
     /// The opcode, in the form that [`unspool_isa::decode`] takes.
@@ -49,7 +49,7 @@ pub struct Instruction {
     /// The address after it.
     pub next: u64,
     /// Its opcode, if known.
-    pub code: Option<Code>,
+    pub code: Option<Opcode>,
     /// Whether it was executed: its condition held.
     pub is_executed: bool,
     /// The stack pointer before it.
@@ -66,7 +66,7 @@ pub struct Instruction {
 
 impl Instruction {
     /// An executed instruction with unknown registers.
-    pub fn new(site: Site, length: u8, code: Option<Code>) -> Self {
+    pub fn new(site: Site, length: u8, code: Option<Opcode>) -> Self {
         let next = site.pc.wrapping_add(u64::from(length));
         let (sp, lr, stack) = (None, None, 0);
         Self { site, next, code, is_executed: true, sp, stack, lr, is_lr_written: false, is_interrupted: false }

@@ -13,7 +13,7 @@
 //! the trace.
 //!
 //! ```
-//! use unspool_analyze::calls::{Code, Follower, Instruction, Site};
+//! use unspool_analyze::calls::{Opcode, Follower, Instruction, Site};
 //! use unspool_isa::Isa;
 //!
 //! // bl 0x1010, ret, nop
@@ -22,7 +22,7 @@
 //! let mut follower = Follower::new();
 //! for (number, (pc, opcode)) in (0..).zip(program) {
 //!     let site = Site { line: number + 1, time: number, number, pc };
-//!     let code = Code { isa: Isa::A64, opcode };
+//!     let code = Opcode { isa: Isa::A64, opcode };
 //!     follower.step(&Instruction::new(site, 4, Some(code)), &mut |call| calls.push(*call));
 //! }
 //! follower.finish(&mut |call| calls.push(*call));

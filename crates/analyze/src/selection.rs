@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use unspool_model::selection::{Candidate, Choice, Select, Selection};
 
-use crate::calls::{Began, Code, Follower, Instruction, Site};
+use crate::calls::{Began, Follower, Instruction, Opcode, Site};
 
 /// Selection of instructions, also by function, and of a bounded number of ranges.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl Stack {
     fn step(&mut self, candidate: &Candidate, pc: u64) -> bool {
         let site = Site { line: candidate.index, time: candidate.time.unwrap_or(0), number: self.number, pc };
         self.number += 1;
-        let code = candidate.code.map(|(isa, opcode)| Code { isa, opcode });
+        let code = candidate.code.map(|(isa, opcode)| Opcode { isa, opcode });
         let mut instruction = Instruction::new(site, candidate.length, code);
         instruction.is_executed = candidate.is_executed;
         instruction.is_interrupted = candidate.is_interrupted;

@@ -8,7 +8,7 @@ use std::path::Path;
 use unspool_coresight::Protocol;
 
 use crate::buffer::{Buffer, BufferFile, BufferFormat};
-use crate::capture::{Capture, Format, Source, trace_id};
+use crate::capture::{Capture, PackageFormat, Source, trace_id};
 use crate::error::Error;
 use crate::metadata::check_start;
 use crate::note::Location;
@@ -64,7 +64,7 @@ impl Capture {
             return Err(Error::NotACapture { path: Path::new("").to_path_buf(), found });
         };
         let (store, names) = open_files(paths)?;
-        let mut capture = Capture::new(first, Format::Bare, store);
+        let mut capture = Capture::new(first, PackageFormat::Bare, store);
         let mut files = Vec::new();
         for name in &names {
             let (name, size) = capture.find_file(Location::file(name), name);

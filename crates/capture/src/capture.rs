@@ -25,7 +25,7 @@ pub struct Capture {
     /// The path that was opened.
     pub path: PathBuf,
     /// The format of the package.
-    pub format: Format,
+    pub format: PackageFormat,
     /// Whether the package is a zip archive.
     pub in_zip: bool,
     /// The version of a snapshot, as written.
@@ -57,7 +57,7 @@ const NOTE_LIMIT: usize = 16 << 10;
 /// The format of a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Format {
+pub enum PackageFormat {
     /// `snapshot.ini`, one ini file per device, and `trace.ini`.
     Snapshot,
     /// `contents.ini` and metadata with one section per trace source.
@@ -215,7 +215,7 @@ impl Capture {
         self.store.read(name, limit)
     }
 
-    pub(crate) fn new(path: &Path, format: Format, store: Store) -> Self {
+    pub(crate) fn new(path: &Path, format: PackageFormat, store: Store) -> Self {
         Self {
             path: path.to_path_buf(),
             format,

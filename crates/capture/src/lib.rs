@@ -50,7 +50,7 @@ mod store;
 
 pub use bare::BareOptions;
 pub use buffer::{Buffer, BufferFile, BufferFormat, BufferReader, FileOffset};
-pub use capture::{Capture, Core, Device, EventLog, Extra, Format, Image, Source, Stream};
+pub use capture::{Capture, Core, Device, EventLog, Extra, Image, PackageFormat, Source, Stream};
 pub use code::{Bytes, Code, ImageArgument, LoadedCode, Machine, Region, Spaces, Symbol, Symbols};
 pub use error::Error;
 pub use note::{Note, NoteKind};

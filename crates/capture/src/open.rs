@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::archive::Archive;
-use crate::capture::{Capture, Format, read_ini};
+use crate::capture::{Capture, PackageFormat, read_ini};
 use crate::error::Error;
 use crate::ini::Ini;
 use crate::lookup::Lookup;
@@ -84,28 +84,28 @@ fn open_ini(path: &Path) -> Result<Capture, Error> {
 }
 
 /// The main file of a package, spelled as it is in the package.
-fn main_file(store: &Store) -> Option<(String, Format)> {
+fn main_file(store: &Store) -> Option<(String, PackageFormat)> {
     let find = |name| match store.find(name) {
         Lookup::File { name, .. } => Some(name),
         _ => None,
     };
-    let snapshot = find(SNAPSHOT).map(|name| (name, Format::Snapshot));
-    snapshot.or_else(|| find(CONTENTS).map(|name| (name, Format::Package)))
+    let snapshot = find(SNAPSHOT).map(|name| (name, PackageFormat::Snapshot));
+    snapshot.or_else(|| find(CONTENTS).map(|name| (name, PackageFormat::Package)))
 }
 
 /// The package format of a main file, by its name or else by its sections.
-fn format_of(name: &str, ini: &Ini) -> Option<Format> {
+fn format_of(name: &str, ini: &Ini) -> Option<PackageFormat> {
     let has = |section| ini.named(section).next().is_some();
     let lists_buffers = || ini.named("trace").any(|trace| trace.entry("buffer0").is_some());
     match () {
-        () if name.eq_ignore_ascii_case(SNAPSHOT) => Some(Format::Snapshot),
-        () if name.eq_ignore_ascii_case(CONTENTS) || lists_buffers() => Some(Format::Package),
-        () if has("snapshot") || has("device_list") => Some(Format::Snapshot),
+        () if name.eq_ignore_ascii_case(SNAPSHOT) => Some(PackageFormat::Snapshot),
+        () if name.eq_ignore_ascii_case(CONTENTS) || lists_buffers() => Some(PackageFormat::Package),
+        () if has("snapshot") || has("device_list") => Some(PackageFormat::Snapshot),
         () => None,
     }
 }
 
-fn read(path: &Path, store: Store, main: &str, format: Format, notes: Vec<Note>) -> Result<Capture, Error> {
+fn read(path: &Path, store: Store, main: &str, format: PackageFormat, notes: Vec<Note>) -> Result<Capture, Error> {
     let ini = read_ini(&store, main).map_err(|error| failed(&path.join(main), error))?;
     let mut capture = Capture::new(path, format, store);
     capture.notes = notes;
@@ -114,8 +114,8 @@ fn read(path: &Path, store: Store, main: &str, format: Format, notes: Vec<Note>)
         capture.note(Location::file(main), NoteKind::MissingKey, "the file is empty");
     }
     match format {
-        Format::Package => package::read(&mut capture, main, &ini),
-        Format::Snapshot | Format::Bare => snapshot::read(&mut capture, main, &ini),
+        PackageFormat::Package => package::read(&mut capture, main, &ini),
+        PackageFormat::Snapshot | PackageFormat::Bare => snapshot::read(&mut capture, main, &ini),
     }
     if capture.sources.is_empty() && !capture.buffers.is_empty() {
         capture.note(Location::file(main), NoteKind::MissingKey, "no trace source is described");

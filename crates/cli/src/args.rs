@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use unspool::astf::record::{Level, Storage};
 use unspool::capture::{BufferFormat, Capture, Code, ImageArgument, Register};
@@ -16,7 +16,7 @@ use unspool::coresight::Protocol;
 use unspool::file::{is_pipe, is_standard};
 use unspool::model::{Context as State, Modes, Security};
 use unspool::stf::Storage as StfStorage;
-use unspool::{Bare, FileKind, OpenSteps, Trace, open_bare, open_steps, place_images_by_steps};
+use unspool::{Bare, OpenSteps, Trace, open_bare, open_capture, open_steps, place_images_by_steps};
 
 use crate::diagnostic;
 use crate::listing::report_images;
@@ -112,21 +112,7 @@ pub(crate) fn open_package(path: &Path) -> anyhow::Result<Capture> {
     if is_standard(path) {
         bail!("standard input is read as a bare buffer: add --protocol ete or --protocol etm4");
     }
-    let other = match FileKind::at(path) {
-        Ok(FileKind::Astf) => Some("an ASTF file"),
-        Ok(FileKind::Stf) => Some("an STF file"),
-        Ok(FileKind::Tarmac) => Some("a Tarmac log"),
-        _ => None,
-    };
-    if let Some(other) = other {
-        bail!("{0}: this is {other}, not a capture; try 'unspool dump {0}'", path.display());
-    }
-    Capture::open(path).map_err(|error| match error {
-        unspool::capture::Error::NotACapture { .. } if path.is_file() => {
-            anyhow!("{error}: --protocol ete or --protocol etm4")
-        }
-        error => error.into(),
-    })
+    Ok(open_capture(path)?)
 }
 
 #[derive(Debug, clap::Args)]

@@ -10,6 +10,7 @@ use unspool::file::{AstfFile, End, FileError, FileOptions, StfFile, TarmacFile, 
 use unspool::model::{Loss, Losses};
 use unspool::number::{grouped, many};
 use unspool::tarmac::dialect::Dialect;
+use unspool::{Error, Identity, Wanted};
 
 use crate::verdict::Verdict;
 use crate::{diagnostic, is_closed_pipe, text_of};
@@ -63,7 +64,7 @@ impl TarmacArgs {
 }
 
 pub(crate) fn open(path: &Path, threads: Option<usize>, tarmac: &TarmacArgs) -> anyhow::Result<TraceFile> {
-    let file = TraceFile::open(path, &tarmac.options(threads)).map_err(|error| with_hint(error, tarmac.hint))?;
+    let file = TraceFile::open(path, &tarmac.options(threads)).map_err(|error| with_hint(error.into(), tarmac.hint))?;
     diagnostic::detail(format_args!("{}: {}", file.name(), describe(&file)));
     Ok(file)
 }
@@ -109,16 +110,28 @@ pub(crate) fn each_file(
     }
 }
 
-/// Adds the option that reads any file as a log to the error about a file that is not a trace.
-pub(crate) fn with_hint(error: FileError, option: &str) -> anyhow::Error {
-    match error {
-        FileError::NotAstf { name, reason, looks_like } => {
-            let not_a_trace = format!("not an ASTF or STF file or a Tarmac log (use {option} to read it as a log)");
-            let reason = reason.replace("not an ASTF file", &not_a_trace);
-            FileError::NotAstf { name, reason, looks_like }.into()
-        }
-        error => error.into(),
+/// Opens a Tarmac log, and refuses everything else.
+pub(crate) fn open_log(path: &Path, tarmac: &TarmacArgs) -> anyhow::Result<TarmacFile> {
+    match open(path, None, tarmac)? {
+        TraceFile::Tarmac(file) => Ok(file),
+        other => bail!(Identity::known(other.kind()).refused(other.name(), Wanted::Tarmac)),
     }
+}
+
+/// Adds the option that reads any text as a log to the error about a file of another kind.
+pub(crate) fn with_hint(mut error: anyhow::Error, option: &'static str) -> anyhow::Error {
+    let of_file = match error.downcast_mut() {
+        Some(Error::WrongKind(wrong)) => {
+            wrong.log_option = Some(option);
+            None
+        }
+        Some(Error::File(error)) => Some(error),
+        _ => error.downcast_mut(),
+    };
+    if let Some(FileError::WrongKind(wrong)) = of_file {
+        wrong.log_option = Some(option);
+    }
+    error
 }
 
 /// Reports damage, which is a problem.

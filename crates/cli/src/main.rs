@@ -155,7 +155,6 @@ fn run(verb: &Verb) -> anyhow::Result<Verdict> {
         Verb::Diff(args) => cmd::diff::run(args),
         Verb::Encode(args) => cmd::encode::run(args),
         Verb::Program(args) => cmd::program::run(args),
-        #[cfg(unix)]
         Verb::Record(args) => cmd::record::run(args),
         Verb::Completions(args) => cmd::completions::run(args, &mut Cli::command()),
         Verb::Man(args) => cmd::man::run(args, Cli::command()),

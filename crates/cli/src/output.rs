@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, bail};
-use unspool::capture::{Capture, Format};
+use unspool::capture::{Capture, PackageFormat};
 use unspool::number::many;
 
 use crate::args::OutputArgs;
@@ -143,7 +143,7 @@ fn palette(json: bool, choice: ColorChoice) -> Palette {
 fn is_read_from(path: &Path, capture: &Capture) -> bool {
     let folder = match capture.format {
         _ if capture.in_zip => return is_same(path, &capture.path),
-        Format::Bare => Path::new(""),
+        PackageFormat::Bare => Path::new(""),
         _ if capture.path.is_dir() => &capture.path,
         _ => capture.path.parent().unwrap_or(Path::new("")),
     };

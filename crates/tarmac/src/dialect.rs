@@ -53,8 +53,10 @@ impl Dialect {
         let whole = memchr::memrchr(b'\n', start).map_or(start, |end| &start[..=end]);
         let mut parser = Parser::new(ParseOptions::default());
         let mut votes = [0_u32; Self::ALL.len()];
-        for (_, raw) in lines(whole).take(LINES) {
-            let dialect = of_line(&parser.parse(raw));
+        // A simulator may print a banner first.
+        let parsed = lines(whole).map(|(_, raw)| parser.parse(raw));
+        for line in parsed.filter(|line| !matches!(line.record, Record::Unknown(_))).take(LINES) {
+            let dialect = of_line(&line);
             if let Some(at) = Self::ALL.iter().position(|candidate| Some(*candidate) == dialect) {
                 votes[at] += 1;
             }

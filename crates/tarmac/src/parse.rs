@@ -63,10 +63,13 @@ impl Parser {
 
     #[inline(always)]
     fn parse_record<'a>(&mut self, line: &mut Line<'a>, before: Option<PreviousPicture>) -> Result<(), Problem> {
+        let mut cursor = Cursor::new(line.raw);
         if is_suspicious(line.raw) {
             binary(line.raw)?;
+            if line.raw.starts_with(MARK) {
+                cursor.skip(MARK.len());
+            }
         }
-        let mut cursor = Cursor::new(line.raw);
         cursor.many_blanks();
         if let Some(before) = before.filter(|before| continues(*before, cursor)) {
             line.record = self.picture(&mut cursor, before.kind, true)?;
@@ -156,6 +159,9 @@ fn is_suspicious(line: &[u8]) -> bool {
         None => line.iter().any(is_rare),
     }
 }
+
+/// Byte order mark, which some editors put in front of UTF-8. It is not part of a record.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Checks that a line is UTF-8 without control characters; symbol names in a disassembly may have any letters.
 #[cold]

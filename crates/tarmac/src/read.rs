@@ -26,8 +26,9 @@ pub const LONGEST: usize = 1 << 20;
 /// Bytes that are read at a time.
 const CHUNK: usize = 256 << 10;
 
-/// Bytes that are examined to detect the dialect.
+/// Bytes that are examined to detect the dialect; more if they are a banner, without a line of a log.
 const START: usize = 64 << 10;
+const BANNER: usize = 1 << 20;
 
 /// Position of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -114,11 +115,22 @@ impl<R: Read> Reader<R> {
         if reader.end == 0 {
             reader.failure()?;
         }
+        if reader.has_only_a_banner() {
+            while reader.end < BANNER && reader.fill() {}
+        }
         let start = &reader.buffer[..reader.end];
         (reader.dialect, reader.is_lowered) = (Dialect::detect(start), Dialect::of_lowered(start).is_some());
         let implicit_thumb = options.parse.implicit_thumb || reader.dialect.has_implicit_thumb();
         reader.parser = Parser::new(ParseOptions { implicit_thumb });
         Ok(reader)
+    }
+
+    /// Whether no line that is buffered belongs to a log.
+    fn has_only_a_banner(&self) -> bool {
+        let mut parser = self.parser.clone();
+        let start = &self.buffer[..self.end];
+        self.end >= START
+            && lines(start).all(|(_, raw)| matches!(parser.parse(raw).record, Record::Unknown(_) | Record::Blank))
     }
 
     /// How the log is compressed.

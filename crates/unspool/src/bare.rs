@@ -120,6 +120,26 @@ fn demultiplex(layout: Layout, bytes: &[u8]) -> BTreeMap<u8, Vec<u8>> {
     sources.0
 }
 
+/// How a buffer that contains synchronization is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sync {
+    /// As the stream of one source.
+    Raw,
+    /// In formatter frames.
+    Formatted,
+}
+
+/// Whether bytes contain the synchronization of a trace unit: zeros and 0x80.
+pub(crate) fn synchronization(bytes: &[u8]) -> Option<Sync> {
+    const ALIGNMENT: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80];
+    let has_it = |bytes: &[u8]| bytes.windows(ALIGNMENT.len()).any(|window| window == ALIGNMENT);
+    match () {
+        () if has_it(bytes) => Some(Sync::Raw),
+        () if demultiplex(Layout::FromStart, bytes).values().any(|bytes| has_it(bytes)) => Some(Sync::Formatted),
+        () => None,
+    }
+}
+
 /// Compares the trace ID of the source with those that the first `length` bytes contain, and notes the result. A source
 /// without a trace ID becomes one source per ID.
 fn resolve_ids(capture: &mut Capture, ids: &Ids, length: usize) {

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io;
 
-use unspool_analyze::calls::{Call, Code, Follower, Instruction, Site};
+use unspool_analyze::calls::{Call, Follower, Instruction, Opcode, Site};
 use unspool_analyze::tree::Tree;
 use unspool_isa::Isa;
 use unspool_tarmac::dialect::{Dialect, Effects};
@@ -271,11 +271,11 @@ fn may_be_pointer(name: &[u8]) -> bool {
     }
 }
 
-fn code(instruction: &record::Instruction<'_>) -> Option<Code> {
+fn code(instruction: &record::Instruction<'_>) -> Option<Opcode> {
     let isa = match instruction.set? {
         InstructionSet::A => Isa::A32,
         InstructionSet::T | InstructionSet::E => Isa::T32,
         InstructionSet::O => Isa::A64,
     };
-    Some(Code { isa, opcode: instruction.opcode? })
+    Some(Opcode { isa, opcode: instruction.opcode? })
 }

@@ -3,8 +3,11 @@
 use std::io;
 
 use unspool_coresight::Protocol;
+use unspool_coresight::frame::FrameError;
+use unspool_model::SourceError;
 
 use crate::file::FileError;
+use crate::identify::WrongKind;
 
 /// Why a stream cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +29,15 @@ pub enum Error {
         /// Error of the system.
         source: io::Error,
     },
+    /// The steps of a trace ended early.
+    #[error(transparent)]
+    Steps(#[from] SourceError),
+    /// Bytes of a buffer belong to no frame, so that their source is unknown.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// No thread could be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
     /// The type of the source is not a known one.
     #[error("{source_name}: unknown type of trace source '{kind}'; name it with --protocol")]
     UnknownProtocol {
@@ -51,12 +63,9 @@ pub enum Error {
         /// Name of the source.
         source_name: String,
     },
-    /// The data of a pipe is not a trace file.
-    #[error("{path}: not ASTF, STF or a Tarmac log; a capture is a directory or an archive and cannot be piped")]
-    NotATrace {
-        /// Name in messages.
-        path: String,
-    },
+    /// The file is of another kind than what was asked for.
+    #[error(transparent)]
+    WrongKind(Box<WrongKind>),
     /// The capture has no such source.
     #[error("no source '{wanted}' in the capture; it has {known}")]
     NoSource {
@@ -79,4 +88,10 @@ pub enum Error {
         /// Names of all sources.
         known: String,
     },
+}
+
+impl From<WrongKind> for Error {
+    fn from(wrong: WrongKind) -> Self {
+        Self::WrongKind(Box::new(wrong))
+    }
 }

@@ -15,11 +15,13 @@ mod tarmac;
 use std::path::Path;
 
 pub use self::astf::AstfFile;
+pub(crate) use self::input::peek_input;
 pub use self::input::{
     End, FileError, FileOptions, Input, OpenedSteps, STANDARD_INPUT, is_capture, is_pipe, is_standard, peek, pipe,
 };
 pub use self::stf::{StfFile, is_damage};
 pub use self::tarmac::{TarmacFile, Unreadable};
+use crate::identify::{Identity, Wanted};
 use crate::meter::Meter;
 use crate::sniff::FileKind;
 use crate::tee::tee;
@@ -44,16 +46,18 @@ impl TraceFile {
             let (name, kind, input) = peek(path)?;
             return Self::of(kind, &name, input, options);
         }
-        // A path that cannot be examined cannot be opened either, and opening it reports why.
-        Self::open_as(FileKind::at(path).unwrap_or(FileKind::Astf), path, options)
+        match FileKind::at(path) {
+            Ok(FileKind::Capture) => Err(refusal(path)),
+            // A path that cannot be examined cannot be opened either, and opening it reports why.
+            kind => Self::open_as(kind.unwrap_or(FileKind::Astf), path, options),
+        }
     }
 
-    /// Opens a file or a pipe; `None`: it is not a trace file.
+    /// Opens a file or a pipe; `None`: it is not a trace file, but may be a capture.
     pub fn open_if_trace(path: &Path) -> Option<Result<Self, FileError>> {
         let options = FileOptions::default();
         if is_pipe(path) {
-            let (name, kind, input) = peek(path).ok()?;
-            return (kind != FileKind::Capture).then(|| Self::of(kind, &name, input, &options));
+            return Some(peek(path).and_then(|(name, kind, input)| Self::of(kind, &name, input, &options)));
         }
         let kind = FileKind::at(path).ok().filter(|kind| *kind != FileKind::Capture)?;
         Some(Self::open_as(kind, path, &options))
@@ -83,10 +87,11 @@ impl TraceFile {
 
     /// Opens a pipe for two readers of an STF file or a Tarmac log, and for one of an ASTF file.
     pub fn open_twice(path: &Path, options: &FileOptions) -> Result<(Self, Option<Self>), FileError> {
-        let (name, mut kind, input) = peek(path)?;
-        if options.is_tarmac() {
-            kind = FileKind::Tarmac;
-        }
+        let (name, input) = pipe(path)?;
+        let (kind, input) = match options.is_tarmac() {
+            true => (FileKind::Tarmac, input),
+            false => peek_input(&name, input)?,
+        };
         if matches!(kind, FileKind::Astf | FileKind::Capture) {
             return Ok((Self::of(kind, &name, input, options)?, None));
         }
@@ -120,5 +125,14 @@ impl TraceFile {
             Self::Stf(file) => file.into_steps(),
             Self::Tarmac(file) => file.into_steps(big_endian),
         }
+    }
+}
+
+/// The refusal of a path that is not a trace file.
+fn refusal(path: &Path) -> FileError {
+    let name = path.display().to_string();
+    match Identity::at(path) {
+        Ok(found) => found.refused(name, Wanted::TraceFile).into(),
+        Err(source) => FileError::open(name, source),
     }
 }

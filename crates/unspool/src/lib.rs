@@ -1,27 +1,66 @@
 //! Decode, convert and analyze processor instruction traces.
 //!
-//! capture package ─▶ frames ─▶ packets ─▶ elements ─▶ committed ─▶ ranges ─▶ instructions
-//!
-//! [`Trace`] joins [`capture`], [`coresight`] and [`flow`] into a pipeline over one source of a capture, in constant
-//! memory; [`Program`] is the code that ran; [`overview`] summarizes a capture. [`astf`], [`stf`] and [`tarmac`] are
-//! formats of trace files, and [`FileKind`] distinguishes them from captures; [`open_steps`] opens the steps of any of
-//! them. Knows nothing of terminals. With the feature `text`, [`isa`] has a `Disassembler`, and records have text.
+//! A complete program: which functions did this capture execute, and how many instructions of each?
 //!
 //! ```
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use unspool::{Trace, capture::Capture};
+//! use std::collections::BTreeMap;
 //!
-//! # let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hello-ete");
-//! let capture = Capture::open(dir)?;
-//! for trace in Trace::all(&capture) {
-//!     let mut packets = 0;
-//!     trace.packets(&mut (|_item| packets += 1, ()))?;
-//!     println!("{}: {packets} packets", trace.source().name);
-//!     # assert!(packets > 10);
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! #   let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hello-qemu");
+//! #   /*
+//!     let path = "examples/hello-qemu";
+//! #   */
+//!     let trace = unspool::open(path)?;
+//!     let mut functions: BTreeMap<&str, u32> = BTreeMap::new();
+//!     for block in trace.blocks()? {
+//!         let block = block?;
+//!         *functions.entry(trace.function(block.start).unwrap_or("?")).or_default() += block.instructions;
+//!     }
+//!     for (name, instructions) in &functions {
+//!         println!("{instructions:6} {name}");
+//!     }
+//! #   assert_eq!(functions.keys().copied().collect::<Vec<_>>(), ["_start", "say", "way", "ways"]);
+//!     Ok(())
 //! }
-//! # Ok(())
-//! # }
 //! ```
+//!
+//! [`open`] takes a capture (a directory or zip archive of CoreSight trace), an ASTF file, an STF file or a Tarmac log, and
+//! finds out which. [`Opened`] iterates over it at four levels:
+//!
+//! | method | item | of |
+//! |---|---|---|
+//! | [`packets`](Opened::packets) | [`SourcePacket`]: what a trace unit sent | captures |
+//! | [`blocks`](Opened::blocks) | [`ExecutedBlock`]: straight-line code with one exit | all |
+//! | [`instructions`](Opened::instructions) | [`ExecutedInstruction`]: address, opcode, branch outcome | all |
+//! | [`steps`](Opened::steps) | [`Step`](model::Step): instructions with accesses and register writes, exceptions, gaps | all |
+//!
+//! The folder `examples/` of this crate has ten short programs, one per task.
+//!
+//! # The crates
+//!
+//! ```text
+//! capture ─▶ frames ─▶ packets ─▶ elements ─▶ committed ─▶ ranges, instructions ─▶ steps
+//!                                                          ASTF, STF, Tarmac ──────┘
+//! ```
+//!
+//! Everything that [`Opened`] uses is public, for programs that want one stage, other options or the last bit of speed:
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`capture`] | packages on disk: buffers, trace-unit registers, program images |
+//! | [`coresight`] | frames, packets, elements of ETE and ETMv4, and the model of a trace unit; `no_std` |
+//! | [`flow`] | from elements and code to executed instructions |
+//! | [`isa`] | control flow, accesses and registers of A64, A32, T32 and RISC-V opcodes; `no_std` |
+//! | [`model`] | steps and blocks, which all formats share |
+//! | [`astf`], [`stf`], [`tarmac`] | trace files: readers, writers, checks |
+//! | [`analyze`] | differences, statistics, calls, profiles, checks of steps |
+//! | [`container`] | gzip, xz and zstd streams |
+//! | `record` | programs run under QEMU (on Unix) |
+//!
+//! This crate joins them. [`Trace`] is the pipeline over one source of a capture, in constant memory and on several cores;
+//! [`Program`] is the code that ran; [`open_steps`] opens the steps of anything for [`convert`], [`encode`] and
+//! [`check`]; [`TraceFile`] reads native records; [`Identity`] names any other file. Knows nothing of terminals. With the
+//! feature `text`, [`isa`] has a `Disassembler`, and records have text.
 
 mod bare;
 mod calls;
@@ -31,10 +70,12 @@ mod demangle;
 pub mod encode;
 mod error;
 pub mod file;
+mod identify;
 pub mod indexed_log;
 pub mod info;
 mod meter;
 pub mod number;
+mod opened;
 mod overview;
 mod parallel;
 mod placement;
@@ -55,7 +96,9 @@ pub use calls::{CallForest, TarmacCalls, call_tree};
 pub use demangle::demangle;
 pub use error::Error;
 pub use file::{FileError, FileOptions, OpenedSteps, TraceFile};
+pub use identify::{Identity, Wanted, WrongKind};
 pub use meter::{Meter, OnProgress};
+pub use opened::{ExecutedBlock, ExecutedInstruction, Items, Opened, SourcePacket, open};
 pub use overview::{BufferOverview, Overview, TraceOverview, overview};
 pub use parallel::{Parts, Progress};
 pub use placement::{place_images, place_images_by_steps};
@@ -63,7 +106,7 @@ pub use program::Program;
 pub use sniff::{FileKind, Peeked};
 #[cfg(feature = "text")]
 pub use stats::{Counted, count_steps};
-pub use steps::{CaptureSteps, OpenSteps, open_steps, open_steps_of};
+pub use steps::{CaptureSteps, OpenSteps, open_capture, open_steps, open_steps_of};
 pub use trace::{Trace, read_frames};
 pub use watch::Watch;
 

@@ -1,13 +1,15 @@
 //! Detects the format of a file or a pipe by its first bytes.
 //!
 //! Takes a path or a stream; produces a [`FileKind`]. Keeps no file open, and puts the bytes that it read back
-//! in front of a stream.
+//! in front of a stream. Text is read further than other data, because a simulator may print a banner before its log.
+//! Does not name what it cannot read: see [`Identity`](crate::Identity).
 
 use std::fs::File;
 use std::io::{self, Chain, Cursor, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use unspool_container::Container;
 use unspool_stf::Record;
 use unspool_stf::read::{ReadErrorKind, ReadOptions, Reader, Storage};
 use unspool_tarmac as tarmac;
@@ -28,10 +30,16 @@ pub enum FileKind {
 }
 
 /// Bytes that are examined: enough for compressed data to yield some output.
-const HEAD: u64 = 64 << 10;
+pub(crate) const HEAD: u64 = 64 << 10;
+
+/// Bytes of text in which the first lines of a log are searched.
+const BANNER: u64 = 1 << 20;
 
 /// Lines that decide whether text is a log.
 const LINES: usize = 256;
+
+/// Lines of a log that are enough after a banner; at the end of the file, two are.
+const LINES_AFTER_BANNER: usize = 16;
 
 impl FileKind {
     /// Unit of positions in such a trace: `record`, `line` or `offset`.
@@ -62,6 +70,16 @@ impl FileKind {
         }
     }
 
+    /// Name with its article, for messages.
+    pub fn with_article(self) -> &'static str {
+        match self {
+            Self::Capture => "a capture",
+            Self::Astf => "an ASTF file",
+            Self::Stf => "an STF file",
+            Self::Tarmac => "a Tarmac log",
+        }
+    }
+
     /// Kind of a stream, and the stream with all of its bytes.
     pub fn peek<R: Read>(mut input: R) -> io::Result<(Self, Peeked<R>)> {
         let start = beginning(&mut input)?;
@@ -72,9 +90,14 @@ impl FileKind {
 /// Stream whose first bytes were read and put back.
 pub type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
-fn beginning(input: &mut impl Read) -> io::Result<Vec<u8>> {
+/// Reads the first bytes: more of them if they are text, of which a log may be after a banner.
+pub(crate) fn beginning(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut start = Vec::new();
     input.take(HEAD).read_to_end(&mut start)?;
+    let is_cut_text = start.len() as u64 == HEAD && !start.contains(&0) && Container::of(&start).is_none();
+    if is_cut_text && !contains_log(&start) {
+        input.take(BANNER - HEAD).read_to_end(&mut start)?;
+    }
     Ok(start)
 }
 
@@ -103,26 +126,60 @@ fn contains_stf(bytes: &[u8]) -> bool {
     found
 }
 
-/// Whether these are lines of a log, after decompression. Most lines have to be known, unless unspool wrote the log.
+/// Whether these are lines of a log, after decompression. Most lines have to be known, unless unspool wrote the log or a
+/// banner comes first.
 fn contains_log(bytes: &[u8]) -> bool {
     let options = tarmac::read::ReadOptions { parse: ParseOptions { implicit_thumb: true } };
     let Ok(mut reader) = tarmac::read::Reader::new(bytes, options) else { return false };
-    let (mut lines, mut known, mut unknown) = (0, 0, 0);
     if reader.is_lowered() {
         return true;
     }
+    let mut lines = Lines::default();
     // The result of reading does not matter: only the beginning is there.
     let _ = reader.each(|_, line| {
-        lines += 1;
-        match line.record {
-            tarmac::Record::Blank | tarmac::Record::Comment(_) | tarmac::Record::Opaque(_) => {}
-            tarmac::Record::Header(_) => known += LINES,
-            tarmac::Record::Unknown(_) => unknown += 1,
-            _ => known += 1,
-        }
-        if lines < LINES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        lines.add(&line.record);
+        if lines.is_log() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    known > 0 && known >= unknown
+    lines.is_log() || lines.most_are_known() || lines.run >= 2 && lines.has_instruction
+}
+
+/// Lines of text that may be a log.
+#[derive(Default)]
+struct Lines {
+    count: usize,
+    known: usize,
+    unknown: usize,
+    /// Known lines since the last unknown one, and whether they have an instruction.
+    run: usize,
+    has_instruction: bool,
+}
+
+impl Lines {
+    fn add(&mut self, record: &tarmac::Record<'_>) {
+        self.count += 1;
+        match record {
+            tarmac::Record::Blank | tarmac::Record::Comment(_) | tarmac::Record::Opaque(_) => {}
+            tarmac::Record::Header(_) => self.known += LINES,
+            tarmac::Record::Unknown(_) => {
+                self.unknown += 1;
+                (self.run, self.has_instruction) = (0, false);
+            }
+            record => {
+                self.known += 1;
+                self.run += 1;
+                self.has_instruction |= matches!(record, tarmac::Record::Instruction(_));
+            }
+        }
+    }
+
+    fn most_are_known(&self) -> bool {
+        self.known > 0 && self.known >= self.unknown
+    }
+
+    /// Whether the lines so far are enough.
+    fn is_log(&self) -> bool {
+        self.count >= LINES && self.most_are_known() || self.run >= LINES_AFTER_BANNER && self.has_instruction
+    }
 }
 
 #[cfg(test)]
@@ -157,6 +214,7 @@ mod tests {
             (b"# unspool sliced this\n", FileKind::Capture),
             (b"[snapshot]\nversion=1.0\n", FileKind::Capture),
             (b"Read me first.\nThis is a text.\n", FileKind::Capture),
+            (b"\xef\xbb\xbf1 clk IT (1) 00008000 d503201f O EL1h_n : NOP\n", FileKind::Tarmac),
             (b"\x1f\x8b", FileKind::Capture),
             (b"\x1f\x8b\x08\0\0\0\0\0\0\x03 and no more", FileKind::Capture),
         ];
@@ -191,6 +249,26 @@ mod tests {
         ];
         for (bytes, expected) in rows {
             assert_peek(&packed(&bytes), expected);
+        }
+    }
+
+    #[test]
+    fn a_log_after_a_banner() {
+        let banner = |lines: usize| "Fast Models [11.20] starting, terminal on port 5000, no license\n".repeat(lines);
+        let line = "1 clk IT (1) 00008000 d503201f O EL1h_n : NOP\n";
+        let rows = [
+            (banner(2000) + &line.repeat(20), FileKind::Tarmac),
+            (banner(2000) + &line.repeat(2), FileKind::Tarmac),
+            (banner(10) + &line.repeat(5), FileKind::Tarmac),
+            (banner(2000) + line, FileKind::Capture),
+            (banner(2000), FileKind::Capture),
+            // Farther down than text is searched.
+            (banner(20_000) + &line.repeat(20), FileKind::Capture),
+            // Registers and memory alone are too little after lines of another kind.
+            (banner(2000) + &"2 clk R X0 00000000_00000000\n".repeat(20), FileKind::Capture),
+        ];
+        for (text, expected) in rows {
+            assert_peek(text.as_bytes(), expected);
         }
     }
 

@@ -18,8 +18,9 @@ use unspool_capture::{Capture, Code};
 use unspool_tarmac as tarmac;
 
 pub use self::capture::CaptureSteps;
-pub(crate) use self::capture::coverage_of_captures;
-use crate::file::{AstfFile, FileError, FileOptions, Input, OpenedSteps, StfFile, TarmacFile};
+pub(crate) use self::capture::{choose, coverage_of_captures};
+use crate::file::{AstfFile, FileError, FileOptions, Input, OpenedSteps, StfFile, TarmacFile, peek_input};
+use crate::identify::{Identity, Wanted};
 use crate::meter::Meter;
 use crate::{Error, FileKind};
 
@@ -72,7 +73,7 @@ pub fn open_steps(path: &Path, options: &OpenSteps) -> Result<OpenedSteps, Error
         None => FileKind::at(path).map_err(of_file)?,
     };
     if kind == FileKind::Capture {
-        let capture = Capture::open(path)?;
+        let capture = open_capture(path)?;
         let steps = CaptureSteps::new(capture, options.source.as_deref(), &options.codes)?;
         return Ok(Box::new(steps.counting(&options.bytes_read)));
     }
@@ -88,8 +89,19 @@ pub fn open_steps_of(name: &str, input: impl Read + Send + 'static, options: &Op
     if let Some(kind) = options.kind {
         return open_input(kind, name, Box::new(input), options);
     }
-    let (kind, input) = FileKind::peek(input).map_err(|source| FileError::open(name, source))?;
-    open_input(kind, name, Box::new(input), options)
+    let (kind, input) = peek_input(name, Box::new(input))?;
+    open_input(kind, name, input, options)
+}
+
+/// Opens a capture. What is not one is named in the error, with the next step.
+pub fn open_capture(path: &Path) -> Result<Capture, Error> {
+    match Capture::open(path) {
+        Err(error @ unspool_capture::Error::NotACapture { .. }) => match Identity::at(path) {
+            Ok(found) => Err(found.refused(path.display().to_string(), Wanted::Capture).into()),
+            Err(_) => Err(error.into()),
+        },
+        opened => Ok(opened?),
+    }
 }
 
 fn open_input(kind: FileKind, name: &str, input: Input, options: &OpenSteps) -> Result<OpenedSteps, Error> {
@@ -102,7 +114,7 @@ fn open_input(kind: FileKind, name: &str, input: Input, options: &OpenSteps) -> 
             let files = FileOptions { implicit_thumb, ..FileOptions::default() };
             TarmacFile::with(name, input, meter, &files)?.into_steps(options.big_endian)
         }
-        FileKind::Capture => return Err(Error::NotATrace { path: name.to_string() }),
+        FileKind::Capture => return Err(Identity::known(kind).refused(name, Wanted::TraceFile).into()),
     };
     Ok(steps)
 }

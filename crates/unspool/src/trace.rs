@@ -13,6 +13,7 @@ use unspool_coresight::{
 };
 use unspool_flow::{CodeMemory, FlowDecoder, FlowSink, InstructionSink, Instructions};
 
+use crate::steps::choose;
 use crate::window::{CHUNK, Reader, SourceBytes, layout, read_full};
 use crate::{Error, Watch};
 
@@ -27,6 +28,16 @@ impl<'c> Trace<'c> {
     /// Every stream of a capture, in the order of its buffers.
     pub fn all(capture: &'c Capture) -> Vec<Self> {
         capture.streams().into_iter().map(|stream| Self { capture, stream }).collect()
+    }
+
+    /// First trace of the source with this name or trace id.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or if several sources have this id.
+    pub fn named(capture: &'c Capture, wanted: &str) -> Result<Self, Error> {
+        let all = Self::all(capture);
+        choose(&all, Some(wanted)).map(|index| all[index])
     }
 
     /// Source.

@@ -2,7 +2,7 @@
 
 use unspool_isa::{Decoded, decode};
 
-use super::{Code, Instruction, Site};
+use super::{Instruction, Opcode, Site};
 
 /// The instruction before the present one.
 #[derive(Debug, Clone, Copy)]
@@ -11,7 +11,7 @@ pub(super) struct Before {
     pub(super) next: u64,
     pub(super) stack: u32,
     lr: Option<u64>,
-    code: Option<Code>,
+    code: Option<Opcode>,
     is_executed: bool,
 }
 

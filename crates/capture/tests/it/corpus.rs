@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::Path;
 
-use unspool_capture::{Capture, Format, Image, LoadedCode, NoteKind, Source, Spaces, Stream};
+use unspool_capture::{Capture, Image, LoadedCode, NoteKind, PackageFormat, Source, Spaces, Stream};
 use unspool_coresight::Protocol;
 use unspool_testing::corpus;
 use zip::write::SimpleFileOptions;
@@ -55,7 +55,7 @@ fn every_snapshot_opens() {
     for (name, counts) in COUNTS {
         let capture = Capture::open(corpus.join(name)).unwrap();
         let found = [capture.sources.len(), capture.buffers.len(), capture.streams().len()];
-        assert_eq!((found, capture.format), (*counts, Format::Snapshot), "{name}");
+        assert_eq!((found, capture.format), (*counts, PackageFormat::Snapshot), "{name}");
         assert!(capture.sources.iter().all(|source| source.protocol.is_some() && source.id.is_some()), "{name}");
         check_expected(&capture, &corpus.join(name).join("expected"));
     }
@@ -104,7 +104,7 @@ fn a_saved_package_equals_the_snapshot() {
         let saved = plain.save(dir.path()).unwrap();
         assert!(saved.notes.iter().all(|note| note.kind == NoteKind::MissingFile), "{name}: {:?}", saved.notes);
         let package = Capture::open(dir.path()).unwrap();
-        assert_eq!(package.format, Format::Package, "{name}");
+        assert_eq!(package.format, PackageFormat::Package, "{name}");
         assert_same(&plain, &package, name);
         let kept = |capture: &Capture| capture.extras.iter().map(|extra| extra.pairs.clone()).collect::<BTreeSet<_>>();
         assert_eq!(kept(&plain), kept(&package), "{name}");

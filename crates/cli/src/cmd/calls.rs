@@ -12,10 +12,10 @@ use unspool::analyze::calls::{Began, Call, Ended};
 use unspool::analyze::tree::Tree;
 use unspool::file::TarmacFile;
 use unspool::model::digits::push_decimal;
-use unspool::{CallForest, Clock, Program, TarmacCalls, TraceFile};
+use unspool::{CallForest, Clock, Program, TarmacCalls};
 
 use crate::args::{ImageArgs, OutputArgs};
-use crate::file::{FileArgs, tarmac_verdict};
+use crate::file::{FileArgs, open_log, tarmac_verdict};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::symbols::{printable, symbol_text};
@@ -64,7 +64,7 @@ them, and the function. The first call of a core is the function that it was in 
 by branches with link, return addresses and the stack pointer; exception handlers are shown as calls too.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let (mut file, program, mut output) = args.calls.open("calls")?;
+    let (mut file, program, mut output) = args.calls.open()?;
     let mut forest = CallForest::default();
     let mut progress = Progress::new(output.on_terminal);
     let (calls, end) = file.calls(&mut progress.callback(), &mut |core, call| forest.add(core, call))?;
@@ -88,10 +88,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 
 impl CallArgs {
     /// Opens log, program and output. Calls of other formats are not supported yet.
-    pub(super) fn open(&self, verb: &str) -> anyhow::Result<(TarmacFile, Program, Output)> {
-        let TraceFile::Tarmac(file) = self.file.open()? else {
-            bail!("{}: '{verb}' reads Tarmac logs only", self.file.file.display())
-        };
+    pub(super) fn open(&self) -> anyhow::Result<(TarmacFile, Program, Output)> {
+        let file = open_log(&self.file.file, &self.file.tarmac)?;
         let program = Program::new(self.images.load_for(&self.file.file)?);
         Ok((file, program, Output::open_for(&self.output, &self.file.file)?))
     }

@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
-use unspool::capture::{Capture, Code};
+use unspool::capture::Code;
 use unspool::check::{Check, CheckedSteps, Found};
 use unspool::file::{TarmacFile, TraceFile, is_capture, is_pipe, peek};
 use unspool::model::json::Object;
 use unspool::model::rule::Severity;
 use unspool::number::{grouped, many};
-use unspool::{FileKind, Meter, OpenSteps, OpenedSteps, open_steps, open_steps_of};
+use unspool::{FileKind, Meter, OpenSteps, OpenedSteps, open_capture, open_steps, open_steps_of};
 
 use crate::args::{ImageArgs, OutputArgs, SourceArgs};
 use crate::diagnostic;
@@ -102,7 +102,7 @@ fn check_capture(args: &Args) -> anyhow::Result<Verdict> {
     if args.native {
         bail!("{}: --native does not apply to captures, whose steps are checked", args.file.display());
     }
-    let capture = Capture::open(&args.file)?;
+    let capture = open_capture(&args.file)?;
     let codes = args.images.load()?;
     let mut names: Vec<String> = Vec::new();
     for trace in args.sources.select(&capture)? {

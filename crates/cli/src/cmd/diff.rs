@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use unspool::analyze::diff::{Differ, Options, comparable};
-use unspool::capture::{self, Capture};
+use unspool::capture::Capture;
 use unspool::file::{AstfFile, FileOptions, TarmacFile, is_pipe, is_standard, peek};
 use unspool::model::{CoreSelector, Coverage, Facet, Loss, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
 use unspool::tarmac::dialect::Dialect;
@@ -235,12 +235,7 @@ impl Args {
     }
 
     fn open_pipe(&self, side: &Side<'_>) -> anyhow::Result<(Named, OpenedSteps, Meter)> {
-        let (name, kind, input) = peek(side.path)?;
-        if kind == FileKind::Capture {
-            // The reader reports why it cannot be compared.
-            AstfFile::of(&name, input, None, &FileOptions::default()).map_err(|error| with_hint(error, side.hint))?;
-            bail!("{name}: a capture cannot be read from a pipe");
-        }
+        let (name, kind, input) = peek(side.path).map_err(|error| with_hint(error.into(), side.hint))?;
         let options = OpenSteps { kind: Some(kind), ..self.open_steps(side)? };
         let meter = Meter { read: Arc::clone(&options.bytes_read), size: None };
         let steps = open_steps_of(&name, input, &options)?;
@@ -257,14 +252,9 @@ impl Args {
             Err(Error::WhichSource { .. }) => {
                 open_steps(side.path, &OpenSteps { source: first_source(side.path)?, ..options })
             }
-            Err(Error::Capture(capture::Error::NotACapture { .. })) if side.path.is_file() => {
-                let options = FileOptions::default();
-                AstfFile::open(side.path, &options).map_err(|error| with_hint(error, side.hint))?;
-                open_steps(side.path, &self.open_steps(side)?)
-            }
             opened => opened,
         };
-        Ok((named, steps?, meter))
+        Ok((named, steps.map_err(|error| with_hint(error.into(), side.hint))?, meter))
     }
 
     fn open_steps(&self, side: &Side<'_>) -> anyhow::Result<OpenSteps> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use unspool::container::Container;
+use unspool::file::is_pipe;
 use unspool::indexed_log::{LogError, index_options, index_path, make_index, open_indexed};
 use unspool::model::json::Object;
 use unspool::number::many;
@@ -13,7 +14,7 @@ use unspool::tarmac::index::{IndexError, IndexOptions, Totals};
 
 use crate::args::JobsArgs;
 use crate::diagnostic::{error, note};
-use crate::file::TarmacArgs;
+use crate::file::{TarmacArgs, open_log};
 use crate::output::is_same;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
@@ -70,6 +71,10 @@ impl LogArgs {
 
     /// Container of the log, and options of its index.
     pub(super) fn index_options(&self, jobs: JobsArgs) -> anyhow::Result<(Container, IndexOptions)> {
+        // A file of another kind is refused with its name.
+        if !is_pipe(&self.log) {
+            drop(open_log(&self.log, &self.tarmac)?);
+        }
         let options = self.tarmac.options(jobs.threads());
         Ok(index_options(&self.log, &options, self.big_endian)?)
     }

@@ -7,7 +7,7 @@ mod tarmac;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use unspool::capture::{Buffer, Capture, Code, Format, Image, LoadedCode, NoteKind};
+use unspool::capture::{Buffer, Capture, Code, Image, LoadedCode, NoteKind, PackageFormat};
 use unspool::coresight::etm4::explain;
 use unspool::coresight::exception::exception_name;
 use unspool::file::{End, is_damage};
@@ -282,8 +282,8 @@ fn section(
 fn format_text(capture: &Capture) -> String {
     let version = capture.version.as_ref().map_or_else(String::new, |version| format!(", version {version}"));
     let format = match capture.format {
-        Format::Snapshot => "snapshot",
-        Format::Package => "trace package",
+        PackageFormat::Snapshot => "snapshot",
+        PackageFormat::Package => "trace package",
         _ => "bare buffer",
     };
     format!("{format}{}{version}", if capture.in_zip { " in a zip archive" } else { "" })

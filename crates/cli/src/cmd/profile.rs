@@ -49,7 +49,7 @@ to last 1 (in the last decimal of the first timestamp): a call that starts and e
 Rows are sorted by address.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let (mut file, program, mut output) = args.calls.open("profile")?;
+    let (mut file, program, mut output) = args.calls.open()?;
     let mut totals = match args.folded {
         true => Totals::Stacks(CallForest::default()),
         false => Totals::Functions(Vec::new()),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use unspool::container::Container;
-use unspool::file::{TarmacFile, is_standard};
+use unspool::file::is_standard;
 use unspool::indexed_log::{LogError, index_in_memory, index_path, open_or_make};
 use unspool::model::CoreSelector;
 use unspool::number::{grouped, many};
@@ -19,7 +19,7 @@ use unspool::tarmac::state::LastWrite;
 use super::index::{LogArgs, check_index};
 use crate::args::{JobsArgs, OutputArgs, is_number, parse_number, parse_range};
 use crate::diagnostic;
-use crate::file::tarmac_verdict;
+use crate::file::{open_log, tarmac_verdict};
 use crate::json::write_summary;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -179,7 +179,7 @@ fn ranges(args: &Args) -> Vec<RangeInclusive<u64>> {
 }
 
 fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Answer> {
-    let mut log = TarmacFile::open(&args.log.log, &args.log.tarmac.options(None))?;
+    let mut log = open_log(&args.log.log, &args.log.tarmac)?;
     let options =
         options.unwrap_or_else(|| IndexOptions { big_endian: args.log.big_endian, ..IndexOptions::of(log.dialect()) });
     let mut scanner = Scanner::new(options, args.at, args.core.as_ref(), MAX_WORDS);

@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, anyhow, bail};
-use unspool::capture::{self, Capture};
+use unspool::capture::Capture;
 use unspool::file::{StfFile, TarmacFile, TraceFile, is_pipe, is_standard};
 use unspool::stf::Record;
 use unspool::stf::stats::Stats;
 use unspool::tarmac::stats::Counts;
-use unspool::{Counted, FileKind, Meter, OpenSteps, Trace, count_steps, open_steps};
+use unspool::{Counted, FileKind, Meter, OpenSteps, Trace, count_steps, open_capture, open_steps};
 
 use self::by::By;
 use self::native::{Native, StfPage, TarmacPage};
@@ -101,12 +101,12 @@ struct Counting<'a> {
 impl Counting<'_> {
     fn run(self, output: &mut Output) -> anyhow::Result<Verdict> {
         let Self { args, file } = self;
-        if let Some(capture) = self.open_capture()? {
+        if let Some(capture) = self.capture()? {
             return self.count_capture(&capture, output);
         }
         let (trace, again) = if is_pipe(file) {
             let options = args.tarmac.options(args.jobs.threads());
-            TraceFile::open_twice(file, &options).map_err(|error| with_hint(error, args.tarmac.hint))?
+            TraceFile::open_twice(file, &options).map_err(|error| with_hint(error.into(), args.tarmac.hint))?
         } else {
             (open(file, args.jobs.threads(), &args.tarmac)?, None)
         };
@@ -134,19 +134,14 @@ impl Counting<'_> {
         if is_standard(self.file) { "standard input".to_string() } else { self.file.display().to_string() }
     }
 
-    fn open_capture(self) -> anyhow::Result<Option<Capture>> {
+    fn capture(self) -> anyhow::Result<Option<Capture>> {
         let Self { args, file } = self;
         let is_capture =
             !args.tarmac.is_given() && matches!(FileKind::at(file), Ok(FileKind::Capture)) && !is_pipe(file);
         if !is_capture {
             return Ok(None);
         }
-        match Capture::open(file) {
-            Ok(capture) => Ok(Some(capture)),
-            // The readers of trace files report a better error.
-            Err(capture::Error::NotACapture { .. }) if file.is_file() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        open_capture(file).map(Some).map_err(|error| with_hint(error.into(), args.tarmac.hint))
     }
 
     fn count_capture(self, capture: &Capture, output: &mut Output) -> anyhow::Result<Verdict> {

@@ -13,6 +13,7 @@ mod decode;
 mod diff;
 mod elf;
 mod encode;
+mod identify;
 mod json;
 mod options;
 mod pipe;

@@ -120,28 +120,12 @@ fn damage(name: &str, error: &ReadError) -> String {
 fn failure(name: &str, error: ReadError) -> FileError {
     match error.kind {
         ReadErrorKind::NotAstf { found } => {
-            FileError::NotAstf { name: name.to_string(), reason: error.kind.to_string(), looks_like: looks_like(found) }
+            FileError::Unsupported(format!("{name}: {}", ReadErrorKind::NotAstf { found }))
         }
         ReadErrorKind::Io(source) => FileError::Read { name: name.to_string(), offset: error.offset, source },
         ReadErrorKind::Empty | ReadErrorKind::NewerMajor(_) => {
             FileError::Unsupported(format!("{name}: {}", error.kind))
         }
         _ => FileError::Unsupported(damage(name, &error)),
-    }
-}
-
-/// Kind of file that starts like this instead.
-fn looks_like(found: [u8; 4]) -> &'static str {
-    match found {
-        [b'P', b'K', ..] => ", like a zip archive; try 'unspool info'",
-        [0x1f, 0x8b, ..] => {
-            ", like a gzip file without STF; decompress it, since the header of an ASTF file is never compressed"
-        }
-        [0xfd, b'7', b'z', b'X'] => {
-            ", like an xz file without STF; decompress it, since the header of an ASTF file is never compressed"
-        }
-        [0x28, 0xb5, 0x2f, 0xfd] => ", like a zstd file without STF",
-        [0x7f, b'E', b'L', b'F'] => ", like a program",
-        _ => "",
     }
 }

@@ -3,14 +3,15 @@
 //! Takes a path; produces an [`Input`] or a [`FileError`]. Knows nothing of records.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 use std::path::Path;
 
 use unspool_capture::Capture;
 use unspool_model::StepSource;
 use unspool_tarmac::dialect::Dialect;
 
-use crate::sniff::FileKind;
+use crate::identify::{Identity, Wanted, WrongKind};
+use crate::sniff::{FileKind, beginning};
 
 /// Name of the standard input in messages.
 pub const STANDARD_INPUT: &str = "standard input";
@@ -80,22 +81,21 @@ pub enum FileError {
         /// Error of the reader.
         source: unspool_tarmac::read::ReadError,
     },
-    /// The file is not an ASTF file.
-    #[error("{name}: {reason}{looks_like}")]
-    NotAstf {
-        /// Name of the file.
-        name: String,
-        /// Description of its first bytes.
-        reason: String,
-        /// Other kind of file that starts like this.
-        looks_like: &'static str,
-    },
+    /// The file is of another kind.
+    #[error(transparent)]
+    WrongKind(Box<WrongKind>),
     /// The file cannot be read by this version, or is of another kind.
     #[error("{0}")]
     Unsupported(String),
     /// The file is damaged before the first record.
     #[error("{0}")]
     Damaged(String),
+}
+
+impl From<WrongKind> for FileError {
+    fn from(wrong: WrongKind) -> Self {
+        Self::WrongKind(Box::new(wrong))
+    }
 }
 
 impl FileError {
@@ -116,12 +116,19 @@ pub fn pipe(path: &Path) -> Result<(String, Input), FileError> {
     }
 }
 
-/// Opens a pipe and detects the format of its data.
+/// Opens a pipe and detects the format of its data. Data that is not a trace file is refused: a capture consists of files.
 pub fn peek(path: &Path) -> Result<(String, FileKind, Input), FileError> {
     let (name, input) = pipe(path)?;
-    match FileKind::peek(input) {
-        Ok((kind, input)) => Ok((name, kind, Box::new(input))),
-        Err(source) => Err(FileError::open(name, source)),
+    let (kind, input) = peek_input(&name, input)?;
+    Ok((name, kind, input))
+}
+
+/// Detects the format of a stream, and puts its first bytes back.
+pub(crate) fn peek_input(name: &str, mut input: Input) -> Result<(FileKind, Input), FileError> {
+    let start = beginning(&mut input).map_err(|source| FileError::open(name, source))?;
+    match FileKind::of(&start) {
+        FileKind::Capture => Err(Identity::of(&start, name).refused(name, Wanted::TraceFile).into()),
+        kind => Ok((kind, Box::new(Cursor::new(start).chain(input)))),
     }
 }
 

@@ -37,6 +37,7 @@ pub struct CaptureSteps {
     losses: Losses,
     /// Counts the bytes of the buffers as they are read.
     bytes_read: Arc<AtomicU64>,
+    core: u32,
 }
 
 impl CaptureSteps {
@@ -56,12 +57,19 @@ impl CaptureSteps {
         let counts_cycles = features.cycle_counting && !features.timestamps;
         let time_unit = if counts_cycles { TimeUnit::Cycles } else { TimeUnit::Unknown };
         let (losses, bytes_read) = (Losses::default(), Arc::default());
-        Ok(Self { capture, traces, program, coverage, time_unit, losses, bytes_read })
+        Ok(Self { capture, traces, program, coverage, time_unit, losses, bytes_read, core: 0 })
     }
 
     /// Counts the bytes of the buffers as they are read, for a progress display.
+    #[must_use]
     pub fn counting(self, bytes_read: &Arc<AtomicU64>) -> Self {
         Self { bytes_read: Arc::clone(bytes_read), ..self }
+    }
+
+    /// Numbers the core in the steps; the default is 0.
+    #[must_use]
+    pub fn with_core(self, core: u32) -> Self {
+        Self { core, ..self }
     }
 }
 
@@ -78,7 +86,7 @@ pub(crate) fn coverage_of_captures() -> Coverage {
 }
 
 /// Index of the first trace of the wanted source.
-fn choose(all: &[Trace<'_>], wanted: Option<&str>) -> Result<usize, Error> {
+pub(crate) fn choose(all: &[Trace<'_>], wanted: Option<&str>) -> Result<usize, Error> {
     let known = || names(&mut all.iter());
     let Some(wanted) = wanted else {
         let first = all.first().ok_or_else(|| Error::NoSource { wanted: String::new(), known: known() })?;
@@ -138,6 +146,7 @@ impl StepSource for CaptureSteps {
             is_microcontroller: false,
             bytes_read: &self.bytes_read,
             counted: 0,
+            core: self.core,
             flow: ControlFlow::Continue(()),
         };
         for trace in self.traces.iter().filter_map(|at| all.get(*at)) {
@@ -178,6 +187,7 @@ struct StepEmitter<'t> {
     gap: Option<Gap>,
     /// M-profile, which numbers exceptions differently.
     is_microcontroller: bool,
+    core: u32,
     losses: Losses,
     bytes_read: &'t AtomicU64,
     /// Bytes of this buffer that are counted.
@@ -201,7 +211,7 @@ impl InstructionSink for StepEmitter<'_> {
         self.gap = None;
         self.step.clear();
         let time = if self.counts_cycles { around.cycles } else { around.timestamp };
-        (self.step.position, self.step.time) = (instruction.offset, time);
+        (self.step.core, self.step.position, self.step.time) = (self.core, instruction.offset, time);
         self.step.event = Event::Instruction(Instruction {
             address: instruction.address,
             opcode: Some(instruction.opcode),
@@ -347,7 +357,7 @@ impl StepEmitter<'_> {
         }
         let is_after = !self.hold.is_empty();
         let step = self.hold.push();
-        (step.position, step.time) = (position, self.time);
+        (step.core, step.position, step.time) = (self.core, position, self.time);
         fill(step);
         if !is_after && !matches!(step.event, Event::Exception(_)) {
             self.release(None);

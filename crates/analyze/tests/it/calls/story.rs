@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
-use unspool_analyze::calls::{Began, Call, Code, Ended, Follower, Instruction, Site};
+use unspool_analyze::calls::{Began, Call, Ended, Follower, Instruction, Opcode, Site};
 use unspool_analyze::tree::Tree;
 use unspool_isa::Isa;
 
@@ -40,7 +40,7 @@ pub(crate) fn instructions(story: &str) -> Vec<Instruction> {
         let (_, isa, length, opcode) =
             OPCODES.into_iter().find(|row| row.0 == name).unwrap_or_else(|| panic!("{name}"));
         let site = Site { line, time: number, number, pc };
-        let code = (name != "?").then_some(Code { isa, opcode });
+        let code = (name != "?").then_some(Opcode { isa, opcode });
         let mut instruction = Instruction::new(site, length, code);
         for word in words {
             match word.split_once('=') {

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use proptest::prelude::*;
-use unspool_analyze::calls::{Call, Code, Cost, Follower, Instruction, Site};
+use unspool_analyze::calls::{Call, Cost, Follower, Instruction, Opcode, Site};
 use unspool_analyze::folded::Folded;
 use unspool_analyze::profile::Profile;
 use unspool_analyze::tree::Tree;
@@ -74,7 +74,7 @@ fn a_tree_that_does_not_fit_into_memory() {
     let mut step = |pc: u64, opcode: u32, sp: u64| {
         number += 1;
         let site = Site { line: number, time: number, number, pc };
-        let instruction = Instruction::new(site, 4, Some(Code { isa: Isa::A64, opcode }));
+        let instruction = Instruction::new(site, 4, Some(Opcode { isa: Isa::A64, opcode }));
         follower.step(&Instruction { sp: Some(sp), ..instruction }, &mut |call| tree.add(call));
     };
     let (call, ret) = (0x9400_0000, 0xd65f_03c0);
@@ -130,7 +130,7 @@ proptest! {
     fn any_instructions(steps in prop::collection::vec(any_instruction(), 0..200)) {
         let step = |(number, (pc, opcode, sp, lr, stack, is_interrupted, is_lr_written)): (u64, _)| {
             let site = Site { line: number, time: number * 3, number, pc };
-            let new = Instruction::new(site, 4, Some(Code { isa: Isa::A64, opcode }));
+            let new = Instruction::new(site, 4, Some(Opcode { isa: Isa::A64, opcode }));
             Instruction { sp, lr, stack, is_interrupted, is_lr_written, ..new }
         };
         let instructions: Vec<Instruction> = (1..).zip(steps).map(step).collect();

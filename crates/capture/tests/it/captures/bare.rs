@@ -1,6 +1,6 @@
 //! Bare trace buffers.
 
-use unspool_capture::{BareOptions, BufferFormat, Capture, Error, Format, NoteKind, Register};
+use unspool_capture::{BareOptions, BufferFormat, Capture, Error, NoteKind, PackageFormat, Register};
 use unspool_coresight::Protocol;
 
 use super::{bytes, folder, has_note, sources};
@@ -11,7 +11,7 @@ fn several_files_are_one_buffer() {
     let mut options = BareOptions::raw(Protocol::Ete);
     options.registers.set(Register::new("TRCTRACEIDR", 7));
     let capture = Capture::bare(&[dir.path().join("a.bin"), dir.path().join("b.bin")], options).unwrap();
-    assert_eq!((capture.format, capture.notes.len()), (Format::Bare, 0));
+    assert_eq!((capture.format, capture.notes.len()), (PackageFormat::Bare, 0));
     assert_eq!((capture.buffers[0].name.as_str(), capture.buffers[0].format), ("a", BufferFormat::Raw));
     assert_eq!(sources(&capture), ["ete:7:[0]"]);
     assert_eq!(bytes(&capture, 0), b"first second");

@@ -1,6 +1,6 @@
 //! Trace packages with `contents.ini`.
 
-use unspool_capture::{BufferFormat, Capture, Format, NoteKind};
+use unspool_capture::{BufferFormat, Capture, NoteKind, PackageFormat};
 use unspool_coresight::Protocol;
 
 use super::{bytes, folder, has_note, notes, open, sources};
@@ -20,7 +20,7 @@ fn one_metadata_file_for_all_buffers() {
         ("system-event-log", "- declare()\n"),
     ]);
     assert_eq!(notes(&capture), "");
-    assert_eq!(capture.format, Format::Package);
+    assert_eq!(capture.format, PackageFormat::Package);
     assert_eq!(sources(&capture), ["trace_1:1:[0, 1]", "trace_0x10:10:[0, 1]"]);
     let source = &capture.sources[0];
     assert_eq!((source.kind.as_str(), source.protocol), ("ETM3.5", Some(Protocol::Etm3)));
@@ -102,8 +102,8 @@ fn a_snapshot_takes_precedence_over_a_package_and_they_share_metadata() {
         ("trace.ini", trace),
         ("c0.data", "zero"),
     ]);
-    assert_eq!(Capture::open(dir.path()).unwrap().format, Format::Snapshot);
+    assert_eq!(Capture::open(dir.path()).unwrap().format, PackageFormat::Snapshot);
     let package = Capture::open(dir.path().join("contents.ini")).unwrap();
-    assert_eq!(package.format, Format::Package);
+    assert_eq!(package.format, PackageFormat::Package);
     assert_eq!((package.buffers.len(), package.buffers[0].format), (1, BufferFormat::DstreamFormatted));
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use unspool_capture::{BareOptions, Capture, Error, Format, NoteKind};
+use unspool_capture::{BareOptions, Capture, Error, NoteKind, PackageFormat};
 use unspool_coresight::Protocol;
 
 use super::{bytes, cpu, etm, folder, notes, open, put, snapshot_ini};
@@ -134,7 +134,7 @@ fn names_that_are_special_in_a_package_are_preserved() {
         let files = [("snapshot.ini", list.into()), ("t.ini", trace), ("d.ini", device), ("e.ini", etm("E", 2))];
         let (_dir, capture) = open(&files);
         let (_saved, read) = round_trip(&capture);
-        assert_eq!(read.format, Format::Package, "{name}");
+        assert_eq!(read.format, PackageFormat::Package, "{name}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use proptest::prelude::*;
-use unspool_capture::{BufferFormat, Capture, Error, Format, NoteKind};
+use unspool_capture::{BufferFormat, Capture, Error, NoteKind, PackageFormat};
 use unspool_coresight::Protocol;
 
 use super::{bytes, cpu, etm, folder, has_note, notes, open, snapshot_ini, sources};
@@ -22,7 +22,10 @@ fn a_well_formed_snapshot() {
         ("bin/a.bin", "12345678".to_string()),
     ]);
     assert_eq!(notes(&capture), "");
-    assert_eq!((capture.format, capture.in_zip, capture.version.as_deref()), (Format::Snapshot, false, Some("1.0")));
+    assert_eq!(
+        (capture.format, capture.in_zip, capture.version.as_deref()),
+        (PackageFormat::Snapshot, false, Some("1.0"))
+    );
     assert_eq!(sources(&capture), ["ETM_0:10:[0]"]);
     let source = &capture.sources[0];
     assert_eq!((source.kind.as_str(), source.protocol, source.core), ("ETM4.2", Some(Protocol::Etm4), Some(0)));

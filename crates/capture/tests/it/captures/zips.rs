@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use unspool_capture::{Capture, Error, Format, NoteKind};
+use unspool_capture::{Capture, Error, NoteKind, PackageFormat};
 use zip::CompressionMethod;
 use zip::write::SimpleFileOptions;
 
@@ -51,7 +51,7 @@ fn the_package_may_be_in_a_folder() {
         let (_dir, path) = zip_of(&snapshot(folder));
         let capture = Capture::open(&path).unwrap();
         assert_eq!(notes(&capture), "", "{folder}");
-        assert_eq!((capture.format, capture.in_zip), (Format::Snapshot, true));
+        assert_eq!((capture.format, capture.in_zip), (PackageFormat::Snapshot, true));
         assert_eq!(sources(&capture), ["ETM_0:5:[0]"]);
         let rotated: Vec<u8> = (0..=255).cycle().take(744).chain(0..=255).collect();
         assert_eq!(bytes(&capture, 0), rotated, "{folder}");

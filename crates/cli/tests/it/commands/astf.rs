@@ -402,11 +402,11 @@ fn other_files_are_rejected() {
         (
             "text",
             b"These are the notes of a meeting, not trace.",
-            "not an ASTF or STF file or a Tarmac log (use --dialect to read it as a log): it starts with \"Thes\"",
+            "this is text, but not a Tarmac log; use --dialect to read it as a Tarmac log",
         ),
-        ("zip", b"PK\x03\x04 and so on", "like a zip archive"),
-        ("gzip", b"\x1f\x8b\x08\x00 and so on", "like a gzip file"),
-        ("empty", b"", "the file is empty"),
+        ("zip", b"PK\x03\x04 and so on", "zip archive"),
+        ("gzip", b"\x1f\x8b\x08\x00 and so on", "this is a damaged or empty gzip file"),
+        ("empty", b"", "this is an empty file"),
     ];
     for (name, bytes, word) in rows {
         let path = folder.file(name, bytes);
@@ -419,13 +419,13 @@ fn other_files_are_rejected() {
         assert!(!folder.path("out.astf").exists());
     }
     let directory = folder.root();
-    on("dump", directory, &[]).expect(2, &["this is a directory, not a trace file"]);
+    on("dump", directory, &[]).expect(2, &["this is a directory with no snapshot.ini"]);
     on("check", directory, &[]).expect(2, &["snapshot.ini"]);
     for verb in ["dump", "check"] {
         on(verb, &folder.path("absent"), &[]).expect(2, &["absent", "No such file"]);
     }
     on("convert", &folder.path("absent"), &["x.astf"]).expect(2, &["absent", "No such file"]);
-    unspool_with(&["info", "-"], b"no trace").expect(2, &["standard input", "--protocol"]);
+    unspool_with(&["info", "-"], b"no trace").expect(2, &["standard input: this is text, but not a Tarmac log"]);
     // Verbs for captures reject ASTF.
     let path = folder.example(Storage::Raw);
     for verb in ["frames", "packets", "elements", "decode"] {

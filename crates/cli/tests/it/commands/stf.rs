@@ -558,7 +558,7 @@ fn other_files_are_rejected() {
     let folder = Folder::new();
     let path = folder.file("notes.stf.gz", gzip("notes of a meeting"));
     for verb in ["dump", "check", "stats"] {
-        on(verb, &path, &[]).expect(2, &["not an ASTF or STF file or a Tarmac log", "like a gzip file without STF"]);
+        on(verb, &path, &[]).expect(2, &["this is gzip-compressed data: text, but not a Tarmac log", "gunzip"]);
     }
     let path = folder.stf_file("a.stf", Storage::XZ, &long(3));
     for verb in ["frames", "packets", "elements", "decode"] {
