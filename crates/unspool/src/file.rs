@@ -18,7 +18,7 @@ pub use self::astf::AstfFile;
 pub use self::input::{
     End, FileError, FileOptions, Input, OpenedSteps, STANDARD_INPUT, is_capture, is_pipe, is_standard, peek, pipe,
 };
-pub use self::stf::{StfFile, is_damage};
+pub use self::stf::{Resumable, StfFile, is_damage};
 pub use self::tarmac::{TarmacFile, Unreadable};
 use crate::meter::Meter;
 use crate::sniff::FileKind;

@@ -1,7 +1,9 @@
 //! Truncated, damaged and odd files: everything before the damage is read, and the damage is reported.
 
 use std::io::Cursor;
+use std::ops::ControlFlow;
 
+use unspool_stf::lift::Follower;
 use unspool_stf::read::{ReadErrorKind, ReadOptions, Reader, Storage, Warning};
 use unspool_stf::record::Record;
 
@@ -272,4 +274,42 @@ fn headers_are_checked() {
     let outcome = piped(&after_end, 1);
     assert!(outcome.text().ends_with("the trace continues after its end mark"), "{}", outcome.text());
     assert!(outcome.bytes == after_end[..encoded(&trace(2)).len() + 1]);
+}
+
+/// Whatever bit of a chunk is flipped, the chunks after it are read, at the addresses of the index, and the damage is
+/// reported. A flip that nothing detects leaves records.
+#[test]
+fn chunks_after_damage_are_read() {
+    let file = written(&trace(25), Storage::Zstf, options(4));
+    let zstf = ZstfFile::of(&file);
+    let last = zstf.chunks.len() - 1;
+    for chunk in 1..last {
+        for at in zstf.chunks[chunk].0..zstf.chunks[chunk + 1].0 {
+            let mut damaged = file.clone();
+            damaged[at] ^= 0x11;
+            for threads in [1, 3] {
+                let name = format!("byte {at:#x} of chunk {chunk} with {threads} threads");
+                let mut reader = Reader::seekable(Cursor::new(damaged.clone()), ReadOptions { threads }).unwrap();
+                let (mut follower, mut starts) = (Follower::default(), Vec::new());
+                let mut numbers = Vec::new();
+                while let Err(error) = reader.each_instruction(&mut follower, |instruction| {
+                    numbers.push((instruction.number, instruction.pc));
+                    ControlFlow::Continue(())
+                }) {
+                    let Some(warning) = reader.resume(&error, &mut follower) else { panic!("{name}: {error}") };
+                    let Warning::DamagedChunk { chunk: found, lost, .. } = warning else { panic!("{name}: {warning}") };
+                    assert!(found as usize == chunk && lost <= 4, "{name}: {warning}");
+                    assert!(reader.warnings().contains(&warning), "{name}");
+                    starts.push((follower.instructions, follower.next_pc, follower.mode));
+                }
+                assert!(starts.len() <= 1, "{name}: {starts:?}");
+                for (before, pc, mode) in starts {
+                    assert_eq!((before, pc, mode), (4 * (chunk as u64 + 1), zstf.chunks[chunk + 1].1, None), "{name}");
+                }
+                let after: Vec<u64> = numbers.iter().map(|(number, _)| *number).collect();
+                let expected: Vec<u64> = (4 * (chunk as u64 + 1) + 1..=25).collect();
+                assert!(after.ends_with(&expected) || numbers.len() == 25, "{name}: {after:?}");
+            }
+        }
+    }
 }
