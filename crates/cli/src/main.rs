@@ -9,6 +9,7 @@ mod diagnostic;
 mod file;
 mod listing;
 mod output;
+mod programs;
 mod progress;
 mod symbols;
 mod verdict;

@@ -18,7 +18,7 @@ use unspool_capture::{Capture, Code};
 use unspool_tarmac as tarmac;
 
 pub use self::capture::CaptureSteps;
-pub(crate) use self::capture::coverage_of_captures;
+pub(crate) use self::capture::{StepEmitter, coverage, coverage_of_captures, time_unit};
 use crate::file::{AstfFile, FileError, FileOptions, Input, OpenedSteps, StfFile, TarmacFile};
 use crate::meter::Meter;
 use crate::{Error, FileKind};

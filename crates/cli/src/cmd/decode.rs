@@ -11,14 +11,13 @@ mod parts;
 mod summary;
 mod text;
 
-use std::collections::BTreeSet;
 use std::thread;
 
-use unspool::capture::{Capture, Code};
+use unspool::capture::Capture;
 use unspool::coresight::Transactions;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
-use unspool::{Error, Parts, Program, Progress, Trace, Watch};
+use unspool::{Error, Parts, Progress, Trace, Watch};
 
 use self::code::CodeCache;
 use self::json::Json;
@@ -26,9 +25,9 @@ use self::parts::Part;
 use self::summary::Summary;
 use self::text::Text;
 use crate::args::{ImageArgs, JobsArgs, ListingArgs};
-use crate::diagnostic;
 use crate::listing::{Listing, each_trace};
 use crate::output::Output;
+use crate::programs::Programs;
 use crate::verdict::Verdict;
 
 /// List the instructions that each trace source executed, with disassembly and symbols, and a summary on standard error
@@ -85,7 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;
     let added = args.images.load()?;
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
-    let mut session = Session { args, added, program: None, reported: BTreeSet::new(), summary: Summary::default() };
+    let mut session = Session { args, programs: Programs::new(added), summary: Summary::default() };
     let verdict = each_trace(&capture, &args.listing.sources, |trace| session.list(&capture, trace, &mut output))?;
     output.finish()?;
     session.summary.print();
@@ -95,11 +94,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 /// Decoding of all sources.
 struct Session<'a> {
     args: &'a Args,
-    added: Vec<Code>,
-    /// The program of a core, shared by its sources.
-    program: Option<(Option<usize>, Program)>,
-    /// Reported notes; images of several cores have the same ones.
-    reported: BTreeSet<String>,
+    programs: Programs,
     summary: Summary,
 }
 
@@ -107,8 +102,7 @@ impl Session<'_> {
     fn list(&mut self, capture: &Capture, trace: &Trace<'_>, output: &mut Output) -> Result<Verdict, Error> {
         let (features, _) = trace.features()?;
         let args = self.args;
-        self.load(capture, trace.source().core);
-        let Some((_, program)) = &self.program else { return Ok(Verdict::Clean) };
+        let program = self.programs.of(capture, trace.source().core);
         let cache = CodeCache::new(program, args.listing.output.json);
         let form = match args.listing.output.json {
             true => Form::Json(Json::new(trace, cache)),
@@ -137,24 +131,6 @@ impl Session<'_> {
         let (verdict, is_whole) = (printer.listing.verdict(), printer.listing.window.is_open());
         self.summary.end(open, is_whole);
         Ok(verdict.or(Verdict::of(self.summary.findings() > findings)))
-    }
-
-    fn load(&mut self, capture: &Capture, core: Option<usize>) {
-        const MAX_NOTES: usize = 10;
-        if self.program.as_ref().is_some_and(|(of, _)| *of == core) {
-            return;
-        }
-        let (program, notes) = Program::of(capture, core, &self.added);
-        let mut texts: Vec<String> = notes.iter().map(ToString::to_string).collect();
-        if program.codes().is_empty() {
-            texts.push("nothing can be decoded without program code: add it with --image FILE[@ADDR]".into());
-        }
-        texts.retain(|text| self.reported.insert(text.clone()));
-        texts.iter().take(MAX_NOTES).for_each(diagnostic::warning);
-        if let Some(more) = texts.len().checked_sub(MAX_NOTES).filter(|more| *more > 0) {
-            diagnostic::warning(format_args!("and {more} more notes on images; 'unspool info' lists all of them"));
-        }
-        self.program = Some((core, program));
     }
 }
 
