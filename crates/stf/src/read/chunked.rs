@@ -107,9 +107,14 @@ impl<R: Read> Reader<R> {
         let (index, markers) = (chunks.index().filter(|_| !self.is_header_only)?, chunks.markers());
         let (chunk, at, fault) = match error.kind {
             ReadErrorKind::Chunk { chunk, at, fault } => (chunk, at, Some(fault)),
+            // The record may extend into later chunks, which are not damaged for that.
             ReadErrorKind::Malformed(_) | ReadErrorKind::TooLong => {
-                let chunk = self.count.chunk?;
-                (chunk, index.get(chunk as usize)?.offset, None)
+                let mut end = 0_u64;
+                let chunk = index.iter().position(|entry| {
+                    end = end.saturating_add(entry.size);
+                    error.offset < end
+                })?;
+                (chunk as u64, index[chunk].offset, None)
             }
             _ => return None,
         };

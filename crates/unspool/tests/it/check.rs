@@ -91,6 +91,11 @@ fn at(word: u8) -> [u8; 6] {
     [0x82, word, 0x40, 0, 0, 0x30]
 }
 
+/// Tracing starts again on another page.
+fn away(page: u8) -> [u8; 7] {
+    [0x04, 0x82, 0, page, 0, 0, 0x30]
+}
+
 /// At 0x8000: NOP, B to itself; B.NE forward; NOP, RET.
 const WORDS: [u32; 5] = [0xd503_201f, 0x1400_0000, 0x5400_0041, 0xd503_201f, 0xd65f_03c0];
 
@@ -155,7 +160,10 @@ fn each_problem_is_a_finding_at_its_offset() {
         (
             "not taken, but unconditional",
             start(&[&[NOT_TAKEN]]),
-            &[("capture-branch-not-taken", 20, "the branch at 0x8004 is always taken, but the trace says it was not")],
+            &[
+                ("capture-branch-not-taken", 20, "the branch at 0x8004 is always taken, but the trace says it was not"),
+                ("capture-dropped-after-mismatch", 20, "1 P0 element dropped after a trace/code mismatch"),
+            ],
         ),
         (
             "lost trace",
@@ -168,9 +176,12 @@ fn each_problem_is_a_finding_at_its_offset() {
             &[("capture-no-address", 14, "2 P0 elements dropped without a known address")],
         ),
         (
-            "code of two pages is missing",
-            start(&[&[TAKEN], &[0x82, 0, 0x41, 0, 0, 0x30], &[TAKEN], &[0x82, 0, 0x48, 0, 0, 0x30], &[TAKEN, TAKEN]]),
-            &[("capture-missing-code", 27, "no code from 0x9000 to 0x9fff in EL0N: 2 P0 elements lost")],
+            "code is missing, twice of adjacent pages",
+            start(&[&[TAKEN], &away(0x48), &[TAKEN], &away(0x50), &[TAKEN, TAKEN], &away(0x70), &[TAKEN]]),
+            &[
+                ("capture-missing-code", 28, "no code from 0x9000 to 0xafff in EL0N: 3 P0 elements lost"),
+                ("capture-missing-code", 45, "no code from 0xe000 to 0xefff in EL0N: 1 P0 element lost"),
+            ],
         ),
     ];
     let mut failures = String::new();

@@ -236,8 +236,10 @@ fn check_finds_nothing_in_the_example() {
         let run = on("check", &path, &["--strict"]).clean();
         assert_eq!(run.out, format!("{}: 21 records, 16 steps, nothing found\n", path.display()));
     }
-    let lines = on("check", &folder.example(Storage::Lzma), &["--json"]).clean().json();
-    let summary = json!({"kind": "summary", "records": 21, "steps": 16, "gaps": 0, "repeats": 0, "errors": 0, "warnings": 0, "rules": {}});
+    let path = folder.example(Storage::Lzma);
+    let lines = on("check", &path, &["--json"]).clean().json();
+    let files = json!([{"file": path.display().to_string(), "errors": 0, "warnings": 0}]);
+    let summary = json!({"kind": "summary", "files": files, "records": 21, "steps": 16, "gaps": 0, "repeats": 0, "errors": 0, "warnings": 0, "rules": {}});
     assert_eq!(lines, [summary]);
 }
 

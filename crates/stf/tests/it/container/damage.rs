@@ -276,13 +276,13 @@ fn headers_are_checked() {
     assert!(outcome.bytes == after_end[..encoded(&trace(2)).len() + 1]);
 }
 
-/// Whatever bit of a chunk is flipped, the chunks after it are read, at the addresses of the index, and the damage is
-/// reported. A flip that nothing detects leaves records.
+/// Whatever byte of a chunk is changed, the chunks after the damage are read, at the addresses of the index, and the
+/// damage is reported. If the chunk can still be decompressed, its records may be wrong up to a later chunk.
 #[test]
 fn chunks_after_damage_are_read() {
     let file = written(&trace(25), Storage::Zstf, options(4));
     let zstf = ZstfFile::of(&file);
-    let last = zstf.chunks.len() - 1;
+    let (last, mut resumed) = (zstf.chunks.len() - 1, 0);
     for chunk in 1..last {
         for at in zstf.chunks[chunk].0..zstf.chunks[chunk + 1].0 {
             let mut damaged = file.clone();
@@ -290,26 +290,27 @@ fn chunks_after_damage_are_read() {
             for threads in [1, 3] {
                 let name = format!("byte {at:#x} of chunk {chunk} with {threads} threads");
                 let mut reader = Reader::seekable(Cursor::new(damaged.clone()), ReadOptions { threads }).unwrap();
-                let (mut follower, mut starts) = (Follower::default(), Vec::new());
-                let mut numbers = Vec::new();
+                let (mut follower, mut numbers, mut start) = (Follower::default(), Vec::new(), None);
                 while let Err(error) = reader.each_instruction(&mut follower, |instruction| {
-                    numbers.push((instruction.number, instruction.pc));
+                    numbers.push(instruction.number);
                     ControlFlow::Continue(())
                 }) {
                     let Some(warning) = reader.resume(&error, &mut follower) else { panic!("{name}: {error}") };
-                    let Warning::DamagedChunk { chunk: found, lost, .. } = warning else { panic!("{name}: {warning}") };
-                    assert!(found as usize == chunk && lost <= 4, "{name}: {warning}");
-                    assert!(reader.warnings().contains(&warning), "{name}");
-                    starts.push((follower.instructions, follower.next_pc, follower.mode));
+                    let Warning::DamagedChunk { chunk: found, fault, lost, .. } = warning else { panic!("{warning}") };
+                    assert!(found as usize == chunk || fault.is_none() && found as usize > chunk, "{name}: {warning}");
+                    assert!(lost <= 4 && reader.warnings().contains(&warning), "{name}: {warning}");
+                    let next = found as usize + 1;
+                    let expected = (4 * next as u64, zstf.chunks[next].1, None);
+                    assert_eq!((follower.instructions, follower.next_pc, follower.mode), expected, "{name}");
+                    start = Some(expected.0);
+                    resumed += 1;
                 }
-                assert!(starts.len() <= 1, "{name}: {starts:?}");
-                for (before, pc, mode) in starts {
-                    assert_eq!((before, pc, mode), (4 * (chunk as u64 + 1), zstf.chunks[chunk + 1].1, None), "{name}");
+                if let Some(start) = start {
+                    let after: Vec<u64> = (start + 1..=25).collect();
+                    assert!(numbers.ends_with(&after), "{name}: {numbers:?}");
                 }
-                let after: Vec<u64> = numbers.iter().map(|(number, _)| *number).collect();
-                let expected: Vec<u64> = (4 * (chunk as u64 + 1) + 1..=25).collect();
-                assert!(after.ends_with(&expected) || numbers.len() == 25, "{name}: {after:?}");
             }
         }
     }
+    assert!(resumed > 100, "only {resumed} changes were noticed");
 }
