@@ -92,7 +92,10 @@ fn check_finds_what_decode_reports() {
             assert_eq!(checked.code, 2, "{name}: {}", checked.err);
             continue;
         }
-        let ((reported, addresses), (found, regions)) = (reported(&decoded.json()), found(&checked.json()));
+        // Nearly all lines are ranges, which are of no interest here.
+        let others = decoded.out.lines().filter(|line| !line.contains("\"kind\":\"range\""));
+        let others: Vec<Value> = others.map(|line| serde_json::from_str(line).unwrap()).collect();
+        let ((reported, addresses), (found, regions)) = (reported(&others), found(&checked.json()));
         assert_eq!(reported, found, "{name}");
         for (source, session, address) in &addresses {
             let holds = |region: &&(Value, Value, u64, u64)| {
