@@ -81,6 +81,16 @@ impl Checker {
         self.cores[self.index].step(step, &mut self.source, &mut out);
     }
 
+    /// Continues after instructions that are not handed in: the source guarantees that each follows from the one before
+    /// it, and nothing but instructions is left out.
+    pub fn skip(&mut self, core: u32, report: &mut dyn FnMut(Finding)) {
+        if core != self.number {
+            self.select_core(core);
+        }
+        let mut out = Reporter { core, reported: &mut self.reported, report };
+        self.cores[self.index].skip(&mut self.source, &mut out);
+    }
+
     /// Checks what is left at the end of the steps.
     pub fn finish(&mut self, report: &mut dyn FnMut(Finding)) {
         for (number, index) in &self.numbers {

@@ -181,6 +181,9 @@ impl Checker {
                 progress.chain.settle(out);
                 progress.strings.resume(record, out);
             }
+            // Inside a string or a chain, the rule of that is broken, whatever the type is.
+            View::Unknown(_) if progress.strings.is_open() => {}
+            View::Unknown(_) if progress.chain.is_open() => progress.chain.settle(out),
             View::Unknown(bytes) => out.add(RuleId::UnknownRecord, format_args!("the type is {:#04x}", bytes[0])),
         }
     }

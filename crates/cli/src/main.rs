@@ -13,6 +13,7 @@ mod interruption;
 mod listing;
 mod output;
 mod pager;
+mod programs;
 mod progress;
 mod renamed;
 mod style;

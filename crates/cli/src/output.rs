@@ -58,7 +58,7 @@ impl Output {
     }
 
     /// `role` is what is read from a path, if it is an input.
-    fn open_unless(args: &OutputArgs, role: impl Fn(&Path) -> Option<&'static str>) -> anyhow::Result<Self> {
+    pub(crate) fn open_unless(args: &OutputArgs, role: impl Fn(&Path) -> Option<&'static str>) -> anyhow::Result<Self> {
         let Some(path) = args.output.as_deref().filter(|path| *path != Path::new("-")) else {
             return Ok(Self::standard(args.json));
         };
@@ -140,7 +140,7 @@ fn palette(json: bool, choice: ColorChoice) -> Palette {
     if is_colored { Palette::COLORED } else { Palette::PLAIN }
 }
 
-fn is_read_from(path: &Path, capture: &Capture) -> bool {
+pub(crate) fn is_read_from(path: &Path, capture: &Capture) -> bool {
     let folder = match capture.format {
         _ if capture.in_zip => return is_same(path, &capture.path),
         PackageFormat::Bare => Path::new(""),

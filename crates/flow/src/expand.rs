@@ -60,8 +60,9 @@ impl<S: InstructionSink> Instructions<S> {
         &mut self.sink
     }
 
-    /// Returns the sink.
-    pub fn into_sink(self) -> S {
+    /// Returns the sink, after what waits for the target of an indirect branch: the target stays unknown.
+    pub fn into_sink(mut self) -> S {
+        self.waiting.release(None, &mut self.sink, &mut self.around);
         self.sink
     }
 

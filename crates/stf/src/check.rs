@@ -93,6 +93,14 @@ impl Checker {
         self.last = Some(position);
     }
 
+    /// Continues after lost records, at the instruction after the first `before` ones. `pc` is its address.
+    pub fn resume(&mut self, before: u64, pc: u64) {
+        self.group.clear();
+        (self.flow, self.instructions) = (Flow::default(), before);
+        self.flow.start(pc);
+        self.memory.resume();
+    }
+
     /// Checks the end of the trace.
     pub fn finish(&mut self, found: &mut impl FnMut(Finding)) {
         let position = self.last.unwrap_or_default();

@@ -74,22 +74,18 @@ impl<R: Read> StepSource for Steps<R> {
         if self.header_notes(sink).is_break() {
             return Ok(());
         }
-        let follower = &mut Follower::default();
-        let ended = match self.announced {
-            Some((coverage, _)) => {
-                let mut emitter = AnnotatedEmitter::new(sink, coverage);
-                let ended = self.reader.each_instruction(follower, |instruction| emitter.instruction(instruction));
-                self.losses.add_all(&emitter.losses);
-                ended
+        let (follower, mut damaged) = (&mut Follower::default(), None);
+        loop {
+            let Err(error) = self.part(follower, sink) else { break };
+            let Some(warning) = self.reader.resume(&error, follower) else { return Err(source_error(&error)) };
+            damaged.get_or_insert_with(|| warning.to_string());
+            let mut gap = Step::default();
+            (gap.position, gap.event) = (error.record, Event::Gap(Gap::Damaged));
+            if sink(&gap).is_break() {
+                break;
             }
-            None => {
-                let mut emitter = StepEmitter::new(sink, self.reader.isa() == Some(ARM));
-                let ended = self.reader.each_instruction(follower, |instruction| emitter.instruction(instruction));
-                self.losses.add_all(&emitter.losses);
-                ended
-            }
-        };
-        ended.map(|_| ()).map_err(|error| source_error(&error))
+        }
+        damaged.map_or(Ok(()), |text| Err(SourceError { text, is_damage: true }))
     }
 
     fn losses(&self) -> Losses {
@@ -101,6 +97,28 @@ impl<R: Read> StepSource for Steps<R> {
 pub const NOT_IN_STEPS: &[Loss] = &[Loss::Notes];
 
 impl<R: Read> Steps<R> {
+    /// Emits the steps up to the end or the next damage. Nothing is known from before.
+    fn part(
+        &mut self,
+        follower: &mut Follower,
+        sink: &mut dyn FnMut(&Step) -> ControlFlow<()>,
+    ) -> Result<bool, ReadError> {
+        let ended;
+        match self.announced {
+            Some((coverage, _)) => {
+                let mut emitter = AnnotatedEmitter::new(sink, coverage);
+                ended = self.reader.each_instruction(follower, |instruction| emitter.instruction(instruction));
+                self.losses.add_all(&emitter.losses);
+            }
+            None => {
+                let mut emitter = StepEmitter::new(sink, self.reader.isa() == Some(ARM));
+                ended = self.reader.each_instruction(follower, |instruction| emitter.instruction(instruction));
+                self.losses.add_all(&emitter.losses);
+            }
+        }
+        ended
+    }
+
     /// Emits the comments of other tools in the header.
     fn header_notes(&mut self, sink: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut step = Step::default();

@@ -1,11 +1,15 @@
 //! Checks of a trace against the rules of its format and the rules of steps, which are the same for all formats.
 //!
 //! ```text
-//! records, lines ─▶ rules of the format ─┬─▶ findings, and a count per rule
-//! steps ──────────▶ rules of steps ──────┘
+//! records, lines, captures ─▶ rules of the format ─┬─▶ findings, and a count per rule
+//! steps ────────────────────▶ rules of steps ──────┘
 //! ```
 //!
 //! A finding of steps that repeats one of the format is counted, not reported.
+
+mod capture;
+mod missing_code;
+mod rules;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +23,11 @@ use unspool_model::{Event, SourceError, StepSource};
 use unspool_stf::check as stf;
 use unspool_tarmac::check as tarmac;
 
-use crate::file::{End, FileError, TraceFile};
+pub use self::capture::TraceChecks;
+pub use self::missing_code::{MissingCode, MissingRegion};
+pub use self::rules::RULES;
+use crate::FileKind;
+use crate::file::{End, FileError, Resumable, TraceFile};
 use crate::meter::{Meter, OnProgress};
 
 /// Finding of a format or of steps.
@@ -27,6 +35,8 @@ use crate::meter::{Meter, OnProgress};
 pub struct Found<'f> {
     /// Broken rule.
     pub rule: &'static Rule,
+    /// Severity: that of the rule, unless the format requires more or warnings are errors.
+    pub severity: Severity,
     /// Number of the record or of the line, or an offset in a buffer.
     pub position: u64,
     /// Offset in the uncompressed trace.
@@ -43,21 +53,44 @@ pub struct Found<'f> {
 
 impl<'f> Found<'f> {
     fn new(rule: &'static Rule, position: u64, detail: &'f str) -> Self {
-        Self { rule, position, offset: None, instruction: None, column: None, core: None, detail }
+        let severity = rule.severity;
+        Self { rule, severity, position, offset: None, instruction: None, column: None, core: None, detail }
     }
 
-    /// Writes the finding as a JSON line. `unit`: key of the position; `source`: source of a capture.
-    pub fn write_json(&self, unit: &str, source: Option<&str>, line: &mut String) {
+    /// Writes the finding as a JSON line.
+    pub fn write_json(&self, place: &Place<'_>, line: &mut String) {
         let mut object = Object::new(line);
-        object.string("kind", "finding");
-        if let Some(source) = source {
-            object.string("source", source);
+        object.string("kind", "finding").string("file", place.file);
+        if let Some(source) = &place.source {
+            object.nullable("source", source.id).plain("session", source.session);
         }
-        object.plain(unit, self.position).optional("column", self.column).optional("offset", self.offset);
+        object.plain(place.unit, self.position).optional("column", self.column).optional("offset", self.offset);
         object.optional("instruction", self.instruction).optional("core", self.core).string("rule", self.rule.name);
-        object.string("severity", self.rule.severity).string("section", self.rule.section);
-        object.string("detail", self.detail).end_line();
+        object.string("severity", self.severity).string("section", self.rule.section);
+        object.string("what", self.detail).end_line();
     }
+}
+
+/// The file that findings are about.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'p> {
+    /// Name of the file.
+    pub file: &'p str,
+    /// Unit and JSON key of positions: `record`, `line` or `offset`.
+    pub unit: &'p str,
+    /// Source, if the file is a capture.
+    pub source: Option<PlaceSource<'p>>,
+}
+
+/// Source of a capture.
+#[derive(Debug, Clone, Copy)]
+pub struct PlaceSource<'p> {
+    /// Trace id.
+    pub id: Option<u8>,
+    /// Name.
+    pub name: &'p str,
+    /// Index of the buffer among those that contain this id.
+    pub session: usize,
 }
 
 impl<'f> From<&'f astf::Finding> for Found<'f> {
@@ -98,13 +131,26 @@ pub type TakeFound<'t> = dyn FnMut(&Found<'_>, u64) -> bool + 't;
 /// Totals of a check.
 #[derive(Debug, Default)]
 pub struct Check {
+    /// Warnings are errors.
+    is_strict: bool,
     /// Records or lines that were checked.
     pub records: u64,
     /// Steps that were checked, if any.
     pub steps: Option<CheckedSteps>,
-    rules: BTreeMap<&'static str, (&'static Rule, u64)>,
+    rules: BTreeMap<&'static str, Broken>,
     /// Findings of the format: topic, position, whether it is an error.
     native: BTreeSet<(Topic, u64, bool)>,
+}
+
+/// A broken rule, with the number of its findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Broken {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// Severity of its findings.
+    pub severity: Severity,
+    /// Count of its findings.
+    pub count: u64,
 }
 
 /// Totals of steps.
@@ -135,20 +181,49 @@ const TOPICS: [(Topic, &[&str]); 4] = [
     (Topic::Flow, &["pc", "branch", "target", "trap", "vector", "length", "align", "condition", "exception", "return"]),
 ];
 
+/// Severity of a violation of a rule of steps in a file of this kind, so that both layers of a check agree. ASTF and STF
+/// require the accesses of an instruction (`astf-memory-ea-valid`, `stf-access-missing`). Producers of STF report modes
+/// loosely (`stf-mode-down`).
+pub fn severity_in(kind: FileKind, rule: &Rule) -> Severity {
+    match (rule.name, kind) {
+        ("step-access-missing", FileKind::Astf | FileKind::Stf) => Severity::Error,
+        ("step-level-change", FileKind::Stf) => Severity::Warning,
+        _ => rule.severity,
+    }
+}
+
 fn topic(name: &str) -> Option<Topic> {
     let has = |words: &[&str]| words.iter().any(|word| name.split('-').any(|part| part.starts_with(word)));
     TOPICS.iter().find(|(_, words)| has(words)).map(|(topic, _)| *topic)
 }
 
 impl Check {
-    /// Broken rules, with the number of findings of each.
-    pub fn rules(&self) -> impl Iterator<Item = (&'static Rule, u64)> {
+    /// A check without findings. `is_strict`: warnings are errors.
+    pub fn new(is_strict: bool) -> Self {
+        Self { is_strict, ..Self::default() }
+    }
+
+    /// Broken rules, by name.
+    pub fn rules(&self) -> impl Iterator<Item = Broken> {
         self.rules.values().copied()
     }
 
     /// Count of findings of this severity.
     pub fn count(&self, severity: Severity) -> u64 {
-        self.rules().filter(|(rule, _)| rule.severity == severity).map(|(_, count)| count).sum()
+        self.rules().filter(|broken| broken.severity == severity).map(|broken| broken.count).sum()
+    }
+
+    /// Adds the totals of another check.
+    pub fn append(&mut self, other: &Self) {
+        self.records += other.records;
+        for broken in other.rules() {
+            let total = self.rules.entry(broken.rule.name).or_insert(Broken { count: 0, ..broken });
+            total.count += broken.count;
+        }
+        if let Some(CheckedSteps { steps, gaps, repeats }) = other.steps {
+            let all = self.steps.get_or_insert_default();
+            (all.steps, all.gaps, all.repeats) = (all.steps + steps, all.gaps + gaps, all.repeats + repeats);
+        }
     }
 
     /// Checks a file against the rules of its format.
@@ -161,20 +236,6 @@ impl Check {
         let (mut records, wants_more) = (0, Cell::new(true));
         let mut report = |found: Found<'_>| wants_more.set(self.native(&found, take) && wants_more.get());
         // A trace that is cut short is not checked for what is missing at its end.
-        macro_rules! check_items {
-            ($file:ident, $checker:expr) => {{
-                let mut checker = $checker;
-                let end = $file.each(progress, |position, item| {
-                    checker.push(position, item, &mut |finding| report((&finding).into()));
-                    records += 1;
-                    wants_more.get()
-                })?;
-                if end == End::Whole {
-                    checker.finish(&mut |finding| report((&finding).into()));
-                }
-                end
-            }};
-        }
         let end = match file {
             TraceFile::Astf(file) => {
                 let mut checker = astf::Checker::new();
@@ -188,16 +249,44 @@ impl Check {
                 }
                 end
             }
-            TraceFile::Stf(file) => check_items!(file, stf::Checker::new()),
-            TraceFile::Tarmac(file) => check_items!(file, tarmac::Checker::new(file.dialect())),
+            TraceFile::Stf(file) => {
+                let mut checker = stf::Checker::new();
+                let end = file.each_or_resume(progress, |item| {
+                    match item {
+                        Resumable::Item((position, record)) => {
+                            checker.push(position, record, &mut |finding| report((&finding).into()));
+                            records += 1;
+                        }
+                        Resumable::Resumed { instructions, pc } => checker.resume(instructions, pc),
+                    }
+                    wants_more.get()
+                })?;
+                if end == End::Whole {
+                    checker.finish(&mut |finding| report((&finding).into()));
+                }
+                end
+            }
+            TraceFile::Tarmac(file) => {
+                let mut checker = tarmac::Checker::new(file.dialect());
+                let end = file.each(progress, |position, line| {
+                    checker.push(position, line, &mut |finding| report((&finding).into()));
+                    records += 1;
+                    wants_more.get()
+                })?;
+                if end == End::Whole {
+                    checker.finish(&mut |finding| report((&finding).into()));
+                }
+                end
+            }
         };
         self.records += records;
         Ok(end)
     }
 
-    /// Checks the steps of a source against the rules of steps.
+    /// Checks the steps of a file of this kind against the rules of steps.
     pub fn steps(
         &mut self,
+        kind: FileKind,
         source: &mut dyn StepSource,
         (meter, progress): (&Meter, &mut OnProgress<'_>),
         take: &mut TakeFound<'_>,
@@ -209,13 +298,20 @@ impl Check {
             counted.steps += 1;
             counted.gaps += u64::from(matches!(step.event, Event::Gap(_)));
             position = step.position;
-            checker.step(step, &mut |finding| is_open &= self.step(&(&finding).into(), position, &mut counted, take));
+            checker.step(step, &mut |finding| {
+                let severity = severity_in(kind, finding.rule);
+                let found = Found { severity, ..Found::from(&finding) };
+                is_open &= self.step(&found, position, &mut counted, take);
+            });
             if counted.steps.is_multiple_of(STRIDE) {
                 meter.report(progress);
             }
             if is_open { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
-        checker.finish(&mut |finding| is_open &= self.step(&(&finding).into(), position, &mut counted, take));
+        checker.finish(&mut |finding| {
+            let severity = severity_in(kind, finding.rule);
+            is_open &= self.step(&Found { severity, ..Found::from(&finding) }, position, &mut counted, take);
+        });
         let all = self.steps.get_or_insert_default();
         all.steps += counted.steps;
         all.gaps += counted.gaps;
@@ -226,7 +322,7 @@ impl Check {
     /// Reports a finding of the format.
     fn native(&mut self, found: &Found<'_>, take: &mut TakeFound<'_>) -> bool {
         if let Some(topic) = topic(found.rule.name).filter(|_| self.native.len() < REMEMBERED) {
-            self.native.insert((topic, found.position, found.rule.severity == Severity::Error));
+            self.native.insert((topic, found.position, found.severity == Severity::Error));
         }
         self.add(found, take)
     }
@@ -236,7 +332,7 @@ impl Check {
         let is_repeated = topic(found.rule.name).is_some_and(|topic| {
             let from = found.position;
             let positions = (topic, from, false)..(topic, until.max(from.saturating_add(1)), false);
-            let is_warning = found.rule.severity == Severity::Warning;
+            let is_warning = found.severity == Severity::Warning;
             self.native.range(positions).any(|(_, _, is_error)| *is_error || is_warning)
         });
         counted.repeats += u64::from(is_repeated);
@@ -244,8 +340,10 @@ impl Check {
     }
 
     fn add(&mut self, found: &Found<'_>, take: &mut TakeFound<'_>) -> bool {
-        let (_, count) = self.rules.entry(found.rule.name).or_insert((found.rule, 0));
-        *count += 1;
-        take(found, *count)
+        let severity = if self.is_strict { Severity::Error } else { found.severity };
+        let found = Found { severity, ..*found };
+        let broken = self.rules.entry(found.rule.name).or_insert(Broken { rule: found.rule, severity, count: 0 });
+        broken.count += 1;
+        take(&found, broken.count)
     }
 }

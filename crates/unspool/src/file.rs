@@ -19,7 +19,7 @@ pub(crate) use self::input::peek_input;
 pub use self::input::{
     End, FileError, FileOptions, Input, OpenedSteps, STANDARD_INPUT, is_capture, is_pipe, is_standard, peek, pipe,
 };
-pub use self::stf::{StfFile, is_damage};
+pub use self::stf::{Resumable, StfFile, is_damage};
 pub use self::tarmac::{TarmacFile, Unreadable};
 use crate::identify::{Identity, Wanted};
 use crate::meter::Meter;

@@ -18,7 +18,7 @@ use unspool_capture::{Capture, Code};
 use unspool_tarmac as tarmac;
 
 pub use self::capture::CaptureSteps;
-pub(crate) use self::capture::{choose, coverage_of_captures};
+pub(crate) use self::capture::{StepEmitter, choose, coverage, coverage_of_captures, time_unit};
 use crate::file::{AstfFile, FileError, FileOptions, Input, OpenedSteps, StfFile, TarmacFile, peek_input};
 use crate::identify::{Identity, Wanted};
 use crate::meter::Meter;

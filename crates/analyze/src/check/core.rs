@@ -86,6 +86,14 @@ impl Core {
         }
     }
 
+    /// Continues after instructions that need no check. The state around them does not change.
+    pub(super) fn skip(&mut self, source: &mut Source, out: &mut Reporter<'_>) {
+        self.settle(true, source, out);
+        self.cause = Cause { free: !source.covers(Facet::Instructions), ..Cause::default() };
+        (self.last, self.next, self.isa, self.it) = (None, Next::Any, None, MAX_IT_BLOCK);
+        (self.raised, self.has_context) = (None, false);
+    }
+
     /// Checks what is left at the end of the steps.
     pub(super) fn finish(&mut self, source: &Source, out: &mut Reporter<'_>) {
         let mut source = source.clone();

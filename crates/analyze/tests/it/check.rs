@@ -112,7 +112,8 @@ fn document() -> String {
         0487, and The RISC-V Instruction Set Manual) and are stated in our own words. An error is something that no \
         processor does. A warning is unexpected, but the source may have a valid reason. Facets that a source cannot \
         report are not checked, and a gap resets all expectations. Unknown opcodes, vectors of unknown length and \
-        exceptions of M-profile are not checked.\n\n\
+        exceptions of M-profile are not checked. `unspool check` gives a violation the severity that the rules of the \
+        format have for it: a missing access is an error in ASTF and STF, a change of level a warning in STF.\n\n\
         The last column names the test rows of each rule, in `crates/analyze/tests/it/check/broken.rs`. \
         The tests generate this document: `UPDATE=1 cargo test -p unspool-analyze --test it check`.\n\n\
         | rule | severity | topic | text | tested by |\n|---|---|---|---|---|\n",

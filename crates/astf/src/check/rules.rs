@@ -9,7 +9,7 @@ PcContinuity "astf-pc-continuity" Error "3 Levels of detail"
     "Each instruction is where the previous one or a Trap leads; in a Basic trace a Context precedes any other.";
 BasicSingleEl "astf-basic-single-el" Error "3.1 One Exception level (Basic)"
     "A Basic trace stays in one Exception level.";
-LevelChange "astf-level-change" Warning "3.2 All Exception levels (BasicPlus)"
+LevelChange "astf-level-change" Error "3.2 All Exception levels (BasicPlus)"
     "A BasicPlus trace changes the Exception level only after a Trap.";
 UnknownRecord "astf-unknown-record" Warning "4.1 Kinds of records"
     "The type of a record is a known one.";
@@ -53,7 +53,7 @@ SmeIndex "astf-sme-index" Error "4.5 Executed instructions"
     "The extended attribute is an index into ZA if and only if the instruction computes one.";
 XattrUnusedZero "astf-xattr-unused-zero" Warning "4.5 Executed instructions"
     "An extended attribute that is not in use is zero.";
-PcAlignment "astf-pc-alignment" Warning "4.5 Executed instructions"
+PcAlignment "astf-pc-alignment" Error "4.5 Executed instructions"
     "The address of an instruction is a multiple of 4.";
 BranchFlag "astf-branch-flag" Error "4.5.1 Branches"
     "Branches and no other instructions have the branch flag; exception returns and calls are not branches.";
@@ -131,11 +131,11 @@ TrapType "astf-trap-type" Error "4.7 Redirected execution"
     "The type of a Trap is a known one, and synchronous after an instruction that trapped.";
 TrapOrder "astf-trap-order" Error "4.7 Redirected execution"
     "A Trap precedes the Context of its target.";
-TrapLevel "astf-trap-level" Warning "4.7 Redirected execution"
+TrapLevel "astf-trap-level" Error "4.7 Redirected execution"
     "Exceptions and resets lead to EL1 or higher; exceptions never lower the level, and returns never raise it.";
 TrapHandler "astf-trap-handler" Warning "4.7 Redirected execution"
     "After an exception the stack pointer is that of the Exception level: the handler flag is set.";
-TrapVector "astf-trap-vector" Warning "4.7 Redirected execution"
+TrapVector "astf-trap-vector" Error "4.7 Redirected execution"
     "The target of an exception is the vector table entry of its type.";
 TrapFields "astf-trap-fields" Error "4.7 Redirected execution"
     "Exception returns and resets have only a target, and only asynchronous exceptions are virtual.";

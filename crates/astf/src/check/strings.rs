@@ -29,7 +29,7 @@ impl Strings {
     /// Checks a record inside an open string.
     pub(super) fn interrupt(&mut self, view: View<'_>, out: &mut Report<'_>) {
         let rule = match view {
-            View::StringContinuation(_) | View::StringStart(_) | View::Unknown(_) | View::Header(_) => return,
+            View::StringContinuation(_) | View::StringStart(_) | View::Header(_) => return,
             View::Timestamp(_) => RuleId::TimestampInterleaves,
             _ => RuleId::StringInterleaves,
         };

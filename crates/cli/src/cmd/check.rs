@@ -1,45 +1,49 @@
-//! `check`: checks a trace against the rules of its format, and its steps against the architecture.
+//! `check`: checks traces against the rules of their formats, and their steps against the architecture.
 //!
 //! Prints findings as they are found, and then totals per rule. The rules of the format come first, then those of steps,
-//! which are the same for all formats. Exit code 1 if there is an error.
+//! which are the same for all formats; of a capture, both at once. Exit code 1 if there is an error. `report` prints.
 
-use std::collections::BTreeMap;
-use std::io::{self, Write};
-use std::path::PathBuf;
+mod report;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
-use anyhow::{Context, anyhow, bail};
-use unspool::capture::Code;
-use unspool::check::{Check, CheckedSteps, Found};
+use anyhow::{Context, anyhow};
+use unspool::capture::Capture;
+use unspool::check::{PlaceSource, TraceChecks};
 use unspool::file::{TarmacFile, TraceFile, is_capture, is_pipe, peek};
-use unspool::model::json::Object;
-use unspool::model::rule::Severity;
-use unspool::number::{grouped, many};
-use unspool::{FileKind, Meter, OpenSteps, OpenedSteps, open_capture, open_steps, open_steps_of};
+use unspool::{
+    Error, FileError, FileKind, Meter, OpenSteps, OpenedSteps, Program, Trace, open_capture, open_steps, open_steps_of,
+};
 
-use crate::args::{ImageArgs, OutputArgs, SourceArgs};
+use self::report::{FileReport, Report};
+use crate::args::{ImageArgs, JobsArgs, OutputArgs, SourceArgs};
 use crate::diagnostic;
 use crate::file::{TarmacArgs, end_verdict, losses_verdict, open, report_lines, stf_verdict};
-use crate::output::Output;
+use crate::listing::each_trace;
+use crate::output::{Output, is_read_from, is_same};
+use crate::programs::Programs;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Check a trace file against the rules of its format, and its steps or those of a capture against the architecture; each
-/// finding has a stable rule name and a position
+/// Check traces against the rules of their formats and of the architecture; each finding has a stable rule name and a
+/// position
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// ASTF file, STF file, Tarmac log ('-': standard input) or capture
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// ASTF file, STF file, Tarmac log ('-': standard input) or capture. Several are checked one after the other
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
 
-    /// Print at most N findings per rule; the summary counts all
+    /// Print at most N findings per rule and file; the summary counts all
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
-    /// Treat warnings as problems: exit code 1
+    /// Treat warnings as errors: exit code 1
     #[arg(long)]
-    deny_warnings: bool,
+    strict: bool,
 
     /// Check only the rules of the format
     #[arg(long)]
@@ -50,6 +54,8 @@ pub(crate) struct Args {
     steps: bool,
 
     #[command(flatten)]
+    jobs: JobsArgs,
+    #[command(flatten)]
     tarmac: TarmacArgs,
     #[command(flatten)]
     sources: SourceArgs,
@@ -59,283 +65,193 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
+impl Args {
+    fn threads(&self) -> usize {
+        self.jobs.threads().unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   unspool check trace.astf
-  unspool check trace.zstf --limit 3 --deny-warnings
+  unspool check trace.zstf --limit 3 --strict
   unspool check run.tarmac.xz --steps
-  unspool check snapshot/ --source 0x10
+  unspool check snapshot/ --source 0x10 --image app.elf
+  unspool check *.astf
   unspool check trace.astf --json | jq -r .rule | sort | uniq -c
 
-Errors are violations of the format or the architecture: exit code 1. Warnings are discouraged or unexpected: exit code 0.
-What a trace does not contain is not checked, nor is what follows from a gap. Only the steps of a capture are checked:
-'unspool decode' reports problems of its packets.
+Errors are violations of the format or the architecture: exit code 1. Warnings are discouraged or unexpected, or report
+what is lost or missing: exit code 0. With --strict warnings are errors.
+A capture is checked from its frames to its steps. Code that no image has is one warning per region.
+What a trace does not contain is not checked, nor is what follows from a gap.
 Offsets refer to uncompressed records; in a capture, to its buffer.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    if !args.tarmac.is_given() && (args.file.is_dir() || is_capture(&args.file)) {
-        return check_capture(args);
-    }
-    if args.steps {
-        let mut report = Report::new(args, Output::open_for(&args.output, &args.file)?);
-        let verdict = report.check_steps(false);
-        return report.finish(verdict);
-    }
-    let mut file = open(&args.file, None, &args.tarmac)?;
-    let mut report = Report::new(args, Output::open_for(&args.output, &args.file)?);
-    let verdict = match report.check_file(&mut file) {
-        Ok(verdict) if !args.native && is_pipe(&args.file) => {
-            report.is_read_once = true;
-            Ok(verdict)
+    let mut programs = Programs::new(args.images.load()?);
+    let mut report = Report::new(args);
+    let (mut verdict, mut failed) = (Verdict::Clean, None);
+    for path in &args.files {
+        let mut file = FileReport::new(args, path);
+        let checked = check_path(args, path, &mut programs, &mut report, &mut file);
+        verdict = verdict.or(report.end_file(file));
+        match checked {
+            Ok(checked) => verdict = verdict.or(checked),
+            Err(error) if args.files.len() == 1 => failed = Some(error),
+            Err(error) => {
+                diagnostic::error(format_args!("{error:#}"));
+                verdict = verdict.or(Verdict::Problems);
+                let is_damaged = matches!(error.downcast_ref(), Some(FileError::Damaged(_)));
+                failed = failed.or((!is_damaged).then(|| anyhow!("not all of the files could be checked")));
+            }
         }
-        // Steps end where the format ends, and the reason was reported.
-        Ok(verdict) if !args.native => match report.check_steps(true) {
-            Err(error) if matches!(verdict, Verdict::Clean) => Err(error),
-            _ => Ok(verdict),
-        },
-        end => end,
-    };
-    report.finish(verdict)
+    }
+    report.finish()?;
+    failed.map_or(Ok(verdict), Err)
 }
 
-fn check_capture(args: &Args) -> anyhow::Result<Verdict> {
+fn check_path(
+    args: &Args,
+    path: &Path,
+    programs: &mut Programs,
+    report: &mut Report<'_>,
+    file: &mut FileReport<'_>,
+) -> anyhow::Result<Verdict> {
+    if !args.tarmac.is_given() && (path.is_dir() || is_capture(path)) {
+        return check_capture(args, path, programs, report, file);
+    }
+    if args.steps {
+        return check_steps(args, path, false, report, file);
+    }
+    let mut trace = open(path, None, &args.tarmac)?;
+    let verdict = check_format(&mut trace, report.start()?, file)?;
+    drop(trace);
     if args.native {
-        bail!("{}: --native does not apply to captures, whose steps are checked", args.file.display());
+        return Ok(verdict);
     }
-    let capture = open_capture(&args.file)?;
-    let codes = args.images.load()?;
-    let mut names: Vec<String> = Vec::new();
-    for trace in args.sources.select(&capture)? {
-        let name = &trace.source().name;
-        if names.last() != Some(name) {
-            names.push(name.clone());
+    if is_pipe(path) {
+        file.is_read_once = true;
+        return Ok(verdict);
+    }
+    match check_steps(args, path, true, report, file) {
+        Err(error) if matches!(verdict, Verdict::Clean) => Err(error),
+        // Steps end where the format ends, and the reason was reported.
+        _ => Ok(verdict),
+    }
+}
+
+/// Checks a file against the rules of its format.
+fn check_format(trace: &mut TraceFile, output: &mut Output, file: &mut FileReport<'_>) -> anyhow::Result<Verdict> {
+    (file.name, file.unit) = (trace.name().to_string(), trace.kind().unit());
+    let mut progress = Progress::new(output.on_terminal);
+    let end = file.with(None, output, |check, take| check.file(trace, &mut progress.callback(), take));
+    if let TraceFile::Tarmac(log) = trace {
+        report_lines(log);
+    }
+    let end = end?;
+    let TraceFile::Stf(trace) = trace else { return Ok(end_verdict(&end)) };
+    let verdict = stf_verdict(trace, &end);
+    // Oddities of the container have no rule.
+    file.is_odd = !trace.warnings().is_empty();
+    Ok(verdict)
+}
+
+/// Checks the steps of a file or a pipe. `is_again`: damage was reported already.
+fn check_steps(
+    args: &Args,
+    path: &Path,
+    is_again: bool,
+    report: &mut Report<'_>,
+    file: &mut FileReport<'_>,
+) -> anyhow::Result<Verdict> {
+    let (kind, mut source, meter) = open_file_steps(args, path, &mut file.name)?;
+    file.unit = kind.unit();
+    let output = report.start()?;
+    let mut progress = Progress::new(output.on_terminal);
+    let checked = file
+        .with(None, output, |check, take| check.steps(kind, &mut *source, (&meter, &mut progress.callback()), take));
+    match checked {
+        // Checking the format has reported each line.
+        Ok(()) if is_again => Ok(Verdict::Clean),
+        Ok(()) => Ok(losses_verdict(&file.name, &source.losses())),
+        Err(error) if error.is_damage => {
+            if !is_again {
+                diagnostic::error(format_args!("{}: {error}", file.name));
+            }
+            Ok(Verdict::Problems)
         }
+        Err(error) => Err(error).with_context(|| file.name.clone()),
     }
-    let output = Output::open_beside(&args.output, &capture, &args.images.paths())?;
-    drop(capture);
-    let mut report = Report::new(args, output);
-    let checked = names.iter().try_for_each(|name| report.check_source(name, &codes));
-    if checked.is_ok() && report.sources == 0 {
-        bail!("{}: no trace source could be read; 'unspool info' shows what the capture contains", report.name);
-    }
-    report.finish(checked.map(|()| Verdict::Clean))
 }
 
 /// Opens the steps of a file or a pipe, and sets its name.
-fn open_file_steps(args: &Args, name: &mut String) -> anyhow::Result<(FileKind, OpenedSteps, Meter)> {
+fn open_file_steps(args: &Args, path: &Path, name: &mut String) -> anyhow::Result<(FileKind, OpenedSteps, Meter)> {
     if args.tarmac.is_given() {
-        let log = TarmacFile::open(&args.file, &args.tarmac.options(None))?;
+        let log = TarmacFile::open(path, &args.tarmac.options(None))?;
         log.name().clone_into(name);
         let (steps, meter) = log.into_steps(false);
         return Ok((FileKind::Tarmac, steps, meter));
     }
     let options = OpenSteps::default();
     let read = Arc::clone(&options.bytes_read);
-    if is_pipe(&args.file) {
+    if is_pipe(path) {
         let (kind, input);
-        (*name, kind, input) = peek(&args.file)?;
+        (*name, kind, input) = peek(path)?;
         let steps = open_steps_of(name, input, &OpenSteps { kind: Some(kind), ..options })?;
         return Ok((kind, steps, Meter { read, size: None }));
     }
-    let kind = FileKind::at(&args.file).with_context(|| name.clone())?;
-    let size = args.file.metadata().ok().map(|metadata| metadata.len());
-    let steps = open_steps(&args.file, &OpenSteps { kind: Some(kind), ..options })?;
+    let kind = FileKind::at(path).with_context(|| name.clone())?;
+    let size = path.metadata().ok().map(|metadata| metadata.len());
+    let steps = open_steps(path, &OpenSteps { kind: Some(kind), ..options })?;
     Ok((kind, steps, Meter { read, size }))
 }
 
-struct Report<'a> {
-    args: &'a Args,
-    output: Output,
-    name: String,
-    /// Unit of positions.
-    unit: &'static str,
-    check: Check,
-    /// Number of checked sources of a capture.
-    sources: u64,
-    /// Steps were not checked: the input is a pipe.
-    is_read_once: bool,
-    /// An oddity without a rule was reported.
-    is_odd: bool,
+fn check_capture(
+    args: &Args,
+    path: &Path,
+    programs: &mut Programs,
+    report: &mut Report<'_>,
+    file: &mut FileReport<'_>,
+) -> anyhow::Result<Verdict> {
+    let capture = open_capture(path)?;
+    programs.start(&capture);
+    let (output, mut buffers) = (report.start()?, BTreeSet::new());
+    each_trace(&capture, &args.sources, |trace| {
+        trace.features()?;
+        let program = programs.of(&capture, trace.source().core);
+        let checks = TraceChecks {
+            native: !args.steps,
+            frames: buffers.insert(trace.buffer_index()),
+            steps: !args.native,
+            threads: args.threads(),
+        };
+        check_trace(trace, program, checks, output, file)
+    })
 }
 
-impl<'a> Report<'a> {
-    fn new(args: &'a Args, output: Output) -> Self {
-        Self {
-            args,
-            output,
-            name: args.file.display().to_string(),
-            unit: "offset",
-            check: Check::default(),
-            sources: 0,
-            is_read_once: false,
-            is_odd: false,
-        }
-    }
-
-    fn check_file(&mut self, file: &mut TraceFile) -> anyhow::Result<Verdict> {
-        (self.name, self.unit) = (file.name().to_string(), file.kind().unit());
-        let mut progress = Progress::new(self.output.on_terminal);
-        let mut printer =
-            Printer { args: self.args, unit: self.unit, name: &self.name, source: None, line: String::new() };
-        let output = &mut self.output;
-        let end = self.check.file(file, &mut progress.callback(), &mut |found, count| {
-            printer.print(found, count, output);
-            output.is_open()
-        });
-        if let TraceFile::Tarmac(file) = file {
-            report_lines(file);
-        }
-        let end = end?;
-        let TraceFile::Stf(file) = file else { return Ok(end_verdict(&end)) };
-        let verdict = stf_verdict(file, &end);
-        // Oddities of the container have no rule.
-        self.is_odd = !file.warnings().is_empty();
-        Ok(verdict)
-    }
-
-    /// Checks the steps of a file or a pipe. `is_again`: damage was reported already.
-    fn check_steps(&mut self, is_again: bool) -> anyhow::Result<Verdict> {
-        let (kind, mut source, meter) = open_file_steps(self.args, &mut self.name)?;
-        self.unit = kind.unit();
-        let mut progress = Progress::new(self.output.on_terminal);
-        match self.check_each(&mut source, &meter, &mut progress, None) {
-            // Checking the format has reported each line.
-            Ok(()) if is_again => Ok(Verdict::Clean),
-            Ok(()) => Ok(losses_verdict(&self.name, &source.losses())),
-            Err(error) if error.is_damage => {
-                if !is_again {
-                    diagnostic::error(format_args!("{}: {error}", self.name));
-                }
-                Ok(Verdict::Problems)
-            }
-            Err(error) => Err(error).with_context(|| self.name.clone()),
-        }
-    }
-
-    fn check_source(&mut self, name: &str, codes: &[Code]) -> anyhow::Result<()> {
-        let options = OpenSteps { source: Some(name.to_string()), codes: codes.to_vec(), ..OpenSteps::default() };
-        let mut source = match open_steps(&self.args.file, &options) {
-            Ok(source) => source,
-            // Captures may contain other kinds of trace.
-            Err(error) if self.args.sources.is_empty() => {
-                diagnostic::error(format_args!("{}: {error}", self.name));
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
-        };
-        self.sources += 1;
-        let checked = self.check_each(&mut source, &Meter::default(), &mut Progress::new(true), Some(name));
-        checked.map_err(|error| anyhow!("{}: {error}", self.name))
-    }
-
-    fn check_each(
-        &mut self,
-        steps: &mut OpenedSteps,
-        meter: &Meter,
-        progress: &mut Progress,
-        source: Option<&str>,
-    ) -> Result<(), unspool::model::SourceError> {
-        let mut printer = Printer { args: self.args, unit: self.unit, name: &self.name, source, line: String::new() };
-        let output = &mut self.output;
-        self.check.steps(&mut **steps, (meter, &mut progress.callback()), &mut |found, count| {
-            printer.print(found, count, output);
-            output.is_open()
-        })
-    }
-
-    /// Prints the summary, even if reading failed.
-    fn finish(mut self, verdict: anyhow::Result<Verdict>) -> anyhow::Result<Verdict> {
-        let [errors, warnings] = [Severity::Error, Severity::Warning].map(|severity| self.check.count(severity));
-        let mut text = Vec::new();
-        match self.args.output.json {
-            true => self.summary_json([errors, warnings], &mut text)?,
-            false => self.summary_text([errors, warnings], &mut text)?,
-        }
-        self.output.write(|out| out.write_all(&text));
-        self.output.finish()?;
-        let is_bad = errors > 0 || self.args.deny_warnings && (self.is_odd || warnings > 0);
-        Ok(verdict?.or(Verdict::of(is_bad)))
-    }
-
-    fn summary_json(&self, [errors, warnings]: [u64; 2], out: &mut dyn Write) -> io::Result<()> {
-        let rules: BTreeMap<&str, u64> = self.check.rules().map(|(rule, count)| (rule.name, count)).collect();
-        let mut line = String::new();
-        let mut object = Object::new(&mut line);
-        object.string("kind", "summary");
-        match self.unit {
-            "offset" => object.plain("sources", self.sources),
-            _ if self.args.steps => &mut object,
-            unit => object.plain(&format!("{unit}s"), self.check.records),
-        };
-        if let Some(CheckedSteps { steps, gaps, repeats }) = self.check.steps {
-            object.plain("steps", steps).plain("gaps", gaps).plain("repeats", repeats);
-        } else if self.is_read_once {
-            object.nullable("steps", None::<u64>);
-        }
-        object.plain("errors", errors).plain("warnings", warnings).plain("rules", serde_json::json!(rules));
-        object.write_line(out)
-    }
-
-    fn summary_text(&self, [errors, warnings]: [u64; 2], out: &mut dyn Write) -> io::Result<()> {
-        let mut parts = Vec::new();
-        match self.unit {
-            "offset" => parts.push(many(self.sources, "source")),
-            _ if self.args.steps => {}
-            unit => parts.push(many(self.check.records, unit)),
-        }
-        if let Some(CheckedSteps { steps, gaps, .. }) = self.check.steps {
-            parts.push(many(steps, "step"));
-            parts.extend((gaps > 0).then(|| many(gaps, "gap")));
-        } else if self.is_read_once {
-            parts.push("steps not checked (a pipe can be read only once: see --steps)".to_string());
-        }
-        if self.check.rules().next().is_none() {
-            return writeln!(out, "{}: {}, nothing found", self.name, parts.join(", "));
-        }
-        parts.extend([many(errors, "error"), many(warnings, "warning")]);
-        writeln!(out, "{}: {}", self.name, parts.join(", "))?;
-        for (rule, count) in self.check.rules() {
-            let severity = rule.severity.to_string();
-            writeln!(out, "{:>10} {severity:<7} {} ({}): {}", grouped(count), rule.name, rule.section, rule.summary)?;
-        }
-        match self.check.steps {
-            Some(CheckedSteps { repeats, .. }) if repeats > 0 => {
-                writeln!(out, "{:>10} more findings in steps repeat one above", grouped(repeats))
-            }
-            _ => Ok(()),
-        }
-    }
+fn check_trace(
+    trace: &Trace<'_>,
+    program: &Program,
+    checks: TraceChecks,
+    output: &mut Output,
+    file: &mut FileReport<'_>,
+) -> Result<Verdict, Error> {
+    let source = trace.source();
+    // A recording that was stopped and restarted may describe the same source under two names.
+    file.add_source(source.id.map_or_else(|| source.name.clone(), |id| id.to_string()));
+    let place = PlaceSource { id: source.id, name: &source.name, session: trace.session() };
+    let mut progress = Progress::new(output.on_terminal);
+    file.with(Some(place), output, |check, take| check.trace(trace, program, checks, &mut progress.callback(), take))?;
+    Ok(Verdict::Clean)
 }
 
-struct Printer<'a> {
-    args: &'a Args,
-    unit: &'static str,
-    name: &'a str,
-    source: Option<&'a str>,
-    line: String,
-}
-
-impl Printer<'_> {
-    fn print(&mut self, found: &Found<'_>, count: u64, output: &mut Output) {
-        if self.args.limit.is_some_and(|limit| count > limit) {
-            return;
-        }
-        if self.args.output.json {
-            found.write_json(self.unit, self.source, &mut self.line);
-            return output.write(|out| out.write_all(self.line.as_bytes()));
-        }
-        let &Found { rule, position, offset, instruction, column, core, detail } = found;
-        let source = self.source.map_or_else(String::new, |source| format!(" {source}"));
-        let at = match (self.unit, offset) {
-            ("offset", _) => format!("offset {position:#x}"),
-            ("record", Some(offset)) => format!("record {position} at offset {offset:#x}"),
-            (unit, _) => format!("{unit} {position}"),
-        };
-        let column = column.map_or_else(String::new, |column| format!(", column {column}"));
-        let instruction = instruction.filter(|number| *number > 0);
-        let instruction = instruction.map_or_else(String::new, |number| format!(" (instruction {number})"));
-        let core = core.filter(|core| *core > 0).map_or_else(String::new, |core| format!(", core {core}"));
-        let (name, rule) = (self.name, rule.name);
-        output.write(|out| writeln!(out, "{name}{source}: {at}{column}{instruction}{core}: {rule}: {detail}"));
+/// What is read from a path that the output should be written to, if it is an input.
+fn role_of(path: &Path, args: &Args) -> Option<&'static str> {
+    let is_read = |input: &PathBuf| {
+        let capture = || is_capture(input).then(|| Capture::open(input).ok()).flatten();
+        is_same(path, input) || capture().is_some_and(|capture| is_read_from(path, &capture))
+    };
+    if args.files.iter().any(is_read) {
+        return Some("the trace");
     }
+    args.images.paths().iter().any(|image| is_same(path, image)).then_some("code")
 }

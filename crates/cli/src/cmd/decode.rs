@@ -11,14 +11,13 @@ mod parts;
 mod summary;
 mod text;
 
-use std::collections::BTreeSet;
 use std::thread;
 
-use unspool::capture::{Capture, Code};
+use unspool::capture::Capture;
 use unspool::coresight::Transactions;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
-use unspool::{Error, Parts, Program, Progress, Trace, Watch, place_images};
+use unspool::{Error, Parts, Progress, Trace, Watch};
 
 use self::code::CodeCache;
 use self::json::Json;
@@ -26,10 +25,10 @@ use self::parts::Part;
 use self::summary::Summary;
 use self::text::Text;
 use crate::args::{ImageArgs, JobsArgs, ListingArgs};
-use crate::diagnostic;
 use crate::json::write_summary;
-use crate::listing::{Listing, Window, each_trace, report_images};
+use crate::listing::{Listing, Window, each_trace};
 use crate::output::Output;
+use crate::programs::Programs;
 use crate::verdict::Verdict;
 
 /// List the instructions that each trace source executed, with disassembly and symbols, and a summary on standard error
@@ -89,18 +88,11 @@ Only --emit ranges --json without --skip and --limit uses several threads.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;
-    let mut added = args.images.load()?;
-    let mut reported = BTreeSet::new();
-    report_images(&place_images(&capture, &mut added), &mut reported);
+    let mut programs = Programs::new(args.images.load()?);
+    programs.start(&capture);
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
-    let mut session = Session {
-        args,
-        added,
-        program: None,
-        reported,
-        window: Window::new(&args.listing.range),
-        summary: Summary::default(),
-    };
+    let mut session =
+        Session { args, programs, window: Window::new(&args.listing.range), summary: Summary::default() };
     let verdict = each_trace(&capture, &args.listing.sources, |trace| session.list(&capture, trace, &mut output))?;
     if args.listing.output.json {
         write_summary(&mut output, "decode", verdict, |object| session.summary.put_totals(object));
@@ -113,11 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 /// Decoding of all sources.
 struct Session<'a> {
     args: &'a Args,
-    added: Vec<Code>,
-    /// The program of a core, shared by its sources.
-    program: Option<(Option<usize>, Program)>,
-    /// Reported notes; images of several cores have the same ones.
-    reported: BTreeSet<String>,
+    programs: Programs,
     window: Window,
     summary: Summary,
 }
@@ -129,8 +117,7 @@ impl Session<'_> {
         if !self.window.is_open() {
             return Ok(Verdict::Clean);
         }
-        self.load(capture, trace.source().core);
-        let Some((_, program)) = &self.program else { return Ok(Verdict::Clean) };
+        let program = self.programs.of(capture, trace.source().core);
         let palette = output.palette;
         let cache = CodeCache::new(program, args.listing.output.json, palette);
         let form = match args.listing.output.json {
@@ -160,19 +147,6 @@ impl Session<'_> {
         let (verdict, is_whole) = (printer.listing.verdict(), printer.listing.window.is_open());
         self.summary.end(open, is_whole);
         Ok(verdict.or(Verdict::of(self.summary.findings() > findings)))
-    }
-
-    fn load(&mut self, capture: &Capture, core: Option<usize>) {
-        if self.program.as_ref().is_some_and(|(of, _)| *of == core) {
-            return;
-        }
-        let (program, notes) = Program::of(capture, core, &self.added);
-        report_images(&notes, &mut self.reported);
-        let text = "nothing can be decoded without program code: add it with --image FILE[@ADDR]";
-        if program.codes().is_empty() && self.reported.insert(text.into()) {
-            diagnostic::warning(text);
-        }
-        self.program = Some((core, program));
     }
 }
 

@@ -3,6 +3,7 @@
 mod closed_loop;
 mod commands;
 mod corpus;
+mod corpus_check;
 mod corpus_stf;
 #[cfg(unix)]
 mod documents;

@@ -30,6 +30,11 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    /// Continues after lost records.
+    pub(super) fn resume(&mut self) {
+        self.before = None;
+    }
+
     pub(super) fn check(&mut self, group: &Group, known: &Opcode, out: &mut Out<'_>) {
         if !group.accesses.is_empty() && !self.has_access {
             self.has_access = true;

@@ -96,6 +96,39 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// Continues after an error, at the chunk after the damaged one, and sets the follower accordingly. `None`: reading
+    /// cannot continue, because the error is another one or the index does not have another chunk.
+    ///
+    /// The index has the address of the next instruction. What else earlier records determine is lost: the mode is
+    /// unknown, and the encoding mode and the size of vectors are assumed to be those before the damage. Record numbers
+    /// count only the records that were read.
+    pub fn resume(&mut self, error: &ReadError, follower: &mut Follower) -> Option<Warning> {
+        let Source::Chunks(chunks) = &self.source else { return None };
+        let (index, markers) = (chunks.index().filter(|_| !self.is_header_only)?, chunks.markers());
+        let (chunk, at, fault) = match error.kind {
+            ReadErrorKind::Chunk { chunk, at, fault } => (chunk, at, Some(fault)),
+            // The record may extend into later chunks, which are not damaged for that.
+            ReadErrorKind::Malformed(_) | ReadErrorKind::TooLong => {
+                let mut end = 0_u64;
+                let chunk = index.iter().position(|entry| {
+                    end = end.saturating_add(entry.size);
+                    error.offset < end
+                })?;
+                (chunk as u64, index[chunk].offset, None)
+            }
+            _ => return None,
+        };
+        let next_pc = index.get(chunk as usize + 1)?.pc;
+        let offset = index.iter().take(chunk as usize + 1).map(|entry| entry.size).fold(0, u64::wrapping_add);
+        let instructions = (chunk + 1).checked_mul(markers)?;
+        let found = if self.count.chunk == Some(chunk) { self.count.found } else { 0 };
+        self.restart_at(chunk + 1, Position { record: error.record, offset });
+        *follower = Follower { next_pc, mode: None, instructions, ..*follower };
+        let warning = Warning::DamagedChunk { chunk, at, fault, lost: markers.saturating_sub(found) };
+        self.warn(warning);
+        Some(warning)
+    }
+
     /// Seeks to the instruction after the first `before` ones, and sets the follower accordingly. With the index of a
     /// .zstf file only the chunk of that instruction is read; otherwise reading continues forward. False: there are
     /// fewer.

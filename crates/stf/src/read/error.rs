@@ -106,6 +106,22 @@ pub enum Warning {
     /// The index is invalid.
     #[error("the index of the file is damaged ({0}), so its chunks were read one by one")]
     DamagedIndex(&'static str),
+    /// A chunk is damaged, and reading resumed at the next one.
+    #[error(
+        "chunk {chunk}, byte {at:#x} of the file: {}, so up to {lost} instructions are lost; reading resumes at chunk {}, with the address of the index and an unknown mode",
+        fault.map_or_else(|| "its records cannot be read".to_string(), |fault| fault.to_string()),
+        chunk + 1
+    )]
+    DamagedChunk {
+        /// Number of the chunk; the first is 0.
+        chunk: u64,
+        /// Offset in the file.
+        at: u64,
+        /// The damage. `None`: the chunk is intact, but its contents are not records.
+        fault: Option<Fault>,
+        /// Instructions, or transactions, of the chunk that were not read.
+        lost: u64,
+    },
     /// The index has a wrong size for a chunk.
     #[error("the index has {index} bytes for chunk {chunk}, which has {found}: the reference library {}", if index < found { "silently drops the rest" } else { "rejects the chunk" })]
     WrongSize {

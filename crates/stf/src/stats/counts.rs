@@ -131,9 +131,9 @@ impl Counts {
         let [user, supervisor, hypervisor, machine] = &mut self.modes;
         [
             ("records", &mut self.records),
-            ("opcodes", &mut self.opcodes),
-            ("instructions", &mut self.instructions),
-            ("faults", &mut self.faults),
+            ("instructions", &mut self.opcodes),
+            ("executed", &mut self.instructions),
+            ("faulted", &mut self.faults),
             ("user", &mut self.user),
             ("non_user", &mut self.non_user),
             ("in_user_mode", user),

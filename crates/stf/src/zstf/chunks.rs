@@ -311,12 +311,14 @@ impl Chunks {
         }
         let bytes = self.bytes(length as usize);
         let frames = frames(&bytes);
-        self.is_next_odd = frames == 0 && !self.queue.is_empty();
+        // If another chunk, or the index, starts where this one should end, the frame is damaged. The decoder finds out how.
+        let is_elsewhere = frames == 0 && !self.is_boundary(entry.offset + length);
+        self.is_next_odd = is_elsewhere && !self.queue.is_empty();
         if self.is_next_odd {
             return None;
         }
-        if frames == 0 {
-            // The next chunk starts elsewhere, or the frame is damaged. Reading from frame to frame will find out.
+        if is_elsewhere {
+            // Reading from frame to frame will find out where the chunk ends.
             self.leave_index(self.next, "a chunk is elsewhere");
             return match self.input.seek(entry.offset) {
                 Ok(()) => self.walked(),
@@ -328,6 +330,11 @@ impl Chunks {
         }
         let source = self.send(CompressedChunk { bytes, used: 0, size: Some(entry.size) });
         Some(Pending { frames: Some(frames).filter(|frames| *frames > 1), ..self.pending(entry.offset, source) })
+    }
+
+    /// Is the input at this offset, where a chunk or the index starts?
+    fn is_boundary(&mut self, offset: u64) -> bool {
+        self.input.offset() == offset && (offset == self.end || is_zstd_frame(self.input.peek(4)))
     }
 
     /// The next bytes of the file; fewer at its end.

@@ -23,7 +23,7 @@ TimeUnit "tarmac-time-unit" Warning "2.2 Timestamp"
     "The unit is one that the specification lists, or tic, which plug-ins print. Reported once.";
 TimeUnitChange "tarmac-time-unit-change" Warning "2.2 Timestamp"
     "The unit does not change.";
-TimeOrder "tarmac-time-order" Warning "2.2 Timestamp"
+TimeOrder "tarmac-time-order" Error "2.2 Timestamp"
     "The times of a core do not decrease.";
 TimeInStep "tarmac-time-in-step" Warning "2.2 Timestamp"
     "Only the first line of a step has a time. Reported once.";
@@ -39,7 +39,7 @@ AddressDigits "tarmac-address-digits" Error "2.3.1 Instruction execution line"
     "An address has 16 digits in AArch64, otherwise 8.";
 AddressWidth "tarmac-address-width" Warning "2.3.1 Instruction execution line"
     "AArch32 addresses have at most 32 bits.";
-AddressAligned "tarmac-address-aligned" Warning "2.3.1 Instruction execution line"
+AddressAligned "tarmac-address-aligned" Error "2.3.1 Instruction execution line"
     "The address of a fetched instruction is a multiple of 4, or of 2 in Thumb.";
 OpcodeWidth "tarmac-opcode-width" Error "2.3.1 Instruction execution line"
     "An opcode has 8 digits, or 4 for a 16-bit Thumb instruction.";
@@ -53,11 +53,11 @@ Security "tarmac-security" Warning "2.3.1 Instruction execution line"
     "The Security state is _ns or absent; _n, _s, _rt and _rl are in use too. Reported once.";
 CcfailSet "tarmac-ccfail-set" Error "2.3.1 Instruction execution line"
     "Only AArch32 instructions have CCFAIL.";
-Condition "tarmac-condition" Warning "2.3.1 Instruction execution line"
+Condition "tarmac-condition" Error "2.3.1 Instruction execution line"
     "Only a conditional instruction can fail its condition or be skipped.";
 Number "tarmac-instruction-number" Warning "Fast Models"
     "The instruction numbers of a core increase.";
-NextPc "tarmac-next-pc" Warning "2.3.1 Instruction execution line"
+NextPc "tarmac-next-pc" Error "2.3.1 Instruction execution line"
     "Execution continues after an instruction or at its branch target, unless there is an event in between.";
 AsynchronousName "tarmac-asynchronous-name" Error "2.3.2 Asynchronous event line"
     "An asynchronous event is one that the specification lists.";
@@ -83,23 +83,23 @@ Shareability "tarmac-shareability" Warning "2.3.4 Memory access line"
     "The shareability is OSH, ISH or NSH. Reported once.";
 Cacheability "tarmac-cacheability" Warning "2.3.4 Memory access line"
     "Cache attributes are those that the specification lists, inner before outer. Reported once.";
-AccessUnexpected "tarmac-access-unexpected" Warning "2.3.4 Memory access line"
+AccessUnexpected "tarmac-access-unexpected" Error "2.3.4 Memory access line"
     "An instruction whose opcode makes no access has no memory line.";
 AccessDirection "tarmac-access-direction" Warning "2.3.4 Memory access line"
     "Loads read and stores write.";
 AccessMissing "tarmac-access-missing" Warning "2.3.4 Memory access line"
     "A load or store has a memory line, if others have.";
-AccessSize "tarmac-access-size" Warning "2.3.4 Memory access line"
+AccessSize "tarmac-access-size" Error "2.3.4 Memory access line"
     "An instruction accesses as many bytes as its opcode encodes.";
 RegisterWidth "tarmac-register-width" Warning "2.3.5 Register update line"
     "A value has as many digits as its register.";
 BranchDigits "tarmac-branch-digits" Error "2.3.6 Branch line"
     "A branch target has 16 digits in AArch64, otherwise 8.";
-BranchTarget "tarmac-branch-target" Warning "2.3.6 Branch line"
+BranchTarget "tarmac-branch-target" Error "2.3.6 Branch line"
     "Execution continues at the target of the branch line.";
-BranchOpcode "tarmac-branch-opcode" Warning "2.3.6 Branch line"
+BranchOpcode "tarmac-branch-opcode" Error "2.3.6 Branch line"
     "A direct branch goes to the target that its opcode encodes.";
-BranchUnexpected "tarmac-branch-unexpected" Warning "2.3.6 Branch line"
+BranchUnexpected "tarmac-branch-unexpected" Error "2.3.6 Branch line"
     "Only branches and exceptions have a branch line.";
 BranchMissing "tarmac-branch-missing" Warning "2.3.6 Branch line"
     "A taken branch has a branch line, if others have.";

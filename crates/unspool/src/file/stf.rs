@@ -127,39 +127,60 @@ impl StfFile {
         }
     }
 
-    /// Hands records to `take` until it returns false.
+    /// Hands records to `take` until it returns false. After a damaged chunk, reading resumes at the next one.
     pub fn each(
         &mut self,
         progress: &mut OnProgress<'_>,
         mut take: impl FnMut(Position, &Record<'_>) -> bool,
     ) -> Result<End, FileError> {
-        let Self { reader, meter, .. } = self;
-        let mut left = STRIDE;
-        let ended = reader.each(|position, record| {
-            meter.tick(&mut left, STRIDE, progress);
-            flow(take(position, record))
-        });
-        self.ended(ended)
+        self.each_or_resume(progress, |item| match item {
+            Resumable::Item((position, record)) => take(position, record),
+            Resumable::Resumed { .. } => true,
+        })
     }
 
-    /// Hands instructions to `take` until it returns false.
+    /// The same, with the places where reading resumed.
+    pub fn each_or_resume(
+        &mut self,
+        progress: &mut OnProgress<'_>,
+        mut take: impl FnMut(Resumable<(Position, &Record<'_>)>) -> bool,
+    ) -> Result<End, FileError> {
+        let (mut left, mut follower) = (STRIDE, Follower::default());
+        loop {
+            let Self { reader, meter, .. } = self;
+            let ended = reader.each(|position, record| {
+                meter.tick(&mut left, STRIDE, progress);
+                flow(take(Resumable::Item((position, record))))
+            });
+            if !self.resumes(&ended, &mut follower) || !take(Resumable::at(&follower)) {
+                return self.ended(ended);
+            }
+        }
+    }
+
+    /// Hands instructions to `take` until it returns false. After a damaged chunk, reading resumes at the next one.
     pub fn each_instruction(
         &mut self,
         follower: &mut Follower,
         progress: &mut OnProgress<'_>,
         mut take: impl FnMut(&Instruction<'_>) -> bool,
     ) -> Result<End, FileError> {
-        let Self { reader, meter, .. } = self;
         let mut left = STRIDE;
-        let ended = reader.each_instruction(follower, |instruction| {
-            meter.tick(&mut left, STRIDE, progress);
-            flow(take(instruction))
-        });
-        self.ended(ended)
+        loop {
+            let Self { reader, meter, .. } = self;
+            let ended = reader.each_instruction(follower, |instruction| {
+                meter.tick(&mut left, STRIDE, progress);
+                flow(take(instruction))
+            });
+            if !self.resumes(&ended, follower) {
+                return self.ended(ended);
+            }
+        }
     }
 
     /// Gathers all remaining instructions, on several threads where the file allows that, and then hands the records
-    /// that belong to no instruction to `trailing`. A trace of transactions has only such records.
+    /// that belong to no instruction to `trailing`. A trace of transactions has only such records. After a damaged chunk,
+    /// reading resumes at the next one.
     pub fn gather<G: Gather>(
         &mut self,
         header: &Header,
@@ -167,15 +188,18 @@ impl StfFile {
         into: G,
         mut trailing: impl FnMut(&mut G, &Record<'_>),
     ) -> Result<(G, End), FileError> {
-        let mut into = into;
-        if !header.has_transactions() {
+        let (mut into, mut follower) = (into, header.follower());
+        while !header.has_transactions() {
             let Self { reader, meter, .. } = self;
             let mut watched = Watched { into, watch: Some((STRIDE, meter, progress)) };
-            let ended = reader.gather(&mut header.follower(), &mut watched);
+            let ended = reader.gather(&mut follower, &mut watched);
             into = watched.into;
-            let end = self.ended(ended)?;
-            if end != End::Whole {
-                return Ok((into, end));
+            if self.resumes(&ended, &mut follower) {
+                continue;
+            }
+            match self.ended(ended)? {
+                End::Whole => break,
+                end => return Ok((into, end)),
             }
         }
         let end = self.each(progress, |_, record| {
@@ -185,7 +209,8 @@ impl StfFile {
         Ok((into, end))
     }
 
-    /// Hands the bytes of many records at a time to `take` until it returns false.
+    /// Hands the bytes of many records at a time to `take` until it returns false. Damage is the end: the records before
+    /// it may be the start of an instruction, and must not become part of another one.
     pub fn each_run(
         &mut self,
         progress: &mut OnProgress<'_>,
@@ -197,6 +222,31 @@ impl StfFile {
             flow(take(bytes))
         });
         self.ended(ended)
+    }
+
+    /// Whether reading resumes after this end, which is then a warning.
+    fn resumes(&mut self, ended: &Result<bool, ReadError>, follower: &mut Follower) -> bool {
+        ended.as_ref().is_err_and(|error| self.reader.resume(error, follower).is_some())
+    }
+}
+
+/// An item, or a place where reading resumed after damage.
+#[derive(Debug, Clone, Copy)]
+pub enum Resumable<T> {
+    /// An item.
+    Item(T),
+    /// Items before here are lost.
+    Resumed {
+        /// Number of instructions before, including lost ones.
+        instructions: u64,
+        /// Address of the next instruction.
+        pc: u64,
+    },
+}
+
+impl<T> Resumable<T> {
+    fn at(follower: &Follower) -> Self {
+        Self::Resumed { instructions: follower.instructions, pc: follower.next_pc }
     }
 }
 

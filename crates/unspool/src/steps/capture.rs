@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_capture::{Capture, Code};
 use unspool_coresight::frame::FrameError;
-use unspool_coresight::{self as coresight, Profile, Transactions, exception};
+use unspool_coresight::{self as coresight, Features, Profile, Transactions, exception};
 use unspool_flow::{self as flow, Around, Cause, FlowItem, InstructionSink, Item, Transaction};
 use unspool_isa::decode;
 use unspool_model::hold::Hold;
@@ -49,13 +49,7 @@ impl CaptureSteps {
         let name = &all[chosen].source().name;
         let traces = (0..all.len()).filter(|at| all[*at].source().name == *name).collect();
         let (program, _) = Program::of(&capture, all[chosen].source().core, added);
-        let has_times = features.timestamps || features.cycle_counting;
-        let more = [(features.context_ids || features.vmids, Facet::Processes), (has_times, Facet::Times)];
-        let more = more.iter().filter(|(has, _)| *has);
-        let coverage = more.fold(coverage_of_captures(), |coverage, (_, facet)| coverage.with(*facet));
-        // The frequency of timestamps is unknown.
-        let counts_cycles = features.cycle_counting && !features.timestamps;
-        let time_unit = if counts_cycles { TimeUnit::Cycles } else { TimeUnit::Unknown };
+        let (coverage, time_unit) = (coverage(&features), time_unit(&features));
         let (losses, bytes_read) = (Losses::default(), Arc::default());
         Ok(Self { capture, traces, program, coverage, time_unit, losses, bytes_read, core: 0 })
     }
@@ -71,6 +65,20 @@ impl CaptureSteps {
     pub fn with_core(self, core: u32) -> Self {
         Self { core, ..self }
     }
+}
+
+/// Facets that a source with these features has.
+pub(crate) fn coverage(features: &Features) -> Coverage {
+    let has_times = features.timestamps || features.cycle_counting;
+    let more = [(features.context_ids || features.vmids, Facet::Processes), (has_times, Facet::Times)];
+    let more = more.iter().filter(|(has, _)| *has);
+    more.fold(coverage_of_captures(), |coverage, (_, facet)| coverage.with(*facet))
+}
+
+/// Unit of the times of a source with these features. The frequency of timestamps is unknown.
+pub(crate) fn time_unit(features: &Features) -> TimeUnit {
+    let counts_cycles = features.cycle_counting && !features.timestamps;
+    if counts_cycles { TimeUnit::Cycles } else { TimeUnit::Unknown }
 }
 
 /// Facets that every capture has.
@@ -131,30 +139,13 @@ impl StepSource for CaptureSteps {
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
         let all = Trace::all(&self.capture);
-        let mut emitter = StepEmitter {
-            take,
-            step: Step::default(),
-            hold: Hold::default(),
-            counts_cycles: self.time_unit == TimeUnit::Cycles,
-            time: None,
-            note: String::new(),
-            context: None,
-            returned: None,
-            interrupted: None,
-            gap: None,
-            losses: Losses::default(),
-            is_microcontroller: false,
-            bytes_read: &self.bytes_read,
-            counted: 0,
-            core: self.core,
-            flow: ControlFlow::Continue(()),
-        };
+        let mut emitter = StepEmitter::new(self.time_unit, take);
+        (emitter.bytes_read, emitter.core) = (Some(&self.bytes_read), self.core);
         for trace in self.traces.iter().filter_map(|at| all.get(*at)) {
             emitter.is_microcontroller = trace.profile() == Profile::Microcontroller;
             emitter.counted = 0;
             let decoded = trace.instructions(Transactions::Show, &self.program, &mut emitter);
-            emitter.release(None);
-            emitter.reset();
+            emitter.end();
             decoded.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
             if emitter.flow.is_break() {
                 break;
@@ -170,7 +161,7 @@ impl StepSource for CaptureSteps {
 }
 
 /// Converts instructions and items to steps.
-struct StepEmitter<'t> {
+pub(crate) struct StepEmitter<'t> {
     take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
     step: Step,
     /// An exception that waits for the address of its handler, and the steps after it.
@@ -186,10 +177,10 @@ struct StepEmitter<'t> {
     /// Kind of gap, if the last step was one.
     gap: Option<Gap>,
     /// M-profile, which numbers exceptions differently.
-    is_microcontroller: bool,
+    pub(crate) is_microcontroller: bool,
     core: u32,
     losses: Losses,
-    bytes_read: &'t AtomicU64,
+    bytes_read: Option<&'t AtomicU64>,
     /// Bytes of this buffer that are counted.
     counted: u64,
     flow: ControlFlow<()>,
@@ -243,12 +234,41 @@ impl Watch for StepEmitter<'_> {
     }
 
     fn progress(&mut self, read: u64, _total: u64) {
-        self.bytes_read.fetch_add(read.saturating_sub(self.counted), Ordering::Relaxed);
+        if let Some(total) = self.bytes_read {
+            total.fetch_add(read.saturating_sub(self.counted), Ordering::Relaxed);
+        }
         self.counted = read;
     }
 }
 
-impl StepEmitter<'_> {
+impl<'t> StepEmitter<'t> {
+    pub(crate) fn new(time_unit: TimeUnit, take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>) -> Self {
+        Self {
+            take,
+            step: Step::default(),
+            hold: Hold::default(),
+            counts_cycles: time_unit == TimeUnit::Cycles,
+            time: None,
+            note: String::new(),
+            context: None,
+            returned: None,
+            interrupted: None,
+            gap: None,
+            losses: Losses::default(),
+            is_microcontroller: false,
+            core: 0,
+            bytes_read: None,
+            counted: 0,
+            flow: ControlFlow::Continue(()),
+        }
+    }
+
+    /// Ends a buffer: emits the steps held back, and forgets the state before the next one.
+    pub(crate) fn end(&mut self) {
+        self.release(None);
+        (self.time, self.context, self.returned, self.gap) = (None, None, None, None);
+    }
+
     fn found(&mut self, position: u64, item: &Item) {
         match *item {
             Item::Context(found) => self.context(position, &found),
@@ -369,11 +389,6 @@ impl StepEmitter<'_> {
         if self.flow.is_continue() {
             self.flow = self.hold.release(next, |_, _| {}, self.take);
         }
-    }
-
-    /// Forgets the state of a buffer before the next one.
-    fn reset(&mut self) {
-        (self.time, self.context, self.returned, self.gap) = (None, None, None, None);
     }
 }
 

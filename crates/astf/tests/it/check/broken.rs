@@ -330,6 +330,12 @@ fn strings() -> Vec<Row> {
         ("astf-string-padding-zero", "after a short string", 3, plus![text(1, b"xy"), add(PC)]),
         ("astf-string-padding-zero", "after the last bytes", 4, plus![long, more_text(b"xyz"), add(PC)]),
         ("astf-string-interleaves", "an instruction between", 4, plus![long, add(PC), more_text(b"xy"), add(PC + 4)]),
+        (
+            "astf-string-interleaves",
+            "an unknown record between",
+            4,
+            plus![long, Record::Unknown([0x77; RECORD_BYTES]), more_text(b"xy"), add(PC + 4)],
+        ),
         ("astf-string-printable", "a bell", 3, plus![text(2, b"x\x07"), add(PC)]),
         ("astf-string-printable", "text after a zero", 3, plus![text(3, b"x\0y"), add(PC)]),
     ]

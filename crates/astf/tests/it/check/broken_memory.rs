@@ -183,6 +183,12 @@ fn chains() -> Vec<Row> {
             3,
             plus![pair, Context { pstate_dit: true, ..el1() }, rest, add(PC + 4)],
         ),
+        (
+            "astf-extra-ea-follows",
+            "an unknown record between",
+            3,
+            plus![pair, Record::Unknown([0x77; RECORD_BYTES]), rest, add(PC + 4)],
+        ),
         ("astf-extra-ea-follows", "the trace ends", 4, plus![pair, ExtraEa { extra_eas: true, ..rest }]),
         ("astf-extra-ea-chain", "not announced", 4, plus![read(PC, LDR, 8), rest, rest, add(PC + 4)]),
         (

@@ -1,26 +1,18 @@
 //! Summary of a decode: totals, missing code, contradictions.
 //!
-//! Takes the items of every source; produces a few lines for the user. Memory is bounded by [`MAX_PAGES`].
+//! Takes the items of every source; produces a few lines for the user. Memory does not grow with the trace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use unspool::Trace;
+use unspool::check::MissingCode;
 use unspool::coresight::frame::FrameError;
-use unspool::flow::{Cause, FlowItem, Item, Space};
+use unspool::flow::{Cause, FlowItem, Item};
 use unspool::model::json::Object;
 use unspool::number::{grouped, many};
 
 use crate::diagnostic;
 use crate::listing::counted;
-
-/// Missing code is counted per page.
-const PAGE_BITS: u32 = 12;
-
-/// Pages that are counted separately.
-const MAX_PAGES: usize = 1 << 16;
-
-/// Regions of missing code that are listed.
-const MAX_REGIONS: usize = 10;
 
 /// Counts over all sources.
 #[derive(Debug, Default)]
@@ -37,7 +29,7 @@ pub(super) struct Summary {
     skipped: u64,
     /// Bytes of each buffer that belong to no frame, as reported by any of its sources.
     lost: BTreeMap<usize, u64>,
-    missing: Missing,
+    missing: MissingCode,
     /// P0 elements that were dropped for other reasons.
     without_address: u64,
     disagreeing: u64,
@@ -69,6 +61,7 @@ impl Summary {
     }
 
     pub(super) fn item(&mut self, item: &FlowItem) {
+        self.missing.add(item);
         match item.map(|item| item.value) {
             Ok(Item::Exception { .. }) => self.exceptions += 1,
             Ok(Item::Q { instructions, .. }) => {
@@ -80,10 +73,6 @@ impl Summary {
                 self.time = Some((first.min(value), last.max(value)));
             }
             Ok(Item::CycleCount(Some(cycles))) => self.cycles = Some(self.cycles.unwrap_or(0) + u64::from(cycles)),
-            Ok(Item::NoCode { address, space }) => self.missing.add(address, space, 0),
-            Ok(Item::Lost { elements, cause: Cause::NoCode { address, space } }) => {
-                self.missing.add(address, space, elements);
-            }
             Ok(Item::Lost { elements, cause: Cause::NoAddress }) => self.without_address += elements,
             Ok(Item::Lost { elements, cause: Cause::Disagreement }) => self.disagreeing += elements,
             Ok(Item::Finding(finding)) => *self.findings.entry(finding.name()).or_default() += 1,
@@ -176,125 +165,5 @@ impl Summary {
         let bytes = many(self.bytes.saturating_sub(self.skipped), "byte");
         let lost = self.lost.values().sum();
         format!("{bytes} {done}, {} skipped, {} lost", grouped(self.skipped), grouped(lost))
-    }
-}
-
-#[derive(Debug, Default)]
-struct Missing {
-    /// P0 elements lost to each page. There are at most sixteen spaces.
-    spaces: Vec<(Space, BTreeMap<u64, u64>)>,
-    pages: usize,
-    /// P0 elements lost to pages beyond [`MAX_PAGES`].
-    beyond: u64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Region {
-    space: Space,
-    first: u64,
-    last: u64,
-    elements: u64,
-}
-
-impl Missing {
-    fn add(&mut self, address: u64, space: Space, elements: u64) {
-        let known = self.spaces.iter().position(|(of, _)| *of == space);
-        let index = known.unwrap_or_else(|| {
-            self.spaces.push((space, BTreeMap::new()));
-            self.spaces.len() - 1
-        });
-        let pages = &mut self.spaces[index].1;
-        let page = address >> PAGE_BITS;
-        match pages.get_mut(&page) {
-            Some(cost) => *cost += elements,
-            None if self.pages < MAX_PAGES => {
-                pages.insert(page, elements);
-                self.pages += 1;
-            }
-            None => self.beyond += elements,
-        }
-    }
-
-    /// P0 elements lost to all pages.
-    fn elements(&self) -> u64 {
-        self.spaces.iter().flat_map(|(_, pages)| pages.values()).sum::<u64>() + self.beyond
-    }
-
-    /// Regions, the one with the most lost elements first.
-    fn regions(&self) -> Vec<Region> {
-        let mut regions: Vec<Region> = vec![];
-        for (space, pages) in &self.spaces {
-            for (&page, &elements) in pages {
-                let (first, last) = (page << PAGE_BITS, page << PAGE_BITS | ((1 << PAGE_BITS) - 1));
-                match regions.last_mut() {
-                    Some(region) if region.space == *space && region.last.checked_add(1) == Some(first) => {
-                        region.last = last;
-                        region.elements += elements;
-                    }
-                    _ => regions.push(Region { space: *space, first, last, elements }),
-                }
-            }
-        }
-        regions.sort_by_key(|region| std::cmp::Reverse(region.elements));
-        regions
-    }
-
-    fn lines(&self) -> Vec<String> {
-        let regions = self.regions();
-        let mut lines: Vec<String> = regions.iter().take(MAX_REGIONS).map(Region::line).collect();
-        if regions.len() > MAX_REGIONS {
-            let rest = regions[MAX_REGIONS..].iter().map(|region| region.elements).sum::<u64>() + self.beyond;
-            let more = many((regions.len() - MAX_REGIONS) as u64, "more region");
-            lines.push(format!("no code in {more}: {} lost", many(rest, "P0 element")));
-        }
-        lines
-    }
-}
-
-impl Region {
-    fn line(&self) -> String {
-        let Self { space, first, last, elements } = self;
-        let end = u128::from(*last) + 1;
-        format!("no code in {first:#x}..{end:#x} of {space}: {} lost", many(*elements, "P0 element"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use unspool::coresight::Security;
-
-    use super::*;
-
-    #[test]
-    fn adjacent_missing_pages_are_one_region() {
-        let [user, kernel] = [0, 1].map(|el| Space { security: Security::NonSecure, el });
-        let mut missing = Missing::default();
-        let rows = [
-            (0x1000, user, 1),
-            (0x1ffc, user, 2),
-            (0x2000, user, 3),
-            (0x2000, kernel, 5),
-            (0x4000, user, 100),
-            (u64::MAX, user, 0),
-        ];
-        rows.iter().for_each(|&(address, space, elements)| missing.add(address, space, elements));
-        let expected = [
-            "no code in 0x4000..0x5000 of EL0N: 100 P0 elements lost",
-            "no code in 0x1000..0x3000 of EL0N: 6 P0 elements lost",
-            "no code in 0x2000..0x3000 of EL1N: 5 P0 elements lost",
-            "no code in 0xfffffffffffff000..0x10000000000000000 of EL0N: 0 P0 elements lost",
-        ];
-        assert_eq!(missing.lines(), expected);
-    }
-
-    #[test]
-    fn ten_regions_are_listed_and_the_rest_is_counted() {
-        let space = Space { security: Security::Secure, el: 3 };
-        let mut missing = Missing::default();
-        // Every other page.
-        (0..70_000_u64).for_each(|page| missing.add(page << 13, space, 1));
-        let lines = missing.lines();
-        assert_eq!(lines.len(), 11);
-        assert_eq!(lines[10], "no code in 65,526 more regions: 69,990 P0 elements lost");
     }
 }

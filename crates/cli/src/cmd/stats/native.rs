@@ -46,9 +46,11 @@ impl Native for StfPage {
 
     fn head(&self, out: &mut dyn Write) -> io::Result<()> {
         let Self { counts, .. } = self;
-        let [instructions, records] = [many(counts.instructions, "instruction"), many(counts.records, "record")];
-        let faults = if counts.faults > 0 { format!(", {} faulted", grouped(counts.faults)) } else { String::new() };
-        writeln!(out, "{}: {instructions}{faults}, {records} after the header", self.name)?;
+        let [instructions, records] = [many(counts.opcodes, "instruction"), many(counts.records, "record")];
+        let [executed, faulted] = [counts.instructions, counts.faults].map(grouped);
+        let split =
+            if counts.faults > 0 { format!(" ({executed} executed, {faulted} faulted)") } else { String::new() };
+        writeln!(out, "{}: {instructions}{split}, {records} after the header", self.name)?;
         let [user, others] = [counts.user, counts.non_user].map(grouped);
         writeln!(out, "  user mode    {user}, others {others}")?;
         let [reads, writes] = [many(counts.reads, "read"), many(counts.writes, "write")];

@@ -233,11 +233,13 @@ fn check_finds_nothing_in_the_example() {
     let folder = Folder::new();
     for (storage, _) in STORAGES {
         let path = folder.example(storage);
-        let run = on("check", &path, &["--deny-warnings"]).clean();
+        let run = on("check", &path, &["--strict"]).clean();
         assert_eq!(run.out, format!("{}: 21 records, 16 steps, nothing found\n", path.display()));
     }
-    let lines = on("check", &folder.example(Storage::Lzma), &["--json"]).clean().json();
-    let summary = json!({"kind": "summary", "records": 21, "steps": 16, "gaps": 0, "repeats": 0, "errors": 0, "warnings": 0, "rules": {}});
+    let path = folder.example(Storage::Lzma);
+    let lines = on("check", &path, &["--json"]).clean().json();
+    let files = json!([{"file": path.display().to_string(), "errors": 0, "warnings": 0}]);
+    let summary = json!({"kind": "summary", "files": files, "records": 21, "steps": 16, "gaps": 0, "repeats": 0, "errors": 0, "warnings": 0, "rules": {}});
     assert_eq!(lines, [summary]);
 }
 
@@ -252,7 +254,7 @@ fn check_reports_violations() {
     }
     let path = folder.astf_file("broken", &raw(), &records);
     let run = on("check", &path, &[]).expect(1, &[]);
-    let position = format!("{}: record 5 at offset 0x80: astf-pc-continuity: ", path.display());
+    let position = format!("{}: record 5 at offset 0x80: error: astf-pc-continuity: ", path.display());
     assert!(run.out.starts_with(&position), "{}", run.out);
     let found = |run: &Run| run.out.lines().filter(|line| line.contains(": astf-pc-continuity: ")).count();
     assert!(found(&run) >= 3, "{}", run.out);
@@ -273,17 +275,18 @@ fn check_reports_violations() {
 }
 
 #[test]
-fn warnings_are_problems_only_if_denied() {
+fn warnings_are_errors_only_if_strict() {
     let folder = Folder::new();
     let mut records = example::records();
     let last = records.len() - 1;
     let Record::Instruction(instruction) = Record::from_bytes(&records[last]) else { panic!("no instruction") };
     records[last] = Instruction { reserved6: 1, ..instruction }.to_bytes();
     let path = folder.astf_file("odd", &example::header(), &records[1..]);
-    on("check", &path, &[])
-        .clean()
-        .shows(&["record 21 at offset 0x280: astf-reserved-zero: ", "21 records, 16 steps, 0 errors, 1 warning\n"]);
-    on("check", &path, &["--deny-warnings"]).expect(1, &[]);
+    on("check", &path, &[]).clean().shows(&[
+        "record 21 at offset 0x280: warning: astf-reserved-zero: ",
+        "21 records, 16 steps, 0 errors, 1 warning\n",
+    ]);
+    on("check", &path, &["--strict"]).expect(1, &[]);
 }
 
 #[test]

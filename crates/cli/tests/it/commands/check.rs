@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::example;
-use crate::run::{log, on, unspool_with};
+use crate::run::{log, on, text, unspool, unspool_with};
 
 /// Valid lines with an unexplained change from EL0 to EL1.
 const LEVELS: &str = "\
@@ -16,12 +16,21 @@ const LEVELS: &str = "\
 #[test]
 fn a_capture_has_steps() {
     let path = example();
-    let run = on("check", &path, &["--deny-warnings"]).clean();
-    assert_eq!(run.out, format!("{}: 2 sources, 78 steps, 5 gaps, nothing found\n", path.display()));
+    // One of its trace units lost trace.
+    let run = on("check", &path, &[]).clean();
+    let overflow =
+        format!("{} ETE_0: offset 0x95: warning: capture-overflow: the trace unit lost trace\n", path.display());
+    assert!(run.out.starts_with(&overflow), "{}", run.out);
+    assert!(run.out.contains(": 2 sources, 78 steps, 5 gaps, 0 errors, 1 warning\n"), "{}", run.out);
+    on("check", &path, &["--strict"]).expect(1, &[]).shows(&["error: capture-overflow: ", "1 error, 0 warnings"]);
     let one = on("check", &path, &["--source", "ETE_1", "--json"]).clean().json();
     assert_eq!((&one[0]["kind"], &one[0]["sources"]), (&"summary".into(), &1.into()));
     on("check", &path, &["--source", "ETE_7"]).expect(2, &["no source 'ETE_7'"]);
-    on("check", &path, &["--native"]).expect(2, &["--native does not apply to captures"]);
+    // The rules of captures without those of steps.
+    let native = on("check", &path, &["--native"]).clean();
+    assert!(native.out.contains(": 2 sources, 0 errors, 1 warning\n"), "{}", native.out);
+    let steps = on("check", &path, &["--steps"]).clean();
+    assert_eq!(steps.out, format!("{}: 2 sources, 78 steps, 5 gaps, nothing found\n", path.display()));
 }
 
 #[test]
@@ -42,13 +51,16 @@ fn an_unreadable_capture_is_rejected() {
 fn steps_are_checked_beyond_the_format() {
     let (_dir, path) = log(LEVELS);
     let run = on("check", &path, &[]).expect(1, &[]);
-    let expected = format!("{}: line 3: step-level-change: from level 0 to level 1", path.display());
+    let expected = format!("{}: line 3: error: step-level-change: from level 0 to level 1", path.display());
     assert!(run.out.starts_with(&expected), "{}", run.out);
     assert!(run.out.contains(": 4 lines, 6 steps, 1 error, 0 warnings\n"), "{}", run.out);
     let values = on("check", &path, &["--json"]).expect(1, &[]).json();
     let found = &values[0];
     assert_eq!((&found["line"], &found["core"], &found["severity"]), (&3.into(), &0.into(), &"error".into()));
     assert_eq!((&found["rule"], &found["section"]), (&"step-level-change".into(), &"state".into()));
+    assert_eq!(found["kind"], "finding");
+    assert!(found["what"].as_str().unwrap().starts_with("from level 0 to level 1 "), "{found}");
+    assert_eq!(found["file"], path.display().to_string());
     assert_eq!(values[1]["rules"]["step-level-change"], 1);
     let none = on("check", &path, &["--limit", "0"]).expect(1, &[]);
     assert!(none.out.contains("1 error") && !none.out.contains("line 3"), "{}", none.out);
@@ -73,7 +85,7 @@ fn a_pipe_is_read_once() {
     let values = unspool_with(&["check", "-", "--json"], LEVELS.as_bytes()).clean().json();
     assert!(values[0]["steps"].is_null() && values[0].get("steps").is_some(), "{values:?}");
     let steps = unspool_with(&["check", "-", "--steps"], LEVELS.as_bytes()).expect(1, &[]);
-    assert!(steps.out.starts_with("standard input: line 3: step-level-change: "), "{}", steps.out);
+    assert!(steps.out.starts_with("standard input: line 3: error: step-level-change: "), "{}", steps.out);
     unspool_with(&["check", "-", "--steps"], b"no trace at all").expect(2, &["standard input"]);
 }
 
@@ -84,5 +96,51 @@ fn cores_are_checked_separately() {
     let run = on("check", &path, &["--steps"]).expect(1, &[]);
     let found: Vec<&str> = run.out.lines().filter(|line| line.contains(": step-level-change: ")).collect();
     assert_eq!(found.len(), 2, "{}", run.out);
-    assert!(found[1].contains(": line 6, core 1: "), "{}", run.out);
+    assert!(found[1].contains(": line 6, core 1: error: "), "{}", run.out);
+}
+
+#[test]
+fn missing_code_is_a_warning_per_region() {
+    let folder = super::example_copy();
+    fs::remove_file(folder.path("program.bin")).unwrap();
+    let run = on("check", folder.root(), &["--json"]).expect(0, &["warning: "]);
+    let findings = run.json();
+    let missing: Vec<_> = findings.iter().filter(|line| line["rule"] == "capture-missing-code").collect();
+    assert!(!missing.is_empty(), "{findings:?}");
+    for line in &missing {
+        assert_eq!(line["severity"], "warning");
+        assert!(line["what"].as_str().unwrap().starts_with("no code in 0x"), "{line}");
+        assert!(line["offset"].is_u64() && line["source"].is_u64() && line["session"] == 0, "{line}");
+    }
+    let strict = on("check", folder.root(), &["--json", "--strict"]).expect(1, &[]).json();
+    assert!(strict.iter().all(|line| line["kind"] == "summary" || line["severity"] == "error"), "{strict:?}");
+    // With the image, nothing is missing.
+    let image = format!("{}@0x400000", example().join("program.bin").display());
+    let found = on("check", folder.root(), &["--image", &image, "--json"]).expect(0, &[]).json();
+    assert!(found.iter().all(|line| line["rule"] != "capture-missing-code"), "{found:?}");
+}
+
+#[test]
+fn several_files_have_one_summary() {
+    let (_dir, bad) = log(LEVELS);
+    let good = example();
+    let args = ["check", text(&good), text(&bad)];
+    let run = unspool(&args).expect(1, &[]);
+    let lines: Vec<&str> = run.out.lines().collect();
+    assert!(lines[1].ends_with(": 2 sources, 78 steps, 5 gaps, 0 errors, 1 warning"), "{}", run.out);
+    assert_eq!(lines.last(), Some(&"2 files: 1 error, 1 warning"), "{}", run.out);
+    let values = unspool(&[&args[..], &["--json"]].concat()).expect(1, &[]).json();
+    let summaries: Vec<_> = values.iter().filter(|value| value["kind"] == "summary").collect();
+    assert_eq!(summaries, [values.last().unwrap()]);
+    let files = summaries[0]["files"].as_array().unwrap();
+    assert_eq!(files.iter().map(|file| file["errors"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(
+        (&summaries[0]["sources"], &summaries[0]["lines"], &summaries[0]["errors"]),
+        (&2.into(), &4.into(), &1.into())
+    );
+    // The worst exit code, and the others are checked nonetheless.
+    let run =
+        unspool(&["check", "no-such-file.astf", text(&good)]).expect(2, &["no-such-file.astf", "not all of the files"]);
+    assert!(run.out.contains("2 sources"), "{}", run.out);
+    unspool(&["check", text(&good), text(&good)]).clean();
 }

@@ -261,8 +261,9 @@ fn info_as_text() {
         ("header_records", json!(11)),
         ("chunks", json!({"count": 1, "instructions": 10})),
         ("records", json!(11)),
-        ("opcodes", json!(4)),
-        ("faults", json!(1)),
+        ("instructions", json!(4)),
+        ("executed", json!(3)),
+        ("faulted", json!(1)),
         ("in_machine_mode", json!(3)),
         ("event_names", json!({"LOAD_PAGE_FAULT": 1, "MODE_CHANGE": 1})),
         ("warnings", json!([])),
@@ -278,7 +279,7 @@ fn stats_count_executed_instructions() {
     let folder = Folder::new();
     let path = folder.stf_file("a", Storage::GZIP, &small());
     let lines = [
-        "3 instructions, 1 faulted, 11 records after the header",
+        "4 instructions (3 executed, 1 faulted), 11 records after the header",
         "user mode    0, others 3",
         "accesses     1: 1 read, 0 writes",
         "int                            2   66.67%",
@@ -290,7 +291,10 @@ fn stats_count_executed_instructions() {
     assert!(!on("stats", &path, &["--by", "class"]).clean().out.contains("c.ld"));
     assert!(!on("stats", &path, &["--by", "mnemonic"]).clean().out.contains("branch"));
     let lines = on("stats", &path, &["--json", "--by", "mnemonic"]).clean().json();
-    assert_eq!(lines[0]["instructions"], 3);
+    assert_eq!(
+        (&lines[0]["instructions"], &lines[0]["executed"], &lines[0]["faulted"]),
+        (&4.into(), &3.into(), &1.into())
+    );
     assert_fields(&lines[1], &json!({"kind": "mnemonic", "name": "beq", "count": 1, "share": 0.333333}));
     let classes = on("stats", &path, &["--json", "--by", "class"]).clean().json();
     assert!(classes.iter().any(|line| line["name"] == "arith" && line["count"] == 1), "{classes:?}");
@@ -404,7 +408,7 @@ fn slices() {
         let out = folder.path("part.zstf");
         on("slice", &input, &[text(&out), "--force", "--skip", "33", "--limit", "20"]).clean();
         let page = on("info", &out, &["--json"]).clean().json().remove(0);
-        assert_eq!((&page["opcodes"], &page["address"]), (&json!(20), &json!("0x80000004")), "{name}");
+        assert_eq!((&page["instructions"], &page["address"]), (&json!(20), &json!("0x80000004")), "{name}");
         let addresses = |run: Run| -> Vec<Value> { run.json().iter().map(|line| line["address"].clone()).collect() };
         let of_part = addresses(on("dump", &out, &["--json"]).clean());
         let of_whole = addresses(on("dump", &input, &["--json", "--skip", "33", "--limit", "20"]).clean());
@@ -642,4 +646,73 @@ fn through_pipes() {
         assert!(!read.unwrap() && records == trace, "{container}");
         input = output;
     }
+}
+
+/// A file of eight chunks with ten instructions each, and the offsets of its chunks and of its index.
+fn chunked(folder: &Folder) -> (Vec<u8>, Vec<usize>) {
+    let file = fs::read(folder.stf_file("whole.zstf", Storage::Zstf, &long(40))).unwrap();
+    let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize;
+    let end = word(12);
+    let mut offsets: Vec<usize> = (0..word(end)).map(|chunk| word(end + 8 + 24 * chunk)).collect();
+    offsets.push(end);
+    assert_eq!(offsets.len(), 9);
+    (file, offsets)
+}
+
+#[test]
+fn chunks_after_a_damaged_one_are_read() {
+    let folder = Folder::new();
+    let (file, offsets) = chunked(&folder);
+    let whole: Vec<String> =
+        on("dump", &folder.path("whole.zstf"), &[]).clean().out.lines().map(str::to_string).collect();
+    let numbers = |text: &str| -> Vec<u64> {
+        let first = |line: &str| line.split(' ').next().unwrap().parse().ok();
+        text.lines().filter_map(first).collect()
+    };
+    // The magic number of the frame, its header, and its contents.
+    for at in [offsets[3], offsets[3] + 4, (offsets[3] + offsets[4]) / 2] {
+        let mut damaged = file.clone();
+        damaged[at] ^= 0xff;
+        let path = folder.file("damaged.zstf", &damaged);
+        let named = ["damaged.zstf: chunk 3, byte 0x", "instructions are lost; reading resumes at chunk 4"];
+        let run = on("dump", &path, &[]).expect(1, &named);
+        let found = numbers(&run.out);
+        let read: Vec<u64> = (1..=80).filter(|number| !(31..=40).contains(number) || found.contains(number)).collect();
+        assert_eq!(found, read, "{at:#x}");
+        // Every line is one of the whole file: no address is invented.
+        for line in run.out.lines().filter(|line| !line.starts_with(' ')) {
+            let number: u64 = line.split(' ').next().unwrap().parse().unwrap();
+            let is_damaged = (31..=40).contains(&number);
+            assert!(is_damaged || whole.iter().any(|other| other == line), "{at:#x}: {line}");
+        }
+        for (verb, options) in [("stats", &[][..]), ("check", &[]), ("check", &["--steps"]), ("info", &[])] {
+            let run = on(verb, &path, options).expect(1, &[]);
+            let text = [run.out, run.err].concat();
+            assert!(text.contains("chunk 3, byte 0x"), "{verb} {options:?} {at:#x}: {text}");
+        }
+        let page = on("info", &path, &["--json"]).expect(1, &[]).json().remove(0);
+        assert_eq!(page["instructions"], found.len(), "{at:#x}");
+        let counts = on("stats", &path, &["--json"]).expect(1, &[]).json().remove(0);
+        assert_eq!(counts["instructions"], found.len(), "{at:#x}");
+        // Records are copied up to the damage only, and such a copy is not kept.
+        on("convert", &path, &[text(&folder.path("rest.stf"))]).expect(1, &["chunk 3, byte 0x"]);
+        assert!(!folder.path("rest.stf").exists());
+    }
+}
+
+#[test]
+fn damage_that_leaves_no_further_chunk_is_the_end() {
+    let folder = Folder::new();
+    let (file, offsets) = chunked(&folder);
+    let mut damaged = file.clone();
+    damaged[(offsets[7] + offsets[8]) / 2] ^= 0xff;
+    damaged[offsets[7]] ^= 0xff;
+    let run = on("dump", &folder.file("last.zstf", &damaged), &[]).expect(1, &["chunk 7, byte 0x"]);
+    assert!(run.out.lines().any(|line| line.starts_with("70 ")), "{}", run.out);
+    // Truncated within a chunk: the index is lost, and the rest is not there.
+    let cut = folder.file("cut.zstf", &file[..(offsets[5] + offsets[6]) / 2]);
+    on("dump", &cut, &[]).expect(1, &["chunk 5, byte 0x"]).shows(&["\n50 "]);
+    // A deleted chunk moves all others and the index, which is noticed.
+    let without = [&file[..offsets[2]], &file[offsets[3]..]].concat();
+    on("dump", &folder.file("deleted.zstf", &without), &[]).expect(1, &["the index of the file is damaged"]);
 }

@@ -1,7 +1,9 @@
 //! Truncated, damaged and odd files: everything before the damage is read, and the damage is reported.
 
 use std::io::Cursor;
+use std::ops::ControlFlow;
 
+use unspool_stf::lift::Follower;
 use unspool_stf::read::{ReadErrorKind, ReadOptions, Reader, Storage, Warning};
 use unspool_stf::record::Record;
 
@@ -272,4 +274,43 @@ fn headers_are_checked() {
     let outcome = piped(&after_end, 1);
     assert!(outcome.text().ends_with("the trace continues after its end mark"), "{}", outcome.text());
     assert!(outcome.bytes == after_end[..encoded(&trace(2)).len() + 1]);
+}
+
+/// Whatever byte of a chunk is changed, the chunks after the damage are read, at the addresses of the index, and the
+/// damage is reported. If the chunk can still be decompressed, its records may be wrong up to a later chunk.
+#[test]
+fn chunks_after_damage_are_read() {
+    let file = written(&trace(25), Storage::Zstf, options(4));
+    let zstf = ZstfFile::of(&file);
+    let (last, mut resumed) = (zstf.chunks.len() - 1, 0);
+    for chunk in 1..last {
+        for at in zstf.chunks[chunk].0..zstf.chunks[chunk + 1].0 {
+            let mut damaged = file.clone();
+            damaged[at] ^= 0x11;
+            for threads in [1, 3] {
+                let name = format!("byte {at:#x} of chunk {chunk} with {threads} threads");
+                let mut reader = Reader::seekable(Cursor::new(damaged.clone()), ReadOptions { threads }).unwrap();
+                let (mut follower, mut numbers, mut start) = (Follower::default(), Vec::new(), None);
+                while let Err(error) = reader.each_instruction(&mut follower, |instruction| {
+                    numbers.push(instruction.number);
+                    ControlFlow::Continue(())
+                }) {
+                    let Some(warning) = reader.resume(&error, &mut follower) else { panic!("{name}: {error}") };
+                    let Warning::DamagedChunk { chunk: found, fault, lost, .. } = warning else { panic!("{warning}") };
+                    assert!(found as usize == chunk || fault.is_none() && found as usize > chunk, "{name}: {warning}");
+                    assert!(lost <= 4 && reader.warnings().contains(&warning), "{name}: {warning}");
+                    let next = found as usize + 1;
+                    let expected = (4 * next as u64, zstf.chunks[next].1, None);
+                    assert_eq!((follower.instructions, follower.next_pc, follower.mode), expected, "{name}");
+                    start = Some(expected.0);
+                    resumed += 1;
+                }
+                if let Some(start) = start {
+                    let after: Vec<u64> = (start + 1..=25).collect();
+                    assert!(numbers.ends_with(&after), "{name}: {numbers:?}");
+                }
+            }
+        }
+    }
+    assert!(resumed > 100, "only {resumed} changes were noticed");
 }
