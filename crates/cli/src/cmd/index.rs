@@ -115,7 +115,7 @@ impl Report<'_> {
     fn text(&self, out: &mut impl Write) -> io::Result<()> {
         let [log, index] = self.sizes();
         let share = index as f64 / log.max(1) as f64 * 100.0;
-        let Totals { lines, instructions, exceptions, problems } = self.totals;
+        let Totals { lines, instructions, exceptions, problems, .. } = self.totals;
         let (lines, instructions) = (many(lines, "line"), many(instructions, "instruction"));
         writeln!(out, "{}: {lines}, {instructions}, {}", self.log.display(), many(exceptions, "exception"))?;
         if problems > 0 {
