@@ -84,6 +84,7 @@ Only --emit ranges --json without --skip and --limit uses several threads.";
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;
     let added = args.images.load()?;
+    added.iter().try_for_each(Code::require_arm)?;
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
     let mut session = Session { args, added, program: None, reported: BTreeSet::new(), summary: Summary::default() };
     let verdict = each_trace(&capture, &args.listing.sources, |trace| session.list(&capture, trace, &mut output))?;

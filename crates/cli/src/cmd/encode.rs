@@ -3,7 +3,10 @@
 //! in ─▶ steps ─▶ trace units ─▶ CAPTURE/
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use unspool::coresight::Protocol;
@@ -11,7 +14,7 @@ use unspool::coresight::etm4::explain;
 use unspool::coresight::etm4::unit::{OverflowLosses, Settings};
 use unspool::coresight::trace_buffer::{BufferSettings, FillMode, TriggerMode};
 use unspool::encode::{EncodeError, EncodeOptions, encode};
-use unspool::model::{SinkError, StepSource, TimeUnit};
+use unspool::model::{Coverage, Losses, SinkError, SourceError, Step, StepSource, TimeUnit};
 use unspool::number::many;
 use unspool::{OpenSteps, OpenedSteps, open_steps};
 
@@ -137,7 +140,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     for (register, what) in settings.unmodeled() {
         diagnostic::warning(format_args!("{register}: not supported by the trace unit model: {what}"));
     }
-    let opened = open(args)?;
+    let has_times = Arc::new(AtomicBool::new(false));
+    let watched = |steps| -> OpenedSteps {
+        if args.timestamps { Box::new(WatchedTimes { steps, has_times: Arc::clone(&has_times) }) } else { steps }
+    };
+    let opened: Vec<OpenedSteps> = open(args)?.into_iter().map(watched).collect();
     let time_unit = opened.first().map_or(TimeUnit::Unknown, StepSource::time_unit);
     let options = EncodeOptions { settings, formatted: args.formatted, buffer: buffer(args)?, time_unit };
     let (encoded, losses) = encode(&args.output, opened, options).map_err(|error| match error {
@@ -154,6 +161,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         many(encoded.trace_bytes, "byte"),
         many(encoded.breaks, "break"),
     ));
+    if args.timestamps && !has_times.load(Ordering::Relaxed) {
+        diagnostic::warning("--timestamps has no effect: the input has no times");
+    }
     if encoded.assumed_contexts > 0 {
         let contexts = many(encoded.assumed_contexts, "context");
         diagnostic::warning(format_args!(
@@ -184,6 +194,36 @@ fn open(args: &Args) -> anyhow::Result<Vec<OpenedSteps>> {
         ..OpenSteps::default()
     };
     args.inputs.iter().map(|input| Ok(open_steps(input, &options)?)).collect()
+}
+
+/// Steps of a source, and whether any of them has a time.
+struct WatchedTimes {
+    steps: OpenedSteps,
+    has_times: Arc<AtomicBool>,
+}
+
+impl StepSource for WatchedTimes {
+    fn coverage(&self) -> Coverage {
+        self.steps.coverage()
+    }
+
+    fn time_unit(&self) -> TimeUnit {
+        self.steps.time_unit()
+    }
+
+    fn each(&mut self, emit: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        let mut has_times = false;
+        let read = self.steps.each(&mut |step| {
+            has_times |= step.time.is_some();
+            emit(step)
+        });
+        self.has_times.fetch_or(has_times, Ordering::Relaxed);
+        read
+    }
+
+    fn losses(&self) -> Losses {
+        self.steps.losses()
+    }
 }
 
 /// A watermark is a write pointer that starts that far from the end, or a trigger that counts from the start.
