@@ -334,7 +334,7 @@ impl<S: SliceSink<u8>> RecordSink for SingleRange<'_, S> {
 }
 
 /// Path with a number before the extensions of the format and of a compressor.
-fn numbered(path: &Path, number: u64) -> PathBuf {
+pub(crate) fn numbered(path: &Path, number: u64) -> PathBuf {
     let split = |path: &Path| (path.file_stem().map(OsString::from), path.extension().map(OsString::from));
     let (mut stem, mut extension) = split(Path::new(path.file_name().unwrap_or_default()));
     let compressors = ["gz", "xz", "zst", "zstd", "lzma", "zz", "z", "zlib"];
