@@ -83,7 +83,8 @@ impl<R: Read> StepSource for Steps<R> {
             Some(_) => (Dialect::Other, false),
             None => (self.reader.dialect(), self.is_big_endian),
         };
-        let mut lifter = Lifter::new(dialect, is_big_endian);
+        let lifter = Lifter::new(dialect, is_big_endian);
+        let mut lifter = if lowered.is_some() { lifter.trusting() } else { lifter };
         let clock = Clock::of(self.start.time);
         let mut emitter = StepEmitter {
             emit,

@@ -69,7 +69,9 @@ fn kept(steps: &[Step]) -> Vec<Step> {
     let kept = |step: &Step| {
         let mut kept = Step::default();
         (kept.core, kept.position, kept.time, kept.event) = (step.core, step.position, step.time, step.event);
-        kept.set_note(step.note());
+        if step.event == Event::Note {
+            kept.set_note(step.note());
+        }
         step.registers()
             .for_each(|write| kept.write_register_known(write.name, write.low, write.bytes.iter().copied()));
         for access in step.accesses().filter(|access| !is_lost(step, access)) {

@@ -50,6 +50,8 @@ pub struct Step {
     bytes: Vec<u8>,
     known: Vec<bool>,
     is_begun: bool,
+    /// Whether the opcode decides if an access is a write.
+    pub(super) corrects_loads: bool,
     scratch: Bytes,
 }
 
@@ -311,7 +313,7 @@ impl Step {
         let is_load = |step: &Self| step.instruction().is_some_and(StepInstruction::is_load);
         let mut direction = access.direction;
         // After an exception, accesses are those of its entry.
-        if access.is_judged_by_opcode() && self.exceptions.is_empty() && is_load(self) {
+        if self.corrects_loads && access.is_judged_by_opcode() && self.exceptions.is_empty() && is_load(self) {
             direction = Direction::Read;
             self.corrected_loads.add(line);
         }
