@@ -15,6 +15,7 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use crate::error::Error;
 pub use argument::ImageArgument;
 pub use load::LoadedCode;
 pub use spaces::Spaces;
@@ -159,6 +160,27 @@ impl fmt::Debug for Bytes {
     }
 }
 
+impl Machine {
+    /// Whether Arm cores, which are the ones that CoreSight traces, can execute its programs.
+    pub fn is_arm(self) -> bool {
+        matches!(self, Self::AArch64 | Self::Arm)
+    }
+}
+
+impl Code {
+    /// Rejects a program that Arm cores cannot execute.
+    ///
+    /// # Errors
+    ///
+    /// If it is an ELF file of another architecture.
+    pub fn require_arm(&self) -> Result<(), Error> {
+        match self.machine.filter(|machine| !machine.is_arm()) {
+            None => Ok(()),
+            Some(machine) => Err(Error::OtherMachine { name: self.name.clone(), machine }),
+        }
+    }
+}
+
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -166,6 +188,8 @@ impl fmt::Display for Machine {
             Machine::Arm => f.write_str("Arm"),
             Machine::RiscV32 => f.write_str("RISC-V 32-bit"),
             Machine::RiscV64 => f.write_str("RISC-V 64-bit"),
+            Machine::Other(62) => f.write_str("x86-64"),
+            Machine::Other(3) => f.write_str("x86"),
             Machine::Other(number) => write!(f, "machine {number}"),
         }
     }

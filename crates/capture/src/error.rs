@@ -6,6 +6,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::code::Machine;
+
 /// Reason why a capture could not be opened, read or saved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -17,6 +19,14 @@ pub enum Error {
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
+    },
+    /// The image is a program of another architecture.
+    #[error("{name}: this is a program for {machine}, and the cores are Arm; give the program that was traced")]
+    OtherMachine {
+        /// The image.
+        name: String,
+        /// Its architecture.
+        machine: Machine,
     },
     /// The path exists but is not a capture.
     #[error(

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use unspool::astf::record::Storage;
 use unspool::file::{AstfFile, End, FileError, FileOptions, StfFile, TarmacFile, TraceFile, is_damage};
-use unspool::model::{Loss, Losses};
+use unspool::model::{Loss, Losses, Lost};
 use unspool::number::{grouped, many};
 use unspool::tarmac::dialect::Dialect;
 use unspool::{Error, Identity, Wanted};
@@ -178,8 +178,22 @@ pub(crate) fn tarmac_verdict(file: &mut TarmacFile, end: &End) -> Verdict {
     verdict.or(Verdict::of(count > 0))
 }
 
-/// Reports lines that became no steps, which are a problem.
+/// Reports loads that the log calls writes, if there are any.
+pub(crate) fn report_corrected_loads(name: &str, corrected: Lost) {
+    if corrected.count > 0 {
+        diagnostic::warning(format_args!("{name}: taken as reads: {}", corrected_loads(corrected)));
+    }
+}
+
+/// Loads that the log calls writes, in words.
+pub(crate) fn corrected_loads(corrected: Lost) -> String {
+    let loads = many(corrected.count, "load");
+    format!("{loads} that the log calls a write, the first in line {}", corrected.first)
+}
+
+/// Reports lines that became no steps, which are a problem, and corrected ones, which are not.
 pub(crate) fn losses_verdict(name: &str, losses: &Losses) -> Verdict {
+    report_corrected_loads(name, losses.of(Loss::CorrectedLoads));
     let lost = losses.of(Loss::Unreadable);
     if lost.count > 0 {
         let lines = many(lost.count, "line");

@@ -66,6 +66,11 @@ impl Coverage {
         Self(self.0 | 1 << facet as u8)
     }
 
+    /// Without a facet.
+    pub fn without(self, facet: Facet) -> Self {
+        Self(self.0 & !(1 << facet as u8))
+    }
+
     /// Whether a facet is covered.
     #[inline]
     pub fn has(self, facet: Facet) -> bool {

@@ -59,6 +59,7 @@ losses! {
     Attributes "attributes" "attributes, labels and numbers" None;
     CycleCounts "cycle-counts" "cycle counts" None;
     Unreadable "unreadable" "lines that cannot be read" None;
+    CorrectedLoads "corrected-loads" "loads that the log calls writes" None;
 }
 
 /// Number of losses of one kind.
@@ -68,6 +69,17 @@ pub struct Lost {
     pub count: u64,
     /// Position of the first, as the source counts.
     pub first: u64,
+}
+
+impl Lost {
+    /// Counts one more, at this position.
+    #[inline]
+    pub fn add(&mut self, position: u64) {
+        if self.count == 0 {
+            self.first = position;
+        }
+        self.count += 1;
+    }
 }
 
 /// Losses by kind.

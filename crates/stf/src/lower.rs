@@ -2,20 +2,24 @@
 //!
 //! steps ─▶ **groups**: records where the format has them, comments for the rest ─▶ records
 //!
-//! Records contain opcodes, targets, forced addresses, general registers, accesses with known data, exceptions and
-//! Exception levels. The rest is in comments, the annotations (`annotation`), which the header announces: other tools
-//! skip them, and our reader restores the same steps. The reference reader requires data after every access, so an
-//! access with unknown data is an annotation: no data is invented. A group ends with its opcode, and so does the file:
-//! steps after the last instruction precede its opcode, after the annotation `then`.
-//! Specification: STF 1.3, "Specification of Records"; it has a number for Arm, but none for its exceptions.
+//! Records contain opcodes, targets, forced addresses, general registers, accesses with known data, system calls of
+//! RISC-V and Exception levels. Exceptions, times and other facts without a record are in comments, the annotations
+//! (`annotation`), which the header announces: other tools skip them, and our reader restores the same steps. A group ends
+//! with its opcode, and so does the file: steps after the last instruction precede its opcode, after the annotation
+//! `then`.
+//!
+//! Nothing is invented. An access is followed by its content, by the specification and for the reference reader, so an
+//! access of an instruction whose data is not known is lost, and counted. The specification has a number for Arm, but
+//! none for its exceptions, so these have no event.
+//! Specification: STF 1.3, "Specification of Records".
 
 pub(super) mod annotation;
 mod annotation_writer;
 pub(super) mod sticky;
 
 use unspool_model::{
-    Access, Branch, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Instruction, Isa, Loss, Losses,
-    RegisterWrite, SinkError, Step, StepSink, TimeUnit,
+    Access, Branch, Coverage, Direction, Event, Exception, Facet, Instruction, Isa, Loss, Losses, RegisterWrite,
+    SinkError, Step, StepSink, TimeUnit,
 };
 
 use self::annotation::{ANNOUNCEMENT, Part};
@@ -31,12 +35,17 @@ pub struct LowerOptions {
     pub version: StfVersion,
 }
 
-/// Possible losses: none. Annotations contain everything that records do not.
-pub const LOSSES: &[Loss] = &[];
+/// Possible losses: accesses without data. Annotations contain everything else that records do not.
+pub const LOSSES: &[Loss] = &[Loss::Accesses];
 
 /// Coverage of a file, records and annotations together.
 pub fn coverage() -> Coverage {
     Coverage::of(&Facet::ALL)
+}
+
+/// Coverage of the file for a source with this coverage. Without data, all accesses are lost.
+pub fn carried(source: Coverage) -> Coverage {
+    if source.has(Facet::Data) { source } else { source.without(Facet::Accesses) }
 }
 
 /// Number of bytes that are written at once.
@@ -116,7 +125,7 @@ impl<S: RecordSink> Lowerer<S> {
         Ok(Self {
             sink,
             version: options.version,
-            coverage,
+            coverage: carried(coverage),
             unit,
             out: Vec::new(),
             group: 0,
@@ -161,7 +170,7 @@ impl<S: RecordSink> Lowerer<S> {
         }
         self.outcome(instruction, opcode, &mut part);
         step.registers().for_each(|write| self.register(&write, &mut part));
-        step.accesses().for_each(|access| self.access(&access, &mut part));
+        step.accesses().for_each(|access| self.access(step.position, &access, &mut part));
         self.held = Some(Held { opcode, length: instruction.length, has_event: false });
         Ok(())
     }
@@ -286,10 +295,8 @@ impl<S: RecordSink> Lowerer<S> {
         }
     }
 
-    fn access(&mut self, access: &Access<'_>, part: &mut Part) {
-        let Some((size, kind)) = access_record(access) else {
-            return self.annotations.access(&mut self.out, part, access);
-        };
+    fn access(&mut self, position: u64, access: &Access<'_>, part: &mut Part) {
+        let Some((size, kind)) = access_record(access) else { return self.losses.add(Loss::Accesses, position) };
         put_access(&mut self.out, access.address, size, kind);
         for bytes in access.bytes.chunks(8) {
             let mut word = [0; 8];
@@ -306,24 +313,22 @@ impl<S: RecordSink> Lowerer<S> {
         let mut part = if held.has_event { Part::Same } else { Part::Then };
         self.held = Some(Held { has_event: true, ..held });
         self.clock.write(step.time, &mut self.annotations, &mut self.out, &mut part);
-        match &step.event {
-            Event::Exception(exception) => self.exception(exception, &mut part),
+        match step.event {
+            Event::Exception(exception @ Exception { call: Some(call), .. }) if is_ecall(self.isa, held.opcode) => {
+                self.annotations.exception(&mut self.out, &mut part, &exception);
+                self.system_call(call, exception.target);
+            }
             _ => self.annotations.step(&mut self.out, &mut part, step),
         }
         self.annotations.effects(&mut self.out, step);
     }
 
-    fn exception(&mut self, exception: &Exception, part: &mut Part) {
-        self.annotations.exception(&mut self.out, part, exception);
-        let is_wide = self.is_wide();
-        let is_ecall = is_riscv(self.isa) && self.held.is_some_and(|held| held.opcode == ECALL);
-        let number = exception.call.filter(|_| is_ecall).map(|number| u64::from(number).to_le_bytes());
-        let (is_interrupt, code) = if number.is_some() { (false, USER_CALL) } else { event_number(exception.kind) };
-        let raw = code | if is_interrupt { 1 << if is_wide { 63 } else { 31 } } else { 0 };
-        let data = number.as_ref().map_or(&[][..], |number| number);
-        Record::Event(record::Event { raw, is_wide, data }).encode(&mut self.out);
+    /// Writes the event of a RISC-V system call, the only exception whose number is known.
+    fn system_call(&mut self, number: u16, target: Option<u64>) {
+        let (is_wide, data) = (self.is_wide(), u64::from(number).to_le_bytes());
+        Record::Event(record::Event { raw: USER_CALL, is_wide, data: &data }).encode(&mut self.out);
         self.features = self.features | Features::EVENT;
-        if let Some(target) = exception.target {
+        if let Some(target) = target {
             Record::EventPcTarget(target).encode(&mut self.out);
             self.next = Some(target);
         }
@@ -467,17 +472,8 @@ fn is_riscv(isa: Isa) -> bool {
     matches!(isa, Isa::Rv32 | Isa::Rv64)
 }
 
-/// Codes of exceptions that the format does not number, among those reserved for implementations.
-fn event_number(kind: ExceptionKind) -> (bool, u64) {
-    match kind {
-        ExceptionKind::Irq => (true, 16),
-        ExceptionKind::Fiq => (true, 17),
-        ExceptionKind::SError => (true, 18),
-        ExceptionKind::Synchronous => (false, 48),
-        ExceptionKind::Reset => (false, 49),
-        ExceptionKind::Debug => (false, 50),
-        ExceptionKind::Unknown => (false, 51),
-    }
+fn is_ecall(isa: Isa, opcode: u32) -> bool {
+    is_riscv(isa) && opcode == ECALL
 }
 
 /// The opcode, if a record can contain it.

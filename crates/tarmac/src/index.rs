@@ -29,6 +29,8 @@ mod view;
 
 use std::io;
 
+use unspool_model::Lost;
+
 use super::dialect::Dialect;
 use super::parse::ParseOptions;
 use super::record::Time;
@@ -86,6 +88,8 @@ pub struct Totals {
     pub exceptions: u64,
     /// Number of lines that could not be parsed.
     pub problems: u64,
+    /// Loads that the log calls writes, and that are taken as reads, with the line of the first.
+    pub corrected_loads: Lost,
 }
 
 /// Result of building or reading an index.

@@ -25,6 +25,8 @@ pub use step::{Cause, MemoryAccess, RegisterWrite, Span, Step, StepInstruction, 
 pub struct Lifter {
     effects: Effects,
     is_big_endian: bool,
+    /// Whether the opcode decides if an access is a write.
+    corrects_loads: bool,
     machine: Machine,
     cores: Vec<OpenSteps>,
     time: Option<Time>,
@@ -46,11 +48,17 @@ impl Lifter {
         Self {
             effects: dialect.effects(),
             is_big_endian: big_endian,
+            corrects_loads: true,
             // Memory is not tracked: steps contain the accesses.
             machine: Machine::new(big_endian, 1),
             cores: Vec::new(),
             time: None,
         }
+    }
+
+    /// Takes the direction of every access as its line has it: for logs that unspool wrote.
+    pub(super) fn trusting(self) -> Self {
+        Self { corrects_loads: false, ..self }
     }
 
     /// Names of the cores in order of appearance; [`Step::core`] is an index into them.
@@ -120,6 +128,7 @@ impl Lifter {
         } else {
             core.end_before(&line.record, &mut sink);
         }
+        core.step.corrects_loads = self.corrects_loads;
         core.step.add(position, line, self.time, self.is_big_endian);
         if !is_after && matches!(line.record, Record::Instruction(_)) {
             core.group.push(&mut core.step);

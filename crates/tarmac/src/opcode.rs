@@ -1,6 +1,6 @@
 //! Decoded from opcodes: sizes of accesses and targets of branches.
 
-use unspool_isa::{Decoded, Isa, access, decode};
+use unspool_isa::{Decoded, Isa, Operation, access, decode};
 
 use super::record::{Instruction, InstructionSet};
 
@@ -29,6 +29,11 @@ pub(crate) fn facts_of(instruction: &Instruction<'_>) -> Option<Decoded> {
     let set = isa(instruction.set?);
     let facts = decode(set, instruction.address?, instruction.opcode?);
     (facts.length == instruction.length).then_some(facts)
+}
+
+/// Whether the opcode only reads memory. Atomic instructions read and write.
+pub(crate) fn is_load(set: Option<InstructionSet>, opcode: Option<u32>) -> bool {
+    set.zip(opcode).is_some_and(|(set, opcode)| access(isa(set), opcode).operation == Operation::Load)
 }
 
 /// Number of bytes of one access of the instruction, which may make several. `None`: it does not access memory, or is

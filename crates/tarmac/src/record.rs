@@ -143,6 +143,15 @@ pub enum Record<'a> {
 }
 
 impl Record<'_> {
+    /// Whether an exception is taken: the accesses that follow are those of its entry.
+    pub(crate) fn is_exception(&self) -> bool {
+        match self {
+            Self::Exception(_) | Self::Asynchronous(_) => true,
+            Self::Event(event) => event.is_exception,
+            _ => false,
+        }
+    }
+
     /// Whether the record is the first line of a step.
     #[inline]
     pub(crate) fn begins_step(&self) -> bool {
@@ -350,6 +359,16 @@ pub struct Access<'a> {
     pub is_locked: bool,
     /// Text after the data, or between tag and address on a bus.
     pub notes: &'a [u8],
+}
+
+impl Access<'_> {
+    /// Whether its opcode decides if it is a write. gem5 prints the accesses of some loads, such as LDP, as writes: `MW16`.
+    /// Lines of this form follow their instruction.
+    #[inline]
+    pub(crate) fn is_judged_by_opcode(&self) -> bool {
+        let Some(rest) = self.tag.strip_prefix(b"MW") else { return false };
+        self.direction == Direction::Write && rest.iter().all(|byte| byte.is_ascii_digit() || b"XTL".contains(byte))
+    }
 }
 
 /// Kind of a picture.

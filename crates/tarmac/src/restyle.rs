@@ -20,7 +20,7 @@ pub use losses::{Count, Loss, Losses};
 
 use super::dialect::{Dialect, Effects};
 use super::read::Position;
-use super::record::{Header, Line, Problem, ProblemKind, Record, Stamp, Time, Unit};
+use super::record::{Access, Direction, Header, Line, Problem, ProblemKind, Record, Stamp, Time, Unit};
 pub use super::write::Style;
 use super::write::is_verbatim;
 
@@ -232,6 +232,17 @@ impl Restyler {
         if self.long_line.take().is_some() {
             self.buffer.push(b'\n');
         }
+    }
+
+    /// Direction of an access. A load reads, whatever the log calls it.
+    fn direction(&mut self, core: usize, access: &Access<'_>) -> Direction {
+        let known = &self.cores[core];
+        let is_load = known.taken.is_none() && known.last.is_some_and(|last| last.is_load);
+        if !is_load || !access.is_judged_by_opcode() {
+            return access.direction;
+        }
+        self.lose(Loss::CorrectedLoad);
+        Direction::Read
     }
 
     fn lose(&mut self, loss: Loss) {

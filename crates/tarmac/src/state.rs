@@ -21,7 +21,7 @@ pub use memory::Memory;
 pub(crate) use registers::Pointer;
 pub use registers::{Registers, Touched};
 
-pub(crate) use data::{Bytes, is_low_first};
+pub(crate) use data::{Bytes, PADDED_DIGITS, has_padding, is_low_first};
 pub(crate) use granule::{GRANULE, Granule};
-pub(crate) use machine::{EarlierState, MAX_CORES};
+pub(crate) use machine::{EarlierState, LastInstruction, MAX_CORES};
 pub(crate) use unknown_writes::{UnknownWrites, bytes_of};

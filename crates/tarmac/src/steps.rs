@@ -23,7 +23,7 @@ use std::ops::ControlFlow;
 
 use unspool_isa::ControlFlow as Flow;
 use unspool_model::{
-    Context, Coverage, Event, Exception, ExceptionKind, Facet, Instruction, Isa, Loss, Losses, SourceError, Step,
+    Context, Coverage, Event, Exception, ExceptionKind, Facet, Instruction, Isa, Loss, Losses, Lost, SourceError, Step,
     StepSource, TimeUnit,
 };
 
@@ -83,7 +83,8 @@ impl<R: Read> StepSource for Steps<R> {
             Some(_) => (Dialect::Other, false),
             None => (self.reader.dialect(), self.is_big_endian),
         };
-        let mut lifter = Lifter::new(dialect, is_big_endian);
+        let lifter = Lifter::new(dialect, is_big_endian);
+        let mut lifter = if lowered.is_some() { lifter.trusting() } else { lifter };
         let clock = Clock::of(self.start.time);
         let mut emitter = StepEmitter {
             emit,
@@ -147,6 +148,10 @@ impl StepEmitter<'_> {
         }
         if step.differing_times.count > 0 {
             self.losses.add_many(Loss::Times, step.differing_times.count, step.differing_times.first);
+        }
+        if step.corrected_loads.count > 0 {
+            let Lost { count, first } = step.corrected_loads;
+            self.losses.add_many(Loss::CorrectedLoads, count, first);
         }
         self.push_notes_before(step.core, step.position.line)?;
         match &step.cause {

@@ -174,6 +174,8 @@ struct Core {
     follower: Follower,
     /// Number of instructions so far.
     count: u64,
+    /// Time of the last instruction.
+    time: u64,
     mode: Mode,
     /// Modes so far: each has a stack pointer of its own.
     modes: Vec<Mode>,
@@ -205,6 +207,8 @@ impl Core {
         take: &mut impl FnMut(&Call),
     ) {
         self.count += 1;
+        // A time that goes back takes none: otherwise a part could take longer than the whole.
+        self.time = self.time.max(time);
         // In debug state, instructions are read from a register, and there are no calls.
         let Some(pc) = instruction.address else { return };
         self.registers.instruction(instruction);
@@ -212,7 +216,7 @@ impl Core {
             self.enter_mode();
         }
         let pointers = self.pointers_before(effects);
-        let site = Site { line: self.step.take().unwrap_or(line), time, number: self.count, pc };
+        let site = Site { line: self.step.take().unwrap_or(line), time: self.time, number: self.count, pc };
         let step = Instruction {
             is_executed: instruction.is_executed,
             sp: pointers.sp,

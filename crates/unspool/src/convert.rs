@@ -10,6 +10,7 @@ pub mod native;
 mod plan;
 pub mod report;
 mod sink;
+mod split;
 
 use std::ops::ControlFlow;
 
@@ -17,6 +18,7 @@ use unspool_model::{Losses, Pull, SinkError, SourceError, Step, StepSink};
 
 pub use self::plan::{ConversionPlan, Format, Origin, plan, table};
 pub use self::sink::{FileSink, OpenSinkError, SinkOptions};
+pub use self::split::SplitSink;
 use crate::OpenedSteps;
 
 /// Why steps were not transferred.

@@ -392,8 +392,10 @@ impl<S: RecordSink> Lowerer<S> {
             return Ok(());
         }
         if !self.is_basic {
-            let reason =
-                format!("{}: a BasicPlus trace has no gaps; write a Basic trace or cut it here", gap_text(gap));
+            let reason = format!(
+                "{}: a BasicPlus trace has no gaps; use --split for one file per range, or --astf-level basic",
+                gap_text(gap)
+            );
             return refuse(step.position, &reason);
         }
         self.advance(step)?;

@@ -10,8 +10,10 @@ use std::io::{self, Write};
 use anyhow::{Context, bail};
 use unspool::analyze::calls::{Began, Call, Ended};
 use unspool::analyze::tree::Tree;
+use unspool::capture::Code;
 use unspool::file::TarmacFile;
 use unspool::model::digits::push_decimal;
+use unspool::model::json::Object;
 use unspool::{CallForest, Clock, Program, TarmacCalls};
 
 use crate::args::{ImageArgs, OutputArgs};
@@ -41,8 +43,8 @@ pub(super) struct CallArgs {
     #[command(flatten)]
     images: ImageArgs,
 
-    /// Only this core
-    #[arg(long, value_name = "NAME")]
+    /// Only this core: its number, counted from 0 in order of appearance, or its name
+    #[arg(long, value_name = "CORE")]
     core: Option<String>,
 
     /// Only calls whose start and end are both in the log
@@ -70,7 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let (calls, end) = file.calls(&mut progress.callback(), &mut |core, call| forest.add(core, call))?;
     let names = args.calls.cores(&calls)?;
     let (clock, line) = (calls.clock(), String::new());
-    let mut listing = Listing { args, program: &program, clock, names: HashMap::new(), line };
+    let mut listing = Listing { args, program: &program, clock, names: HashMap::new(), line, count: 0 };
     for (core, name) in names {
         let Some(tree) = forest.tree(core).context("cannot create a temporary file for the call tree")? else {
             continue;
@@ -82,6 +84,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         });
         written.context("cannot write the call tree")?;
     }
+    if args.calls.output.json {
+        output.write(|out| listing.summary(out));
+    }
     output.finish()?;
     Ok(tarmac_verdict(&mut file, &end))
 }
@@ -90,7 +95,9 @@ impl CallArgs {
     /// Opens log, program and output. Calls of other formats are not supported yet.
     pub(super) fn open(&self) -> anyhow::Result<(TarmacFile, Program, Output)> {
         let file = open_log(&self.file.file, &self.file.tarmac)?;
-        let program = Program::new(self.images.load_for(&self.file.file)?);
+        let images = self.images.load_for(&self.file.file)?;
+        images.iter().try_for_each(Code::require_arm)?;
+        let program = Program::new(images);
         Ok((file, program, Output::open_for(&self.output, &self.file.file)?))
     }
 
@@ -99,12 +106,14 @@ impl CallArgs {
         let names = calls.cores().map(|name| String::from_utf8_lossy(name).into_owned());
         let all: Vec<(usize, String)> = names.enumerate().collect();
         let Some(wanted) = &self.core else { return Ok(all) };
-        let found: Vec<_> = all.iter().filter(|(_, name)| name == wanted).cloned().collect();
-        if found.is_empty() {
-            let name = |(_, name): &(usize, String)| if name.is_empty() { "(unnamed)".into() } else { name.clone() };
+        let by_number = all.iter().find(|(number, _)| wanted.parse() == Ok(*number));
+        let by_name = || all.iter().find(|(_, name)| name == wanted);
+        let Some(found) = by_number.or_else(by_name) else {
+            let name =
+                |(number, name): &(usize, String)| if name.is_empty() { number.to_string() } else { name.clone() };
             bail!("no core '{wanted}' in the log; cores: {}", all.iter().map(name).collect::<Vec<_>>().join(", "));
-        }
-        Ok(found)
+        };
+        Ok(vec![found.clone()])
     }
 }
 
@@ -146,6 +155,8 @@ struct Listing<'a> {
     clock: Clock,
     names: HashMap<u64, String>,
     line: String,
+    /// Number of calls so far.
+    count: u64,
 }
 
 impl Listing<'_> {
@@ -162,6 +173,11 @@ impl Listing<'_> {
             _ if output.json => self.json(name, depth, call, out),
             _ => self.text(depth, call, out),
         })
+    }
+
+    /// The last line of JSON.
+    fn summary(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        Object::new(&mut self.line).string("kind", "summary").plain("calls", self.count).write_line(out)
     }
 
     fn text(&mut self, depth: usize, call: &Call, out: &mut dyn Write) -> io::Result<()> {
@@ -187,6 +203,7 @@ impl Listing<'_> {
 
     fn json(&mut self, core: &str, depth: usize, call: &Call, out: &mut dyn Write) -> io::Result<()> {
         let (clock, name) = (self.clock, function(self.program, call.function));
+        self.count += 1;
         call.write_json((core, depth, &name), (&|at| time(clock, at), unit(clock)), &mut self.line);
         out.write_all(self.line.as_bytes())
     }

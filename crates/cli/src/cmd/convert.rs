@@ -24,8 +24,9 @@ use crate::output::is_same;
 use crate::verdict::Verdict;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    args.check_output()?;
     let inputs = [Some(&args.input), args.accesses.as_ref()];
-    if let Some(same) = inputs.into_iter().flatten().find(|input| is_same(input, &args.output)) {
+    if let Some(same) = inputs.into_iter().flatten().find(|input| is_same(input, args.output())) {
         bail!("{}: the trace is read from this file; write to another one", same.display());
     }
     let (tarmac, threads) = (args.tarmac(), args.jobs.threads());

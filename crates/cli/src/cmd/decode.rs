@@ -88,7 +88,9 @@ Only --emit ranges --json without --skip and --limit uses several threads.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;
-    let mut programs = Programs::new(args.images.load()?);
+    let added = args.images.load()?;
+    added.iter().try_for_each(Code::require_arm)?;
+    let mut programs = Programs::new(added);
     programs.start(&capture);
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
     let mut session =

@@ -160,6 +160,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         many(encoded.trace_bytes, "byte"),
         many(encoded.breaks, "break"),
     ));
+    if args.timestamps && !encoded.has_times {
+        diagnostic::warning("--timestamps has no effect: the input has no times");
+    }
     if encoded.assumed_contexts > 0 {
         let contexts = many(encoded.assumed_contexts, "context");
         diagnostic::warning(format_args!(

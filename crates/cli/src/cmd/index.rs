@@ -136,7 +136,7 @@ impl Report<'_> {
     fn notes(&self) {
         let [log, index] = self.sizes();
         let share = index as f64 / log.max(1) as f64 * 100.0;
-        let Totals { lines, instructions, exceptions, problems } = self.totals;
+        let Totals { lines, instructions, exceptions, problems, .. } = self.totals;
         let (name, lines, instructions) = (self.log.display(), many(lines, "line"), many(instructions, "instruction"));
         note(format_args!("{name}: {lines}, {instructions}, {}", many(exceptions, "exception")));
         if problems > 0 {

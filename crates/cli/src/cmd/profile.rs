@@ -1,5 +1,6 @@
-//! `profile`: prints calls, time and instructions per function of a Tarmac log, or folded stacks.
+//! `profile`: prints calls and cost per function of a Tarmac log, or folded stacks.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use anyhow::Context;
@@ -9,30 +10,45 @@ use unspool::analyze::profile::{Profile, Row};
 use unspool::model::json::Object;
 use unspool::{CallForest, Clock, Program};
 
-use super::calls::{CallArgs, function, start_table, time, unit};
+use super::calls::{CallArgs, function, time, unit};
 use crate::file::tarmac_verdict;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Show calls, time and instructions per function of a Tarmac log
+/// Show calls and cost per function of a Tarmac log
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     calls: CallArgs,
 
+    /// Order of the functions, largest first
+    #[arg(long, value_name = "COLUMN", value_enum, default_value_t = Sort::Own, conflicts_with = "folded")]
+    sort: Sort,
+
+    /// What is counted [default: time, or instructions if the log has no times]
+    #[arg(long, value_name = "WHAT", value_enum)]
+    weight: Option<Weight>,
+
     /// Print folded stacks, the input of flame graph tools
     #[arg(long)]
     folded: bool,
+}
 
-    /// Weight of folded stacks (JSON always has both)
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Weight::Time, requires = "folded")]
-    weight: Weight,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Sort {
+    /// Cost without callees
+    #[value(name = "self")]
+    Own,
+    /// Cost including callees
+    Total,
+    /// Number of calls
+    Calls,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Weight {
-    /// Time, as a whole number in units of the last decimal of the first timestamp
+    /// Time; folded stacks have whole numbers, in units of the last decimal of the first timestamp
     Time,
     /// Instructions; better where many instructions have the same time
     Instructions,
@@ -41,81 +57,78 @@ enum Weight {
 const EXAMPLES: &str = "\
 Examples:
   unspool profile run.tarmac --image program.elf
+  unspool profile run.tarmac --image program.elf --sort total --weight instructions
   unspool profile run.tarmac --image program.elf --folded | inferno-flamegraph > run.svg
-  unspool profile run.tarmac --json | jq -r 'select(.own_instructions > 1000) | .name'
+  unspool profile run.tarmac --json | jq -r 'select(.kind == \"function\" and .self > 1000) | .name'
 
-'time' and 'instructions' include callees, 'own' excludes them. 'time' also includes the last instruction, which is taken
-to last 1 (in the last decimal of the first timestamp): a call that starts and ends at the same time has time 1 and own time 0.
-Rows are sorted by address.";
+'total' includes callees, 'self' excludes them. A function that calls itself, directly or through others, is counted once
+in its total, so no total exceeds that of the run. The time of a call is that from its first instruction to its last.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let (mut file, program, mut output) = args.calls.open()?;
-    let mut totals = match args.folded {
-        true => Totals::Stacks(CallForest::default()),
-        false => Totals::Functions(Vec::new()),
-    };
+    let mut forest = CallForest::default();
     let mut progress = Progress::new(output.on_terminal);
-    let (log, end) =
-        file.calls(&mut progress.callback(), &mut |core, call| totals.add(core, call, args.calls.complete))?;
-    let mut listing = Listing { args, program: &program, clock: log.clock(), line: String::new() };
+    let (log, end) = file.calls(&mut progress.callback(), &mut |core, call| forest.add(core, call))?;
+    let clock = log.clock();
+    let default_weight = if clock.unit().is_some() { Weight::Time } else { Weight::Instructions };
+    let weight = args.weight.unwrap_or(default_weight);
+    let mut listing = Listing { args, program: &program, clock, weight, line: String::new(), rows: 0, total: 0 };
     for (core, name) in args.calls.cores(&log)? {
-        let prefix = if log.cores().len() > 1 { name.as_str() } else { "" };
-        match &mut totals {
-            Totals::Stacks(forest) => {
-                let folded = fold(forest, core, args.calls.complete)?;
-                output.write(|out| listing.folded(prefix, &folded, out));
-            }
-            Totals::Functions(profiles) => output.write(|out| listing.profile(&name, profiles.get(core), out)),
+        if args.folded {
+            let prefix = if log.cores().len() > 1 { name.as_str() } else { "" };
+            let mut folded = if args.calls.complete { Folded::of_complete_calls() } else { Folded::new() };
+            each_call(&mut forest, core, |depth, call| folded.add(depth, call))?;
+            output.write(|out| listing.folded(prefix, &folded, out));
+        } else {
+            let mut profile = if args.calls.complete { Profile::of_complete_calls() } else { Profile::new() };
+            each_call(&mut forest, core, |depth, call| profile.add(depth, call))?;
+            output.write(|out| listing.profile(&name, &profile, out));
         }
     }
+    output.write(|out| listing.summary(out));
     output.finish()?;
     Ok(tarmac_verdict(&mut file, &end))
 }
 
-/// Calls of all cores, as the output needs them.
-enum Totals {
-    /// With --folded: the call trees, since a stack has the callers too.
-    Stacks(CallForest),
-    /// The profile of each core.
-    Functions(Vec<Profile>),
-}
-
-impl Totals {
-    fn add(&mut self, core: usize, call: &Call, complete: bool) {
-        match self {
-            Self::Stacks(forest) => forest.add(core, call),
-            Self::Functions(profiles) => {
-                if profiles.len() <= core {
-                    let empty = || if complete { Profile::of_complete_calls() } else { Profile::new() };
-                    profiles.resize_with(core + 1, empty);
-                }
-                profiles[core].add(call);
-            }
-        }
-    }
-}
-
-/// Stacks of a core.
-fn fold(forest: &mut CallForest, core: usize, complete: bool) -> anyhow::Result<Folded> {
-    let mut folded = if complete { Folded::of_complete_calls() } else { Folded::new() };
-    if let Some(tree) = forest.tree(core).context("cannot create a temporary file for the call tree")? {
-        let add = |depth: usize, call: &Call| {
-            folded.add(depth, call);
+/// Passes on the calls of a core, outer ones first, each with its depth.
+fn each_call(forest: &mut CallForest, core: usize, mut add: impl FnMut(usize, &Call)) -> anyhow::Result<()> {
+    let tree = forest.tree(core).context("cannot create a temporary file for the call tree")?;
+    let Some(tree) = tree else { return Ok(()) };
+    let each = tree.each(
+        |_| true,
+        |depth, call| {
+            add(depth, call);
             Ok(())
-        };
-        tree.each(|_| true, add).context("cannot read the temporary file of the call tree")?;
-    }
-    Ok(folded)
+        },
+    );
+    each.context("cannot read the temporary file of the call tree")
 }
 
 struct Listing<'a> {
     args: &'a Args,
     program: &'a Program,
     clock: Clock,
+    weight: Weight,
     line: String,
+    /// Number of rows so far.
+    rows: u64,
+    /// Total of all cores so far.
+    total: u64,
 }
 
 impl Listing<'_> {
+    fn of(&self, cost: Cost) -> u64 {
+        match self.weight {
+            Weight::Time => cost.time,
+            Weight::Instructions => cost.instructions,
+        }
+    }
+
+    /// A weight as text.
+    fn weighed(&self, weight: u64) -> String {
+        if self.weight == Weight::Time { time(self.clock, weight) } else { weight.to_string() }
+    }
+
     /// One line per stack. With several cores, each is the root of its stacks.
     fn folded(&mut self, core: &str, folded: &Folded, out: &mut dyn Write) -> io::Result<()> {
         folded.each(|stack, own| {
@@ -134,45 +147,92 @@ impl Listing<'_> {
     }
 
     fn stack(&mut self, stack: &str, own: Cost, out: &mut dyn Write) -> io::Result<()> {
-        let weight = match self.args.weight {
-            Weight::Time => own.time,
-            Weight::Instructions => own.instructions,
+        let own = self.of(own);
+        (self.rows, self.total) = (self.rows + 1, self.total.saturating_add(own));
+        if !self.args.calls.output.json {
+            return writeln!(out, "{stack} {own}");
+        }
+        let own = self.weighed(own);
+        let mut object = Object::new(&mut self.line);
+        object.string("kind", "stack").string("stack", stack).plain("self", own).write_line(out)
+    }
+
+    fn profile(&mut self, core: &str, profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+        let mut rows: Vec<(Option<u64>, Row)> = profile
+            .rows()
+            .map(|(address, row)| (Some(address), *row))
+            .chain(profile.rest().map(|row| (None, *row)))
+            .collect();
+        // Equal rows stay sorted by address.
+        rows.sort_by_key(|(_, row)| {
+            Reverse(match self.args.sort {
+                Sort::Own => self.of(row.own),
+                Sort::Total => self.of(row.total),
+                Sort::Calls => row.calls,
+            })
+        });
+        let total = self.of(profile.total());
+        (self.rows, self.total) = (self.rows + rows.len() as u64, self.total.saturating_add(total));
+        if !self.args.calls.output.json {
+            self.heading(core, total, out)?;
+        }
+        rows.iter().try_for_each(|(address, row)| {
+            let name = address.map_or_else(|| "(others)".to_string(), |address| function(self.program, address));
+            if self.args.calls.output.json {
+                self.json(core, *address, &name, row, out)
+            } else {
+                self.text(*address, &name, (row, total), out)
+            }
+        })
+    }
+
+    fn heading(&self, core: &str, total: u64, out: &mut dyn Write) -> io::Result<()> {
+        if !core.is_empty() {
+            writeln!(out, "# core {core}")?;
+        }
+        let weight = match (self.weight, unit(self.clock)) {
+            (Weight::Instructions, _) => "instructions".to_string(),
+            (Weight::Time, "") => "time".to_string(),
+            (Weight::Time, unit) => format!("time in {unit}"),
         };
-        if !self.args.calls.output.json {
-            return writeln!(out, "{stack} {weight}");
-        }
-        let mut object = Object::new(&mut self.line);
-        object.string("kind", "stack").string("stack", stack);
-        object.plain("own_time", time(self.clock, own.time)).string("unit", unit(self.clock));
-        object.plain("own_instructions", own.instructions).write_line(out)
+        writeln!(out, "# {weight}, {} in total", self.weighed(total))?;
+        let [own, total, percent] = ["self", "total", "%"];
+        writeln!(out, "# {own:>14} {percent:>6} {total:>16} {percent:>6} {:>10} {:>18}  function", "calls", "address")
     }
 
-    fn profile(&mut self, core: &str, profile: Option<&Profile>, out: &mut dyn Write) -> io::Result<()> {
-        let Some(profile) = profile else { return Ok(()) };
-        if !self.args.calls.output.json {
-            let time = start_table(core, self.clock, out)?;
-            write!(out, "# {:>16} {:>10} {time:>14} {:>14}", "address", "calls", "own time")?;
-            writeln!(out, " {:>14} {:>16}  function", "instructions", "own instructions")?;
-        }
-        for (address, row) in profile.rows() {
-            let name = function(self.program, address);
-            self.row(core, Some(address), &name, row, out)?;
-        }
-        profile.rest().map_or(Ok(()), |row| self.row(core, None, "(others)", row, out))
+    fn text(&self, address: Option<u64>, name: &str, (row, all): (&Row, u64), out: &mut dyn Write) -> io::Result<()> {
+        let [own, total] = [row.own, row.total].map(|cost| self.of(cost));
+        let [own_share, total_share] = [own, total].map(|weight| percent(weight, all));
+        let address = address.map_or_else(String::new, |address| format!("{address:#x}"));
+        let [own, total] = [own, total].map(|weight| self.weighed(weight));
+        writeln!(out, "{own:>16} {own_share:>6} {total:>16} {total_share:>6} {:>10} {address:>18}  {name}", row.calls)
     }
 
-    fn row(&mut self, core: &str, address: Option<u64>, name: &str, row: &Row, out: &mut dyn Write) -> io::Result<()> {
-        let Row { calls, incomplete, instructions, own, .. } = *row;
-        let [total_time, own_time] = [row.time, own.time].map(|at| time(self.clock, at));
-        if !self.args.calls.output.json {
-            let address = address.map_or_else(String::new, |address| format!("{address:#x}"));
-            write!(out, "{address:>18} {calls:>10} {total_time:>14} {own_time:>14}")?;
-            return writeln!(out, " {instructions:>14} {:>16}  {name}", own.instructions);
-        }
+    fn json(&mut self, core: &str, address: Option<u64>, name: &str, row: &Row, out: &mut dyn Write) -> io::Result<()> {
+        let [own, total] = [row.own, row.total].map(|cost| self.weighed(self.of(cost)));
         let mut object = Object::new(&mut self.line);
-        object.string("kind", "function").string("core", core).nullable_hex("function", address).string("name", name);
-        object.plain("calls", calls).plain("incomplete", incomplete);
-        object.plain("time", total_time).plain("own_time", own_time).string("unit", unit(self.clock));
-        object.plain("instructions", instructions).plain("own_instructions", own.instructions).write_line(out)
+        object.string("kind", "function").string("core", core).nullable_hex("address", address).string("name", name);
+        object.plain("calls", row.calls).plain("incomplete", row.incomplete);
+        object.plain("self", own).plain("total", total).write_line(out)
     }
+
+    /// The last line of JSON.
+    fn summary(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        if !self.args.calls.output.json {
+            return Ok(());
+        }
+        let (rows, total) = (self.rows, self.weighed(self.total));
+        let (weight, unit) = match self.weight {
+            Weight::Time => ("time", unit(self.clock)),
+            Weight::Instructions => ("instructions", ""),
+        };
+        let mut object = Object::new(&mut self.line);
+        object.string("kind", "summary").plain(if self.args.folded { "stacks" } else { "functions" }, rows);
+        object.string("weight", weight).string("unit", unit).plain("total", total).write_line(out)
+    }
+}
+
+/// Share in percent, with one decimal; empty if there is no total.
+fn percent(part: u64, total: u64) -> String {
+    if total == 0 { String::new() } else { format!("{:.1}", part as f64 * 100.0 / total as f64) }
 }

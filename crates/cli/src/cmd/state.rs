@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use unspool::container::Container;
 use unspool::file::is_standard;
 use unspool::indexed_log::{LogError, index_in_memory, index_path, open_or_make};
-use unspool::model::CoreSelector;
+use unspool::model::{CoreSelector, Lost};
 use unspool::number::{grouped, many};
 use unspool::tarmac::index::{
     CoreState, IndexOptions, Indexed, MemoryQuery, Position, Scanner, State, StateView, WriteQuery, register,
@@ -19,7 +19,7 @@ use unspool::tarmac::state::LastWrite;
 use super::index::{LogArgs, check_index};
 use crate::args::{JobsArgs, OutputArgs, is_number, parse_number, parse_range};
 use crate::diagnostic;
-use crate::file::{open_log, tarmac_verdict};
+use crate::file::{corrected_loads, open_log, report_corrected_loads, tarmac_verdict};
 use crate::json::write_summary;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -56,6 +56,10 @@ pub(crate) struct Args {
     /// Index of the log [default: LOG.unspool-index]
     #[arg(long, value_name = "FILE")]
     index: Option<PathBuf>,
+
+    /// Reject a log that calls a load a write, instead of taking it as a read with a warning
+    #[arg(long)]
+    strict: bool,
 
     #[command(flatten)]
     jobs: JobsArgs,
@@ -105,6 +109,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     Ok(verdict)
 }
 
+impl Args {
+    /// Reports loads that the log calls writes, or rejects them.
+    fn corrected(&self, corrected: Lost) -> anyhow::Result<()> {
+        let name = self.log.log.display().to_string();
+        if self.strict && corrected.count > 0 {
+            bail!("{name}: {}: rejected because of --strict", corrected_loads(corrected));
+        }
+        report_corrected_loads(&name, corrected);
+        Ok(())
+    }
+}
+
 /// Name of the core that is meant.
 fn core_name(args: &Args, wanted: &CoreSelector, state: &State) -> anyhow::Result<String> {
     let mut cores = state.cores.iter().enumerate();
@@ -152,6 +168,7 @@ fn query<T: Read + Seek, S: Read + Seek>(args: &Args, log: &mut Indexed<T, S>) -
     let core = args.core.as_ref().map(named);
     let line = log.line_of(args.at, core.as_deref()).with_context(name)?;
     let Some(line) = line.filter(|line| *line <= totals.lines) else { return Ok((None, Verdict::Clean)) };
+    args.corrected(totals.corrected_loads)?;
     let state = log.state(line, &ranges(args)).with_context(name)?;
     if totals.problems == 0 {
         return Ok((Some(state), Verdict::Clean));
@@ -187,6 +204,7 @@ fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Answer> {
         scanner.line(position.line, line);
         true
     })?;
+    args.corrected(scanner.corrected_loads())?;
     // Damage is reported; the state before it is known.
     let verdict = tarmac_verdict(&mut log, &end);
     Ok((scanner.finish(), verdict))

@@ -142,11 +142,11 @@ impl Run {
         self
     }
 
-    /// Asserts success without any message, except about files that were written.
+    /// Asserts success without any message but notes.
     #[track_caller]
     pub(crate) fn clean(self) -> Self {
-        let others: Vec<&str> = self.err.lines().filter(|line| !line.starts_with("note: wrote ")).collect();
-        assert_eq!((self.code, &others[..]), (0, &[][..]), "{}", self.out);
+        let problems: Vec<&str> = self.err.lines().filter(|line| !line.starts_with("note: ")).collect();
+        assert_eq!((self.code, &problems[..]), (0, &[][..]), "{}", self.out);
         self
     }
 

@@ -119,7 +119,7 @@ fn next(work: &Mutex<Receiver<(usize, SegmentText)>>) -> Option<(usize, SegmentT
 struct Missing(bool);
 
 impl EarlierState for Missing {
-    fn unresolved_call(&mut self) {
+    fn unresolved(&mut self) {
         self.0 = true;
     }
 }
@@ -236,6 +236,7 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
             name: core.name.clone(),
             registers: core.registers.clone(),
             has_mode: true,
+            last: Some(core.track.last()),
             ..Core::default()
         };
         let cores = self.now.cores.iter().map(known).collect();
@@ -308,6 +309,10 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
         totals.instructions += summary.instructions;
         totals.exceptions += summary.exceptions.len() as u64;
         totals.problems += summary.problems;
+        if totals.corrected_loads.count == 0 {
+            totals.corrected_loads.first = base + summary.corrected_loads.first;
+        }
+        totals.corrected_loads.count += summary.corrected_loads.count;
     }
 }
 
@@ -342,6 +347,8 @@ fn advance_core(state: &mut CoreAt, summary: CoreSummary, base: u64, options: &I
     } else {
         state.registers.overlay(&summary.registers, base);
     }
+    let has_previous = summary.track.previous.is_some();
+    state.track.is_interrupted = summary.track.is_interrupted || state.track.is_interrupted && !has_previous;
     state.track.instructions += summary.track.instructions;
     state.track.previous = summary.track.previous.or(state.track.previous);
 }

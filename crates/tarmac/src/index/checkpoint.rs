@@ -68,6 +68,7 @@ impl CoreAt {
         }
         put(out, self.track.instructions);
         encode_previous(out, self.track.previous);
+        out.push(u8::from(self.track.is_interrupted));
         out.push(u8::from(self.track.snapshot.is_some()));
         if let Some(pointers) = self.track.snapshot {
             encode_option(out, pointers.lr.resolve(&self.registers, true));
@@ -83,6 +84,7 @@ impl CoreAt {
         let below = depth.checked_sub(frames.len() as u64).ok_or(Malformed)?;
         let mut track =
             Track { instructions: cursor.number()?, previous: decode_previous(cursor)?, ..Track::default() };
+        track.is_interrupted = cursor.byte()? != 0;
         if cursor.byte()? != 0 {
             let (lr, sp) = (Pointer::Is(decode_option(cursor)?), Pointer::Is(decode_option(cursor)?));
             track.snapshot = Some(Pointers { lr, sp });

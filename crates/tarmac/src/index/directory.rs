@@ -6,6 +6,8 @@
 
 use std::io::{Read, Seek, SeekFrom, Write};
 
+use unspool_model::Lost;
+
 use super::bytes::{Cursor, Malformed, put, put_bytes};
 use super::store::{Block, Packed};
 use super::time::{decode_time, encode_time};
@@ -19,7 +21,7 @@ use crate::record::Time;
 const MAGIC: &[u8; 12] = b"unspool-idx\n";
 
 /// The supported version.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Number of bytes of the head.
 pub(super) const HEAD: u64 = 16;
@@ -153,8 +155,10 @@ impl Directory {
     fn encode(&self, out: &mut Vec<u8>) {
         self.fingerprint.encode(out);
         encode_options(out, &self.options);
-        let totals = &self.totals;
-        for number in [totals.lines, totals.instructions, totals.exceptions, totals.problems] {
+        let (totals, corrected) = (&self.totals, &self.totals.corrected_loads);
+        for number in
+            [totals.lines, totals.instructions, totals.exceptions, totals.problems, corrected.count, corrected.first]
+        {
             put(out, number);
         }
         put(out, self.cores.len() as u64);
@@ -173,7 +177,8 @@ impl Directory {
         let options = decode_options(cursor)?;
         let [lines, instructions, exceptions, problems] =
             [cursor.number()?, cursor.number()?, cursor.number()?, cursor.number()?];
-        let totals = Totals { lines, instructions, exceptions, problems };
+        let corrected_loads = Lost { count: cursor.number()?, first: cursor.number()? };
+        let totals = Totals { lines, instructions, exceptions, problems, corrected_loads };
         let cores = cursor.list(|cursor| cursor.bytes().map(<[u8]>::to_vec))?;
         let segments = cursor.list(|cursor| Segment::decode(cursor, end))?;
         let tree = Tree { levels: cursor.list(|cursor| cursor.list(|cursor| Node::decode(cursor, end)))? };

@@ -145,14 +145,21 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         ranges: &[RangeInclusive<u64>],
     ) -> IndexResult<()> {
         let options = self.directory().options;
-        let names = state.cores.iter().map(|core| Core { name: core.name.clone(), ..Core::default() });
-        let mut rest = Machine::with(options.big_endian, names.collect(), self.checkpoint(segment)?.current, 0);
+        let checkpoint = self.checkpoint(segment)?;
+        let previous = |name: &[u8]| checkpoint.cores.iter().find(|core| core.name == name);
+        let last = |name: &[u8]| previous(name).map(|core| core.track.last()).unwrap_or_default();
+        let cores = state.cores.iter().map(|core| Core {
+            name: core.name.clone(),
+            last: Some(last(&core.name)),
+            ..Core::default()
+        });
+        let mut rest = Machine::with(options.big_endian, cores.collect(), checkpoint.current, 0);
         let (line, base) = (state.line, self.base(segment));
         self.each_line(segment, |number, other| {
             if number > line {
                 rest.line(number - base, other);
             } else {
-                rest.select_core(other);
+                rest.skip_line(other);
             }
             true
         })?;
@@ -185,8 +192,8 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         let mut time = checkpoint.time;
         let (mut cores, mut tracks) = (Vec::new(), Vec::new());
         for core in checkpoint.cores {
-            let (name, registers) = (core.name, core.registers);
-            cores.push(Core { name, registers, has_mode: true, ..Core::default() });
+            let (name, registers, last) = (core.name, core.registers, Some(core.track.last()));
+            cores.push(Core { name, registers, last, has_mode: true, ..Core::default() });
             tracks.push((core.track, core.calls));
         }
         let mut machine = Machine::with(options.big_endian, cores, checkpoint.current, base);

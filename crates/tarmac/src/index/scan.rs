@@ -5,7 +5,7 @@
 //! Used for logs that cannot be indexed: standard input and compressed files. The lines after the position matter too:
 //! memory that is read there before any write already had its contents at the position.
 
-use unspool_model::CoreSelector;
+use unspool_model::{CoreSelector, Lost};
 
 use super::calls::Calls;
 use super::query::{CoreState, State, fill};
@@ -67,6 +67,7 @@ impl Scanner {
                 memory: Memory::with_limit(self.limit),
                 // Registers do not matter; with a known mode, their lines are not kept.
                 has_mode: true,
+                last: core.last,
                 ..Core::default()
             };
             let cores = self.machine.cores().iter().map(empty).collect();
@@ -120,6 +121,13 @@ impl Scanner {
         track.instruction(instruction, registers, self.options.dialect.effects());
         // The registers include all earlier state.
         track.flows.drain(..).for_each(|flow| calls.apply(&flow, &Registers::default()));
+    }
+
+    /// Loads that the log calls writes so far, and that are taken as reads.
+    pub fn corrected_loads(&self) -> Lost {
+        let (before, after) =
+            (self.machine.corrected(), self.reads_after.as_ref().map_or(Lost::default(), Machine::corrected));
+        Lost { count: before.count + after.count, first: if before.count > 0 { before.first } else { after.first } }
     }
 
     /// The state at the position. `None`: the log has no such position.

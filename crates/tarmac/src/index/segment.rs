@@ -4,6 +4,8 @@
 //!
 //! Lines are counted from the start of the segment; the first is 1.
 
+use unspool_model::Lost;
+
 use super::IndexOptions;
 use super::bytes::put;
 use super::calls::{Flow, Pointers, Previous, flow};
@@ -14,7 +16,7 @@ use crate::dialect::Effects;
 use crate::parse::Parser;
 use crate::read::{LONGEST, lines};
 use crate::record::{Instruction, Line, Record, Stamp, Time};
-use crate::state::{EarlierState, MAX_CORES, Machine, Registers, UnknownWrites};
+use crate::state::{EarlierState, LastInstruction, MAX_CORES, Machine, Registers, UnknownWrites};
 
 /// Index of a core beyond the limit, whose lines are ignored.
 pub(super) const NO_CORE: usize = MAX_CORES;
@@ -32,6 +34,8 @@ pub(super) struct Summary {
     pub(super) instructions: u64,
     /// Number of lines that could not be parsed.
     pub(super) problems: u64,
+    /// Loads that the log calls writes.
+    pub(super) corrected_loads: Lost,
     /// Times of the first and last line with a time, and the latest time; times need not be in order.
     pub(super) first: Option<Time>,
     pub(super) last: Option<Time>,
@@ -45,7 +49,7 @@ pub(super) struct Summary {
     /// State of memory. The core of a key is an index into `cores`.
     pub(super) tables: Vec<(Key, Packed)>,
     pub(super) addresses: Vec<u64>,
-    /// Whether a semihosting call needs earlier state to be interpreted.
+    /// Whether a semihosting call or an access needs earlier state to be interpreted.
     pub(super) is_unresolved: bool,
 }
 
@@ -71,6 +75,8 @@ pub(super) struct Track {
     /// Link register and stack pointer after the previous instruction, if its effects are printed before it.
     pub(super) snapshot: Option<Pointers>,
     pub(super) flows: Vec<Flow>,
+    /// Whether an exception followed the previous instruction.
+    pub(super) is_interrupted: bool,
 }
 
 /// The first instruction of a core in a segment: its address, and the state it implies.
@@ -89,6 +95,12 @@ impl First {
 }
 
 impl Track {
+    /// The last instruction.
+    pub(super) fn last(&self) -> LastInstruction {
+        let previous = self.previous.filter(|_| !self.is_interrupted);
+        previous.map_or_else(LastInstruction::default, |Previous { set, opcode, .. }| LastInstruction { set, opcode })
+    }
+
     /// Takes an instruction, with the registers on its line.
     #[inline]
     pub(super) fn instruction(&mut self, instruction: &Instruction<'_>, registers: &Registers, effects: Effects) {
@@ -104,7 +116,7 @@ impl Track {
                 self.flows.extend(flow(previous, address, pointers));
             }
         }
-        self.previous = Previous::of(instruction);
+        (self.previous, self.is_interrupted) = (Previous::of(instruction), false);
         if effects == Effects::Before {
             self.snapshot = Some(Pointers::of(registers));
         }
@@ -162,8 +174,8 @@ impl Work {
                 self.summary.instructions += 1;
                 self.instruction(instruction, core, options);
             }
-            Record::Exception(_) => self.exception(number, core),
-            Record::Event(event) if event.is_exception => self.exception(number, core),
+            Record::Asynchronous(_) => self.interrupt(core),
+            record if record.is_exception() => self.exception(number, core),
             Record::Unknown(_) => self.summary.problems += 1,
             _ => {}
         }
@@ -196,8 +208,17 @@ impl Work {
         self.tracks[at].instruction(instruction, &self.machine.cores()[at].registers, options.dialect.effects());
     }
 
+    fn interrupt(&mut self, core: Option<usize>) {
+        let Some(at) = core else { return };
+        if self.tracks.len() <= at {
+            self.tracks.resize_with(at + 1, Track::default);
+        }
+        self.tracks[at].is_interrupted = true;
+    }
+
     #[cold]
     fn exception(&mut self, number: u32, core: Option<usize>) {
+        self.interrupt(core);
         let at = core.unwrap_or(NO_CORE);
         let previous = self.tracks.get(at).and_then(|track| track.previous);
         self.summary.exceptions.push((number, at, previous.map_or(0, |previous| previous.address)));
@@ -208,6 +229,7 @@ impl Work {
         summary.addresses.sort_unstable();
         summary.addresses.dedup();
         summary.current = machine.current();
+        summary.corrected_loads = machine.corrected();
         tracks.resize_with(machine.cores().len(), Track::default);
         let mut writer = TableWriter::default();
         for (at, (core, track)) in machine.cores_mut().iter_mut().zip(tracks).enumerate() {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use unspool_model::Lost;
 
+use super::super::opcode::is_load;
 use super::super::read::Position;
 use super::super::record::{
     Access, Branch, Byte, Direction, Exception, Instruction, InstructionSet, Line, Picture, PictureKind, Purpose,
@@ -41,12 +42,16 @@ pub struct Step {
     /// Effects whose lines have another time than the instruction or exception that they belong to: how many, and the
     /// first line.
     pub differing_times: Lost,
+    /// Accesses of a load that the log calls writes, and that are taken as reads: how many, and the first line.
+    pub corrected_loads: Lost,
     /// Time that the effects are expected to have: that of the last instruction or exception, or of the first line.
     expected_time: Option<Time>,
     text: Vec<u8>,
     bytes: Vec<u8>,
     known: Vec<bool>,
     is_begun: bool,
+    /// Whether the opcode decides if an access is a write.
+    pub(super) corrects_loads: bool,
     scratch: Bytes,
 }
 
@@ -147,6 +152,13 @@ pub struct TakenException {
     pub name: Span,
 }
 
+impl StepInstruction {
+    /// Whether it only reads memory.
+    fn is_load(&self) -> bool {
+        self.is_executed && is_load(self.set, self.opcode)
+    }
+}
+
 impl MemoryAccess {
     /// Whether it is an effect of its step. Fetches and coprocessor transfers are not: their lines become notes, which
     /// have a time of their own.
@@ -196,7 +208,8 @@ impl Step {
     /// Empties the step and keeps its buffers and core. Position, time and number are set again before it is emitted.
     pub(super) fn clear(&mut self) {
         self.cause = Cause::None;
-        (self.branch, self.is_begun, self.differing_times) = (None, false, Lost::default());
+        (self.branch, self.is_begun) = (None, false);
+        (self.differing_times, self.corrected_loads) = (Lost::default(), Lost::default());
         self.registers.clear();
         self.accesses.clear();
         self.exceptions.clear();
@@ -297,9 +310,16 @@ impl Step {
         self.bytes.extend_from_slice(&scratch.values);
         self.known.extend_from_slice(&scratch.known);
         self.scratch = scratch;
+        let is_load = |step: &Self| step.instruction().is_some_and(StepInstruction::is_load);
+        let mut direction = access.direction;
+        // After an exception, accesses are those of its entry.
+        if self.corrects_loads && access.is_judged_by_opcode() && self.exceptions.is_empty() && is_load(self) {
+            direction = Direction::Read;
+            self.corrected_loads.add(line);
+        }
         let accessed = MemoryAccess {
             line,
-            direction: access.direction,
+            direction,
             purpose: access.purpose,
             address: access.address,
             physical: access.physical.map(|physical| physical.address),

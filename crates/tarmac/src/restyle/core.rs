@@ -2,7 +2,7 @@
 
 use unspool_isa::Decoded;
 
-use super::super::opcode::{facts_of, letter, unit};
+use super::super::opcode::{facts_of, is_load, letter, unit};
 use super::super::record::{Exception, Instruction, InstructionSet, Stamp};
 use super::super::write::vectors::is_m_profile;
 use super::held::HeldEffects;
@@ -56,6 +56,8 @@ pub(super) struct Last {
     pub(super) facts: Option<Decoded>,
     /// Size of its accesses.
     pub(super) unit: Option<u16>,
+    /// Whether it only reads memory.
+    pub(super) is_load: bool,
     /// Whether a BR line was written for it or is not needed.
     pub(super) has_branch_line: bool,
 }
@@ -79,6 +81,7 @@ impl Core {
             is_executed: instruction.is_executed,
             facts: facts_of(instruction),
             unit: unit(instruction),
+            is_load: instruction.is_executed && is_load(instruction.set, instruction.opcode),
             has_branch_line: false,
         });
     }

@@ -76,6 +76,8 @@ losses! {
     Bus "bus, coprocessor or flow line" true;
     /// A line of a known kind that is not parsed: CADI, SIGNAL, TTW, ...
     Opaque "line of text" true;
+    /// A load that the log calls a write: the opcode decides, and the result has a read.
+    CorrectedLoad "load that the log calls a write" true;
     /// A comment.
     Comment "comment" true;
     /// A line that could not be parsed.

@@ -7,7 +7,7 @@
 
 use super::super::read;
 use super::super::record::{Access, Byte, Direction, Order, Physical, Picture, PictureKind};
-use super::super::state::is_low_first;
+use super::super::state::{PADDED_DIGITS, has_padding, is_low_first};
 use super::super::value::Digit;
 use super::super::write::push_hex;
 
@@ -237,7 +237,11 @@ pub(super) fn bytes_of(access: &Access<'_>, is_big_endian: bool) -> Option<Vec<B
     let Some(data) = access.data.filter(|_| !access.is_aborted) else {
         return (size <= MAX_RUN).then(|| vec![Byte::Unknown; size]);
     };
-    let digits: Vec<Digit> = data.digits().collect();
+    let mut digits: Vec<Digit> = data.digits().collect();
+    if has_padding(access) {
+        let unknown = digits.len().saturating_sub(PADDED_DIGITS);
+        digits[..unknown].fill(Digit::Unknown);
+    }
     let (pairs, []) = digits.as_chunks::<2>() else { return None };
     let mut bytes: Vec<Byte> = pairs.iter().map(byte).collect();
     match access.order {

@@ -183,7 +183,8 @@ impl Restyler {
         let mut number = Vec::new();
         push_number(&mut number, &bytes, self.is_big_endian);
         let data = Some(Value(&number)).filter(|_| !access.is_aborted);
-        let access = Access { order: Order::Number, owner: None, data, notes: b"", ..*access };
+        let direction = self.direction(core, access);
+        let access = Access { direction, order: Order::Number, owner: None, data, notes: b"", ..*access };
         self.emit(core, stamp, Record::Access(access));
     }
 

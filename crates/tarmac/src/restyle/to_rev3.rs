@@ -192,7 +192,7 @@ impl Restyler {
         if has_detail(access) {
             self.lose(Loss::AccessDetail);
         }
-        let kind = Kind { direction: access.direction, is_aborted: access.is_aborted };
+        let kind = Kind { direction: self.direction(core, access), is_aborted: access.is_aborted };
         let part = Part { kind, address, bytes: &bytes, physical: access.physical };
         if self.cores[core].access_sizes.len() >= MAX_ACCESSES {
             self.flush(core);

@@ -32,6 +32,9 @@ impl Bytes {
         if let Some(data) = access.data {
             self.number(data);
         }
+        if has_padding(access) {
+            self.known.iter_mut().skip(PADDED_DIGITS / 2).for_each(|is_known| *is_known = false);
+        }
         let given = self.values.len();
         match access.order {
             Order::Lanes if given > size => {
@@ -84,6 +87,19 @@ impl Bytes {
         let bytes = known.map(|(value, is_known)| if *is_known { Byte::Known(*value) } else { Byte::Unknown });
         granule_parts(address, bytes, sink);
     }
+}
+
+/// Number of digits of the data that gem5 has for any access, however wide.
+pub(crate) const PADDED_DIGITS: usize = 16;
+
+/// Whether the data is padded with zeros in front, as gem5 does for wide accesses: what these replace is unknown. Other
+/// producers separate the words.
+pub(crate) fn has_padding(access: &Access<'_>) -> bool {
+    let Some(Value(text)) = access.data.filter(|_| access.size > 8 && access.order == Order::Number) else {
+        return false;
+    };
+    let padding = text.len().saturating_sub(PADDED_DIGITS);
+    padding > 0 && text[..padding].iter().all(|digit| *digit == b'0') && text.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// Whether two words are printed in address order, as Cortex-R5 does: `MNW8____ (..) 01013ff8 w0 w1`. A single number

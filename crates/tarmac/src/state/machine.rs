@@ -5,7 +5,10 @@
 //! A line that names no core belongs to the core of the previous line if it has no time either, otherwise to a core
 //! without a name.
 
-use super::super::record::{Instruction, InstructionSet, Line, PictureKind, Purpose, Record, Stamp};
+use unspool_model::Lost;
+
+use super::super::opcode::is_load;
+use super::super::record::{Direction, Instruction, InstructionSet, Line, PictureKind, Purpose, Record, Stamp};
 use super::data::{Bytes, GranulePart, access_parts, picture_parts};
 use super::memory::Memory;
 use super::registers::{Registers, is_same};
@@ -23,11 +26,26 @@ pub struct Core {
     pub registers: Registers,
     /// Memory as the core saw it.
     pub memory: Memory,
+    /// The last instruction, which accesses belong to; `None`: it may be before the start of the machine.
+    pub(crate) last: Option<LastInstruction>,
     /// Whether the mode is known, which determines what register names mean.
     pub(crate) has_mode: bool,
     /// Register lines before that, each with its number and end offset in `early_text`.
     pub(crate) early: Vec<(u32, usize)>,
     pub(crate) early_text: Vec<u8>,
+}
+
+/// What decides the direction of the accesses of an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LastInstruction {
+    pub(crate) set: Option<InstructionSet>,
+    pub(crate) opcode: Option<u32>,
+}
+
+impl LastInstruction {
+    fn is_load(self) -> bool {
+        is_load(self.set, self.opcode)
+    }
 }
 
 /// State of all cores of a log.
@@ -41,6 +59,8 @@ pub struct Machine {
     limit: usize,
     /// Number of lines before the first one, added to the line numbers of registers.
     base: u64,
+    /// Loads that the log calls writes, with the number of the first line.
+    corrected: Lost,
     scratch: Bytes,
 }
 
@@ -51,8 +71,8 @@ pub(crate) trait EarlierState {
         None
     }
 
-    /// Reports a semihosting call that needs earlier state to be interpreted.
-    fn unresolved_call(&mut self) {}
+    /// Reports a semihosting call or an access that needs earlier state to be interpreted.
+    fn unresolved(&mut self) {}
 }
 
 /// No earlier state.
@@ -89,6 +109,11 @@ impl Machine {
         &mut self.cores
     }
 
+    /// Loads that the log calls writes, and that were taken as reads.
+    pub(crate) fn corrected(&self) -> Lost {
+        self.corrected
+    }
+
     /// Index of the core of the last line.
     pub(crate) fn current(&self) -> usize {
         self.current
@@ -114,13 +139,27 @@ impl Machine {
             Record::Register(_) => core.put_early(short, line.raw),
             Record::Instruction(instruction) => {
                 core.has_mode = true;
+                core.observe(instruction);
                 core.registers.instruction(instruction);
                 if is_semihosting(instruction) {
                     self.semihosting(at, instruction, short, before);
                 }
             }
+            // The accesses that follow are those of the exception entry.
+            record if record.is_exception() => core.last = Some(LastInstruction::default()),
             Record::Access(access) if !access.is_aborted && access.purpose != Purpose::Fetch => {
-                let touch = |part: &GranulePart| core.memory.touch(access.direction, part, short);
+                let mut direction = access.direction;
+                if access.is_judged_by_opcode() {
+                    match core.last {
+                        Some(last) if last.is_load() => {
+                            direction = Direction::Read;
+                            self.corrected.add(number);
+                        }
+                        Some(_) => {}
+                        None => before.unresolved(),
+                    }
+                }
+                let touch = |part: &GranulePart| core.memory.touch(direction, part, short);
                 access_parts(access, self.is_big_endian, &mut self.scratch, touch);
             }
             Record::Picture(picture) if matches!(picture.kind, PictureKind::Load | PictureKind::Store) => {
@@ -130,6 +169,16 @@ impl Machine {
             _ => {}
         }
         Some(at)
+    }
+
+    /// Selects the core of a line, and takes note of its instruction, without applying the line.
+    pub(crate) fn skip_line(&mut self, line: &Line<'_>) {
+        let Some(at) = self.select_core(line) else { return };
+        match &line.record {
+            Record::Instruction(instruction) => self.cores[at].observe(instruction),
+            record if record.is_exception() => self.cores[at].last = Some(LastInstruction::default()),
+            _ => {}
+        }
     }
 
     /// Selects the core of a line without applying the line. Returns its index.
@@ -159,7 +208,8 @@ impl Machine {
             return None;
         }
         let memory = Memory::with_limit(self.limit);
-        self.cores.push(Core { name: name.to_vec(), memory, has_mode: !self.starts_mid_log, ..Core::default() });
+        let (has_mode, last) = (!self.starts_mid_log, (!self.starts_mid_log).then(LastInstruction::default));
+        self.cores.push(Core { name: name.to_vec(), memory, has_mode, last, ..Core::default() });
         Some(self.cores.len() - 1)
     }
 
@@ -170,7 +220,7 @@ impl Machine {
         let word = if instruction.set == Some(InstructionSet::O) { 8 } else { 4 };
         let mask = if word == 8 { u64::MAX } else { u64::from(u32::MAX) };
         let (Some(operation), Some(block)) = (core.registers.general(0), core.registers.general(1)) else {
-            return before.unresolved_call();
+            return before.unresolved();
         };
         // The operation number is a word in either state.
         let arguments = Arguments { operation: operation & 0xffff_ffff, block: block & mask, word };
@@ -193,7 +243,7 @@ impl Machine {
             Some(number)
         });
         if is_missing {
-            before.unresolved_call();
+            before.unresolved();
         }
         for (address, length) in written.into_iter().flatten() {
             core.write_unknown(address, length, line);
@@ -202,6 +252,12 @@ impl Machine {
 }
 
 impl Core {
+    /// Takes note of an instruction, whose accesses follow.
+    #[inline]
+    pub(crate) fn observe(&mut self, instruction: &Instruction<'_>) {
+        self.last = Some(LastInstruction { set: instruction.set, opcode: instruction.opcode });
+    }
+
     #[cold]
     fn put_early(&mut self, line: u32, raw: &[u8]) {
         self.early_text.extend_from_slice(raw);

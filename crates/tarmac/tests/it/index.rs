@@ -1,9 +1,10 @@
 //! Answers of the index compared with a scan of the whole log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 
 use proptest::prelude::*;
+use unspool_isa::{Isa, Operation};
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::index::{Fingerprint, Index, IndexOptions, Indexed, Position, Scanner, Totals, build};
 use unspool_tarmac::read::{self, lines};
@@ -68,6 +69,9 @@ struct Log {
     text: String,
     lines: u64,
     memory: BTreeMap<(String, u64), History>,
+    /// Cores whose last instruction is a load: the log may call its accesses writes.
+    loading: BTreeSet<String>,
+    corrected: u64,
 }
 
 impl Log {
@@ -75,6 +79,18 @@ impl Log {
         self.text.push_str(text);
         self.text.push('\n');
         self.lines += 1;
+        if let [_, _, core, "E", ..] = text.split(' ').collect::<Vec<_>>()[..] {
+            self.loading.remove(core);
+        }
+        if let [_, _, core, "IT", _, _, opcode, set, ..] = text.split(' ').collect::<Vec<_>>()[..] {
+            let isa =
+                [("O", Isa::A64), ("A", Isa::A32), ("T", Isa::T32)].into_iter().find(|row| row.0 == set).unwrap().1;
+            let opcode = u32::from_str_radix(opcode, 16).unwrap();
+            match unspool_isa::access(isa, opcode).operation == Operation::Load {
+                true => self.loading.insert(core.to_string()),
+                false => self.loading.remove(core),
+            };
+        }
     }
 
     fn access(&mut self, core: &str, is_write: bool, address: u64, size: u64, value: u64, is_unknown: bool) {
@@ -82,6 +98,9 @@ impl Log {
         let data = if is_unknown { "x".repeat(digits) } else { format!("{:0digits$x}", value & mask) };
         let tag = if is_write { 'W' } else { 'R' };
         self.line(&format!("{} clk {core} M{tag}{size} {address:08x} {data}", self.lines));
+        let is_corrected = is_write && self.loading.contains(core);
+        self.corrected += u64::from(is_corrected);
+        let is_write = is_write && !is_corrected;
         for at in 0..size {
             let history = self.memory.entry((core.to_string(), address + at)).or_default();
             let byte = (value >> (at * 8)) as u8;
@@ -111,8 +130,8 @@ enum Action {
 fn action() -> impl Strategy<Value = Action> {
     let instruction = |(core, pc, mode): (u8, u64, usize)| {
         let (set, mode) = [("O", "EL3h_s"), ("O", "EL0t_ns"), ("A", "svc_s"), ("T", "irq")][mode];
-        // A branch with link, a return, and a NOP.
-        let opcode = [0x9400_0000_u32, 0xd65f_03c0, 0xd503_201f][(pc % 3) as usize];
+        // A branch with link, a return, a NOP and LDP.
+        let opcode = [0x9400_0000_u32, 0xd65f_03c0, 0xd503_201f, 0xa940_7be1][(pc % 4) as usize];
         Action::Line(format!("@ clk cpu{core} IT (@) {:08x} {opcode:08x} {set} {mode} : NOP", pc * 4))
     };
     let register = |(core, name, value, shape): (u8, usize, u64, u8)| {
@@ -196,6 +215,7 @@ proptest! {
         let bytes = log.text.as_bytes();
         let mut indexed = indexed(bytes, &options(segment_size, threads));
         prop_assert_eq!(indexed.index().totals().lines, log.lines);
+        prop_assert_eq!(indexed.index().totals().corrected_loads.count, log.corrected);
         for position in positions {
             let line = position.index(log.lines as usize) as u64 + 1;
             let machine = scan(bytes, line);

@@ -8,9 +8,10 @@ use std::path::Path;
 
 use unspool_astf as astf;
 use unspool_container::{CompressOptions, Container};
+use unspool_model::Lost;
 use unspool_stf as stf;
 use unspool_stf::version::Rewriter;
-use unspool_tarmac::restyle::{Restyler, Style};
+use unspool_tarmac::restyle::{Loss as RestyleLoss, Restyler, Style};
 
 use super::report::LossReport;
 use crate::file::{AstfFile, End, FileError, FileOptions, StfFile, TarmacFile, is_pipe};
@@ -29,6 +30,8 @@ pub struct NativeOutput<'p> {
     pub keep_damaged: bool,
     /// Keep nothing if something would be lost.
     pub deny_loss: bool,
+    /// Keep nothing if the input had to be corrected.
+    pub rejects_corrections: bool,
 }
 
 /// Why records were not converted.
@@ -57,9 +60,9 @@ impl NativeOutput<'_> {
         self.deny_loss && is_stream(self.path)
     }
 
-    /// Whether something is lost, and losses are denied.
+    /// Whether something is lost or corrected, and that is denied.
     pub fn is_denied(&self, report: &LossReport) -> bool {
-        self.deny_loss && !report.is_empty()
+        self.deny_loss && !report.is_empty() || self.rejects_corrections && report.corrections().is_some()
     }
 
     fn close(
@@ -216,7 +219,11 @@ pub fn restyle_tarmac(
     restyler.finish(&mut lines);
     let mut report = LossReport::new("line", to.name());
     for (loss, count) in restyler.losses().iter() {
-        report.add(loss.name(), loss.is_kept(), count.count, Some(count.first.line));
+        if loss == RestyleLoss::CorrectedLoad {
+            report.add_corrected(Lost { count: count.count, first: count.first.line });
+        } else {
+            report.add(loss.name(), loss.is_kept(), count.count, Some(count.first.line));
+        }
     }
     if !output.is_denied(&report) {
         let failed = failed.or_else(|| writer.write_all(&lines).err());

@@ -133,7 +133,7 @@ impl Format {
     /// Format that the last extension names, or the one before it if the last names a compressor or nothing known.
     pub fn from_path(path: &Path) -> Option<Self> {
         let named = |path: &Path| match extension(path)?.as_str() {
-            "astf" => Some(Self::Astf),
+            "astf" | "raw" => Some(Self::Astf),
             "stf" | "zstf" => Some(Self::Stf),
             "tarmac" | "log" => Some(Self::Tarmac),
             _ => None,
@@ -197,7 +197,8 @@ pub fn plan(from: Origin, to: Format) -> ConversionPlan {
             let mut losses: Vec<Loss> = not_in_target.chain(from.not_in_steps()).copied().collect();
             losses.sort_unstable();
             losses.dedup();
-            ConversionPlan::Steps { carried: coverage.and(to.coverage()), losses, needs: to.needs() }
+            let carried = if to == Format::Stf { stf::lower::carried(coverage) } else { coverage.and(to.coverage()) };
+            ConversionPlan::Steps { carried, losses, needs: to.needs() }
         }
     }
 }

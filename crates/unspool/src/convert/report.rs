@@ -27,6 +27,8 @@ enum Why {
     NotInTarget,
     /// Not lost, but left unchanged.
     Kept,
+    /// Not lost: the source contradicts an opcode, and the opcode is right.
+    Corrected,
 }
 
 #[derive(Debug)]
@@ -54,7 +56,11 @@ impl LossReport {
             count: lost.count,
             first: Some(lost.first),
         };
-        let why = |loss| if loss == Loss::Unreadable { Why::Unreadable } else { Why::NotInSteps };
+        let why = |loss| match loss {
+            Loss::Unreadable => Why::Unreadable,
+            Loss::CorrectedLoads => Why::Corrected,
+            _ => Why::NotInSteps,
+        };
         self.rows.extend(not_in_steps.iter().map(|lost| row(why(lost.0), lost)));
         self.rows.extend(not_in_target.iter().map(|lost| row(Why::NotInTarget, lost)));
         self
@@ -66,9 +72,21 @@ impl LossReport {
         self.rows.push(Row { why, what: name_of(words), words, count, first });
     }
 
+    /// Adds loads that the source calls writes, and that became reads.
+    pub fn add_corrected(&mut self, corrected: Lost) {
+        let loss = Loss::CorrectedLoads;
+        let (what, words) = (loss.name().to_string(), loss.words());
+        self.rows.push(Row { why: Why::Corrected, what, words, count: corrected.count, first: Some(corrected.first) });
+    }
+
     /// Whether nothing was lost.
     pub fn is_empty(&self) -> bool {
-        self.rows.iter().all(|row| row.why == Why::Kept)
+        self.rows.iter().all(|row| matches!(row.why, Why::Kept | Why::Corrected))
+    }
+
+    /// Reason for refusing a source whose facts had to be corrected.
+    pub fn corrections(&self) -> Option<String> {
+        self.part(Why::Corrected)
     }
 
     /// Whether parts of the source cannot be parsed.
@@ -84,6 +102,7 @@ impl LossReport {
             self.part(Why::NotInSteps).map(|rows| format!("dropped: steps have no field for {rows}")),
             self.part(Why::NotInTarget).map(|rows| format!("dropped: {target} has no field for {rows}")),
             self.part(Why::Kept).map(|rows| format!("left unchanged: {rows}")),
+            self.corrections().map(|rows| format!("taken as reads: {rows}")),
         ];
         lines.into_iter().flatten().collect()
     }
@@ -105,6 +124,7 @@ impl LossReport {
             let mut object = Object::new(&mut line);
             match row.why {
                 Why::Kept => object.string("kind", "kept"),
+                Why::Corrected => object.string("kind", "corrected"),
                 Why::NotInSteps | Why::Unreadable => object.string("kind", "lost").string("by", "source"),
                 Why::NotInTarget => object.string("kind", "lost").string("by", "target"),
             };

@@ -68,7 +68,7 @@ impl Core {
     }
 
     pub(super) fn totals(&self) -> Encoded {
-        Encoded { overflowed: self.unit.overflowed(), ..self.totals }
+        Encoded { overflowed: self.unit.overflowed(), has_times: self.time.is_some(), ..self.totals }
     }
 
     #[inline]

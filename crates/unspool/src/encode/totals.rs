@@ -15,6 +15,8 @@ pub struct Encoded {
     pub assumed_contexts: u64,
     /// Contexts without an identifier that is traced or compared: zero was assumed.
     pub assumed_identifiers: u64,
+    /// Whether any step had a time.
+    pub has_times: bool,
     /// Overflows of the trace units, and what was lost to them.
     pub overflowed: OverflowLosses,
     /// Bytes of trace, without frames.
@@ -34,6 +36,7 @@ impl Encoded {
         self.breaks += core.breaks;
         self.assumed_contexts += core.assumed_contexts;
         self.assumed_identifiers += core.assumed_identifiers;
+        self.has_times |= core.has_times;
         self.overflowed.overflows += core.overflowed.overflows;
         self.overflowed.instructions += core.overflowed.instructions;
     }

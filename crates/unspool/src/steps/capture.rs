@@ -43,6 +43,7 @@ pub struct CaptureSteps {
 impl CaptureSteps {
     /// Selects the source by name or trace id. Code in `added` comes before that of the capture.
     pub fn new(capture: Capture, source: Option<&str>, added: &[Code]) -> Result<Self, Error> {
+        added.iter().try_for_each(Code::require_arm)?;
         let all = Trace::all(&capture);
         let chosen = choose(&all, source)?;
         let (features, _) = all[chosen].features()?;

@@ -24,7 +24,16 @@ Lines of a log that cannot be read (`unreadable`) are lost as well, with unknown
 converted, the number of unreadable lines and the first of them are reported, and the exit code is 1, as for `diff`,
 `check` and `stats`.
 
-STF and Tarmac written by unspool carry facts without a record or line of their own in comments, which other tools
+A log that calls a load a write (gem5: `MW16` for LDP) is corrected, since the opcode decides: the access is a read. One
+warning has the number of such lines and the first, and `--strict` rejects the log. gem5 has 64 bits of data for any
+access; the rest of a wider one is unknown.
+
+STF has content after every access, so accesses without data are lost in it. It has no numbers for Arm exceptions, so
+these are no events.
+
+`--split` writes one file per range without a gap, for formats that have no gaps.
+
+STF and Tarmac written by unspool carry other facts without a record or line of their own in comments, which other tools
 ignore and unspool reads back. The steps of a capture with both timestamps and cycle counts have timestamps, and no
 cycle counts.
 

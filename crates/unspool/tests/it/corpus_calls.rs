@@ -3,6 +3,7 @@
 //! The other tool lists only calls whose beginning and end are in the log, so only these are compared. It names only
 //! functions that start at a symbol.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
 use std::path::Path;
@@ -16,18 +17,16 @@ use unspool::capture::Code;
 use unspool::file::{End, FileOptions, TarmacFile};
 use unspool_testing::corpus;
 
-/// Call tree and profile of a log with one core.
+/// Call tree of a log with one core.
 struct Calls {
     tree: Tree<Cursor<Vec<u8>>>,
-    profile: Profile,
 }
 
 fn read_calls(path: &Path) -> Calls {
-    let mut calls = Calls { tree: Tree::new(Cursor::default()), profile: Profile::of_complete_calls() };
+    let mut calls = Calls { tree: Tree::new(Cursor::default()) };
     let mut take = |core: usize, call: &Call| {
         assert_eq!(core, 0);
         calls.tree.add(call);
-        calls.profile.add(call);
     };
     let (_, end) = TarmacFile::open(path, &FileOptions::default()).unwrap().calls(&mut |_, _| {}, &mut take).unwrap();
     assert_eq!(end, End::Whole);
@@ -51,13 +50,15 @@ impl Calls {
         text
     }
 
-    fn profile(&self, name: impl Fn(u64) -> String) -> String {
-        let mut text = "Address     Count       Time        Function name\n".to_string();
-        for (function, row) in self.profile.rows() {
-            let address = format!("{function:#x}");
-            text += &format!("{address:<12}{:<12}{:<12}{}\n", row.calls, row.time, name(function));
-        }
-        text
+    /// Calls, and time including callees, per function.
+    fn profile(&mut self) -> Vec<(u64, [u64; 2])> {
+        let mut profile = Profile::of_complete_calls();
+        let add = |depth: usize, call: &Call| {
+            profile.add(depth, call);
+            Ok(())
+        };
+        self.tree.each(|_| true, add).unwrap();
+        profile.rows().map(|(function, row)| (function, [row.calls, row.total.time])).collect()
     }
 
     /// Sorted, since the order means nothing.
@@ -119,6 +120,47 @@ const LOGS: [(&str, &str, [&str; 4]); 4] = [
 
 const CALCULATOR: [&str; 4] = ["@.calltree.txt", "@.calltree-sym.txt", "@.profile.txt", "@.flame.txt"];
 
+/// Calls of a tree of the other tool: depth, function, first and last time.
+fn listed(tree: &str) -> impl Iterator<Item = (usize, u64, [u64; 2])> {
+    let calls = tree.lines().filter_map(|line| Some((line.find("o t:")?, line)));
+    calls.map(|(depth, line)| {
+        let after = |name: &'static str| {
+            line.match_indices(name).map(|(at, _)| line[at + name.len()..].split(' ').next().unwrap())
+        };
+        let times: Vec<u64> = after(" t:").map(|time| time.parse().unwrap()).collect();
+        let function = after("pc:0x").next().unwrap();
+        (depth, u64::from_str_radix(function, 16).unwrap(), [times[0], times[1]])
+    })
+}
+
+/// Calls per function in a tree of the other tool, and the time of those that are not within a call of the same function.
+fn outermost(tree: &str) -> Vec<(u64, [u64; 2])> {
+    let mut rows: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
+    let mut stack: Vec<(usize, u64)> = Vec::new();
+    for (depth, function, [from, to]) in listed(tree) {
+        stack.retain(|(outer, _)| *outer < depth);
+        let is_nested = stack.iter().any(|(_, outer)| *outer == function);
+        stack.push((depth, function));
+        let row = rows.entry(function).or_default();
+        row[0] += 1;
+        row[1] += if is_nested { 0 } else { to - from };
+    }
+    rows.into_iter().collect()
+}
+
+/// The profile of the other tool has the same calls. It counts all of them, nested ones too, and both ends of each.
+fn assert_all_calls(tree: &str, profile: &str) {
+    let mut rows: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
+    for (_, function, [from, to]) in listed(tree) {
+        let row = rows.entry(function).or_default();
+        (row[0], row[1]) = (row[0] + 1, row[1] + to - from + 1);
+    }
+    let expected: Vec<String> =
+        rows.iter().map(|(function, [calls, time])| format!("{function:#x} {calls} {time}")).collect();
+    let rows = profile.lines().skip(1).map(|line| line.split_whitespace().take(3).collect::<Vec<_>>().join(" "));
+    assert_eq!(rows.collect::<Vec<_>>(), expected);
+}
+
 #[test]
 fn trees_profiles_and_folded_stacks() {
     let Some(corpus) = corpus("tarmac") else { return };
@@ -129,7 +171,9 @@ fn trees_profiles_and_folded_stacks() {
         let name = |address| named(&program, log, address);
         assert_eq!(calls.tree(|_| String::new()), fs::read_to_string(expected(addresses)).unwrap(), "{log}");
         assert_eq!(calls.tree(name), fs::read_to_string(expected(names)).unwrap(), "{log}");
-        assert_eq!(calls.profile(name), fs::read_to_string(expected(profile)).unwrap(), "{log}");
+        let tree = fs::read_to_string(expected(addresses)).unwrap();
+        assert_eq!(calls.profile(), outermost(&tree), "{log}");
+        assert_all_calls(&tree, &fs::read_to_string(expected(profile)).unwrap());
         assert_eq!(calls.folded(name), lines(&expected(folded)), "{log}");
     }
 }

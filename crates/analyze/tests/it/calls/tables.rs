@@ -1,13 +1,15 @@
 //! Trees, profiles and folded stacks of many calls and of random instructions.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 
 use proptest::prelude::*;
 use unspool_analyze::calls::{Call, Cost, Follower, Instruction, Opcode, Site};
 use unspool_analyze::folded::Folded;
-use unspool_analyze::profile::Profile;
+use unspool_analyze::profile::{Profile, Row};
 use unspool_analyze::tree::Tree;
 use unspool_isa::Isa;
+use unspool_testing::Random;
 
 use super::story;
 
@@ -24,6 +26,15 @@ fn tree(calls: &[Call]) -> Tree<Cursor<Vec<u8>>> {
     let mut tree = Tree::new(Cursor::default());
     calls.iter().for_each(|call| tree.add(call));
     tree
+}
+
+fn profiled(mut profile: Profile, calls: &[Call]) -> Profile {
+    let add = |depth: usize, call: &Call| {
+        profile.add(depth, call);
+        Ok(())
+    };
+    tree(calls).each(|_| true, add).unwrap();
+    profile
 }
 
 fn stacks(mut folded: Folded, calls: &[Call]) -> Vec<(Vec<u64>, u64, u64)> {
@@ -44,16 +55,16 @@ fn stacks(mut folded: Folded, calls: &[Call]) -> Vec<(Vec<u64>, u64, u64)> {
 #[test]
 fn a_profile_and_its_stacks() {
     let calls = story::calls(&story::instructions(STORY));
-    let rows = |mut profile: Profile| {
-        calls.iter().for_each(|call| profile.add(call));
-        let row = |(function, row): (u64, &unspool_analyze::profile::Row)| {
-            [function, row.calls, row.incomplete, row.time, row.own.time, row.instructions, row.own.instructions]
+    let rows = |profile: Profile| {
+        let row = |(function, row): (u64, &Row)| {
+            let Row { calls, incomplete, total, own } = *row;
+            [function, calls, incomplete, total.time, own.time, total.instructions, own.instructions]
         };
-        profile.rows().map(row).collect::<Vec<_>>()
+        profiled(profile, &calls).rows().map(row).collect::<Vec<_>>()
     };
-    let all = [[0x1000, 1, 1, 33, 12, 8, 2], [0x2000, 1, 0, 21, 20, 5, 3], [0x3000, 3, 1, 3, 0, 3, 3]];
+    let all = [[0x1000, 1, 1, 32, 12, 8, 2], [0x2000, 1, 0, 20, 20, 5, 3], [0x3000, 3, 1, 0, 0, 3, 3]];
     assert_eq!(rows(Profile::new()), all);
-    let complete = [[0x1000, 1, 1, 33, 12, 8, 3], [0x2000, 1, 0, 21, 20, 5, 3], [0x3000, 2, 0, 2, 0, 2, 2]];
+    let complete = [[0x1000, 1, 1, 32, 12, 8, 3], [0x2000, 1, 0, 20, 20, 5, 3], [0x3000, 2, 0, 0, 0, 2, 2]];
     assert_eq!(rows(Profile::of_complete_calls()), complete);
 
     let stack = |functions: &[u64], time, instructions| (functions.to_vec(), time, instructions);
@@ -147,5 +158,90 @@ proptest! {
             Ok(())
         }).unwrap();
         prop_assert_eq!(count, calls.len());
+        for profile in [Profile::new(), Profile::of_complete_calls()] {
+            assert_consistent(&profiled(profile, &calls));
+        }
+    }
+
+    #[test]
+    fn profiles_of_random_call_trees(seed in any::<u64>(), instructions in 1_usize..400) {
+        let (instructions, expected) = RandomCalls::run(seed, instructions);
+        let profile = profiled(Profile::new(), &story::calls(&instructions));
+        let rows: BTreeMap<u64, [u64; 3]> = profile
+            .rows()
+            .map(|(function, row)| (function, [row.calls, row.own.instructions, row.total.instructions]))
+            .collect();
+        prop_assert_eq!(rows, expected);
+        assert_consistent(&profile);
+    }
+}
+
+/// No total exceeds that of the trace, and the own costs add up to it.
+fn assert_consistent(profile: &Profile) {
+    let total = profile.total();
+    let mut own = Cost::default();
+    for (function, row) in profile.rows() {
+        assert!(row.own.instructions <= row.total.instructions || row.incomplete < row.calls, "{function:x}: {row:?}");
+        assert!(row.total.instructions <= total.instructions, "{function:x}: {row:?} of {total:?}");
+        assert!(row.total.time <= total.time, "{function:x}: {row:?} of {total:?}");
+        (own.time, own.instructions) = (own.time + row.own.time, own.instructions + row.own.instructions);
+    }
+    assert_eq!(own, total);
+}
+
+/// A program of four functions that call each other and themselves at random, and its profile by definition: after each
+/// instruction, every function on the stack has executed one more, however often it is on the stack.
+struct RandomCalls {
+    random: Random,
+    left: usize,
+    /// Functions on the stack.
+    stack: Vec<u64>,
+    instructions: Vec<Instruction>,
+    /// Calls, own instructions and total instructions per function.
+    expected: BTreeMap<u64, [u64; 3]>,
+}
+
+impl RandomCalls {
+    fn run(seed: u64, instructions: usize) -> (Vec<Instruction>, BTreeMap<u64, [u64; 3]>) {
+        let (stack, expected) = (Vec::new(), BTreeMap::new());
+        let mut calls =
+            Self { random: Random::new(seed), left: instructions, stack, instructions: Vec::new(), expected };
+        calls.function(0x1_0000, None);
+        (calls.instructions, calls.expected)
+    }
+
+    /// Executes a function until it returns. The first one never does.
+    fn function(&mut self, function: u64, back: Option<u64>) {
+        self.stack.push(function);
+        self.expected.entry(function).or_default()[0] += 1;
+        let mut pc = function;
+        while self.left > 0 && (back.is_none() || self.random.below(5) > 0) {
+            let is_call = self.random.below(3) == 0 && self.stack.len() < 12;
+            self.execute(pc, if is_call { 0x9400_0000 } else { 0xd503_201f }, back);
+            pc += 4;
+            if is_call {
+                // The first function is never called again, so that the trace begins in the root.
+                let callee = 0x1_0000 * (2 + self.random.below(3));
+                self.function(callee, Some(pc));
+            }
+        }
+        // Where the last call returns to shows in the next instruction.
+        self.execute(pc, if back.is_some() { 0xd65f_03c0 } else { 0xd503_201f }, back);
+        self.stack.pop();
+    }
+
+    fn execute(&mut self, pc: u64, opcode: u32, lr: Option<u64>) {
+        self.left = self.left.saturating_sub(1);
+        let number = self.instructions.len() as u64 + 1;
+        let time = self.instructions.last().map_or(7, |last| last.site.time) + self.random.below(3);
+        let instruction =
+            Instruction::new(Site { line: number, time, number, pc }, 4, Some(Code { isa: Isa::A64, opcode }));
+        let sp = Some(0x1_0000 - 16 * self.stack.len() as u64);
+        self.instructions.push(Instruction { sp, lr, ..instruction });
+        let current = self.stack.last().copied().unwrap_or_default();
+        self.expected.entry(current).or_default()[1] += 1;
+        for function in self.stack.iter().collect::<BTreeSet<_>>() {
+            self.expected.entry(*function).or_default()[2] += 1;
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Arguments of `convert`, and the options of the library that they select.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use unspool::FileKind;
@@ -9,6 +9,7 @@ use unspool::astf::write::WriteOptions;
 use unspool::container::{CompressOptions, Container};
 use unspool::convert::Format;
 use unspool::convert::native::NativeOutput;
+use unspool::file::is_standard;
 use unspool::stf::{self, builder::StfVersion};
 use unspool::target::{astf_storage, log_container};
 use unspool::tarmac::dialect::Dialect;
@@ -25,9 +26,13 @@ pub(crate) struct Args {
     #[arg(value_name = "IN")]
     pub(super) input: PathBuf,
 
-    /// Output file ('-': standard output); an existing file is replaced when the new one is complete
-    #[arg(value_name = "OUT")]
-    pub(super) output: PathBuf,
+    /// Output file, the same as -o ('-': standard output); an existing file is replaced when the new one is complete
+    #[arg(value_name = "OUT", required_unless_present = "output")]
+    pub(super) out: Option<PathBuf>,
+
+    /// Output file
+    #[arg(short, long, value_name = "FILE", conflicts_with = "out")]
+    pub(super) output: Option<PathBuf>,
 
     /// Format of OUT, and how it is stored [default: by the name of OUT]
     #[arg(long, value_name = "FORMAT", value_parser = one_of(OutputFormat::CHOICES))]
@@ -41,9 +46,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID", help_heading = "Another format")]
     pub(super) source: Option<String>,
 
-    /// Only this core, counted from 0 in order of appearance
-    #[arg(long, value_name = "N", help_heading = "Another format")]
-    pub(super) core: Option<u32>,
+    /// Only this core: its number, counted from 0 in order of appearance, or its name in a Tarmac log
+    #[arg(long, value_name = "CORE", help_heading = "Another format")]
+    pub(super) core: Option<String>,
+
+    /// Write one file per range without a gap, numbered: OUT-0001, OUT-0002, ...
+    #[arg(long, help_heading = "Another format")]
+    pub(super) split: bool,
+
+    /// With --split: write at most N files
+    #[arg(long, value_name = "N", default_value_t = 1000, requires = "split", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Another format")]
+    pub(super) pieces: u64,
 
     /// Another trace of the same run, which adds the addresses of accesses and other facts that IN lacks
     #[arg(long, value_name = "TRACE", help_heading = "Another format")]
@@ -73,14 +86,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "VERSION", value_parser = one_of(STF_VERSIONS))]
     pub(super) stf_version: Option<StfVersion>,
 
-    /// Style of the Tarmac log to write [default: rev3, unless IN is a log]
-    #[arg(long, value_name = "STYLE", value_parser = one_of(STYLES), help_heading = "Tarmac")]
-    pub(super) dialect: Option<Style>,
-
     /// Producer of the Tarmac log IN: rev3, fast-models, gem5, cortex-m0, cortex-m3, cortex-r5 or other [default:
     /// auto-detected]
     #[arg(long, value_name = "NAME", value_parser = parse_dialect, help_heading = "Tarmac")]
-    pub(super) from_dialect: Option<Dialect>,
+    pub(super) dialect: Option<Dialect>,
+
+    /// Style of the Tarmac log to write [default: that of IN, or rev3 if IN is not a log]
+    #[arg(long, value_name = "STYLE", value_parser = one_of(STYLES), help_heading = "Tarmac")]
+    pub(super) to_dialect: Option<Style>,
 
     /// Instructions are Thumb where their line names no instruction set
     #[arg(long, help_heading = "Tarmac")]
@@ -94,9 +107,13 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Tarmac")]
     pub(super) continuations: bool,
 
-    /// Report losses as JSON, on standard error
+    /// Report losses and the result as JSON, on standard error
     #[arg(long)]
     pub(super) json: bool,
+
+    /// Reject a log that calls a load a write, instead of taking it as a read with a warning: exit code 1
+    #[arg(long)]
+    pub(super) strict: bool,
 
     /// Write nothing if anything would be lost: exit code 1
     #[arg(long)]
@@ -141,56 +158,84 @@ Examples:
   unspool convert trace.stf trace.zstf
   unspool convert trace.zstf trace.stf.xz -j 2
   unspool convert trace.zstf old.stf --stf-version 1.3 --deny-loss
-  unspool convert model.tarmac rev3.tarmac.xz --dialect rev3
+  unspool convert model.tarmac -o rev3.tarmac.xz --to-dialect rev3
   unspool convert run.tarmac run.astf.xz
   unspool convert run.astf run.zstf
   unspool convert snapshot/ run.tarmac --source 0x10
+  unspool convert snapshot/ run.stf --source 0x10 --split
   unspool convert snapshot/ run.astf --accesses model.tarmac
 
-Without --to, the name of OUT selects the format. ASTF: .astf or .raw is RAW; .xz or .lzma is LZMA; .gz, .zz, .z or .zlib is
+Without --to, the name of OUT selects the format, and a name without a known extension is rejected. ASTF: .astf or .raw is RAW; .xz or .lzma is LZMA; .gz, .zz, .z or .zlib is
 zlib. The format keeps the header uncompressed in all cases, so xz and gzip do not open such files.
 STF: .stf has plain records; .zstf has chunks and an index; .gz, .xz and .zst are gzip, xz and zstd files.
 Tarmac: .gz, .xz and .zst are gzip, xz and zstd files.
 Within a format, records are copied byte for byte, and so is the header of ASTF except for the storage flags. An STF file
 that is already in the requested container is copied. --stf-version changes the version, the width of event numbers and what
 the version does not support; losses are counted, and the header names unspool. Lines of a Tarmac log are unchanged unless
---dialect selects another style: then losses are counted, and lines that the style does not have are unchanged.
-To another format, a trace is converted step by step. Facts that the format does not support are counted and reported;
-a trace that would become wrong is rejected, with the position. docs/conversions.md lists all pairs.
+--to-dialect selects another style: then losses are counted, and lines that the style does not have are unchanged.
+To another format, a trace is converted step by step. A capture has gaps where execution was not traced, and some formats
+have none: --split writes the ranges between them to separate files. Facts that the format does not support are counted and reported;
+a trace that would become wrong is rejected, with the position. Some producers, such as gem5, call some loads writes:
+the opcode decides, and a warning counts them. docs/conversions.md lists all pairs.
 Nothing is written for a damaged file, unless --keep-damaged. Output to a pipe cannot be undone: the exit code shows whether
 it is complete.
 Exit codes: 0 success, 1 IN is damaged, has lines that cannot be parsed, or a loss was denied, 2 the command failed.";
 
 impl Args {
     pub(super) fn tarmac(&self) -> TarmacArgs {
-        TarmacArgs { dialect: self.from_dialect, implicit_thumb: self.implicit_thumb, hint: "--from tarmac" }
+        TarmacArgs { dialect: self.dialect, implicit_thumb: self.implicit_thumb, hint: "--from tarmac" }
+    }
+
+    /// Output file.
+    pub(super) fn output(&self) -> &Path {
+        // The parser requires one of them.
+        self.output.as_deref().or(self.out.as_deref()).unwrap_or_else(|| Path::new("-"))
+    }
+
+    /// Rejects a name of OUT that selects no format.
+    pub(super) fn check_output(&self) -> anyhow::Result<()> {
+        let output = self.output();
+        if self.to.is_some() || is_standard(output) || Format::from_path(output).is_some() {
+            return Ok(());
+        }
+        bail!(
+            "{}: the name has no known extension; use .astf, .stf, .zstf, .tarmac or .log, followed by .gz, .xz or .zst for a \
+             compressed file, or select the format with --to: astf, stf, zstf, tarmac, astf.gz, astf.xz, stf.gz, stf.xz, \
+             stf.zst, tarmac.gz, tarmac.xz or tarmac.zst",
+            output.display()
+        )
     }
 
     pub(super) fn native(&self) -> NativeOutput<'_> {
-        NativeOutput { path: &self.output, keep_damaged: self.keep_damaged, deny_loss: self.deny_loss }
+        NativeOutput {
+            path: self.output(),
+            keep_damaged: self.keep_damaged,
+            deny_loss: self.deny_loss,
+            rejects_corrections: false,
+        }
     }
 
     /// Output format: as given, by the name of OUT, or that of IN.
     pub(super) fn format(&self, input: Option<Format>) -> anyhow::Result<Format> {
-        let format = self.to.map(OutputFormat::format).or_else(|| Format::from_path(&self.output)).or(input);
+        let format = self.to.map(OutputFormat::format).or_else(|| Format::from_path(self.output())).or(input);
         format.with_context(|| self.no_default("the format", "astf, stf, zstf or tarmac"))
     }
 
     pub(super) fn astf_storage(&self) -> anyhow::Result<Storage> {
-        let storage = self.to.map_or_else(|| astf_storage(&self.output), OutputFormat::astf);
+        let storage = self.to.map_or_else(|| astf_storage(self.output()), OutputFormat::astf);
         storage.with_context(|| self.no_default("the storage of records", "raw, lzma or zlib"))
     }
 
     pub(super) fn stf_storage(&self) -> Option<stf::Storage> {
-        self.to.map_or_else(|| stf::Storage::from_path(&self.output), OutputFormat::stf)
+        self.to.map_or_else(|| stf::Storage::from_path(self.output()), OutputFormat::stf)
     }
 
     pub(super) fn log_container(&self) -> Container {
-        self.to.and_then(OutputFormat::tarmac).unwrap_or_else(|| log_container(&self.output))
+        self.to.and_then(OutputFormat::tarmac).unwrap_or_else(|| log_container(self.output()))
     }
 
     pub(super) fn no_default(&self, missing: &str, choices: &str) -> String {
-        format!("{}: the name does not select {missing}; use --to {choices}", self.output.display())
+        format!("{}: the name does not select {missing}; use --to {choices}", self.output().display())
     }
 
     pub(super) fn astf_options(&self) -> anyhow::Result<WriteOptions> {

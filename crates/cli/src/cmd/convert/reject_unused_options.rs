@@ -11,10 +11,10 @@ use crate::args::OutputFormat;
 pub(super) fn reject_unused_options(args: &Args, from: Option<Format>, to: Format) -> anyhow::Result<()> {
     let (is_capture, is_log) = (from.is_none(), from == Some(Format::Tarmac));
     let (is_native, has_other) = (from == Some(to), args.accesses.is_some());
-    let is_restyled = is_log && is_native && args.dialect.is_some();
+    let is_restyled = is_log && is_native && args.to_dialect.is_some();
     let is_chunked = match args.to {
         Some(to) => to == OutputFormat::Stf(Storage::Zstf),
-        None => to == Format::Stf && Storage::from_path(&args.output) == Some(Storage::Zstf),
+        None => to == Format::Stf && Storage::from_path(args.output()) == Some(Storage::Zstf),
     };
     let (to_astf, to_tarmac) = (to == Format::Astf && !is_native, to == Format::Tarmac && !is_native);
     let astf_only = "applies to conversions from another format to ASTF";
@@ -35,12 +35,14 @@ pub(super) fn reject_unused_options(args: &Args, from: Option<Format>, to: Forma
         ("--no-disassembly", args.no_disassembly, to_tarmac, tarmac_only),
         ("--stf-version", args.stf_version.is_some(), to == Format::Stf, "applies to STF; use --to stf or zstf"),
         (
-            "--dialect",
-            args.dialect.is_some(),
+            "--to-dialect",
+            args.to_dialect.is_some(),
             to == Format::Tarmac,
-            "selects the style of Tarmac output; use --from-dialect for IN",
+            "selects the style of Tarmac output; use --dialect for IN",
         ),
-        ("--from-dialect", args.from_dialect.is_some(), is_log, log_only),
+        ("--dialect", args.dialect.is_some(), is_log, log_only),
+        ("--split", args.split, !is_native, "applies to conversions to another format (see 'unspool slice --split')"),
+        ("--strict", args.strict, is_log || has_other, log_only),
         ("--implicit-thumb", args.implicit_thumb, is_log || has_other, log_only),
         (
             "--big-endian",
@@ -48,7 +50,7 @@ pub(super) fn reject_unused_options(args: &Args, from: Option<Format>, to: Forma
             is_log && !is_native || is_restyled || has_other,
             "applies to conversions of Tarmac to another format or style",
         ),
-        ("--continuations", args.continuations, is_restyled, "applies to Tarmac in another style (--dialect)"),
+        ("--continuations", args.continuations, is_restyled, "applies to Tarmac in another style (--to-dialect)"),
         ("--chunk", args.chunk.is_some(), is_chunked, "applies to zstf"),
     ];
     match rows.iter().find(|(_, is_given, has_effect, _)| *is_given && !has_effect) {

@@ -3,24 +3,25 @@
 //! IN ─▶ steps ─▶ sink of the format ─▶ OUT
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 use unspool::analyze::diff;
 use unspool::analyze::join::{Common, Join, common};
 use unspool::convert::report::{LossReport, describe_position};
 use unspool::convert::{
-    ConversionPlan, FileSink, Format, OpenSinkError, Origin, SinkOptions, TransferError, plan, transfer,
+    ConversionPlan, FileSink, Format, OpenSinkError, Origin, SinkOptions, SplitSink, TransferError, plan, transfer,
 };
 use unspool::file::{TarmacFile, TraceFile, is_standard};
 use unspool::model::{SinkError, StepSink};
 use unspool::target::{WriteError, is_stream};
 use unspool::tarmac::parse::ParseOptions;
 use unspool::tarmac::restyle::Style;
+use unspool::tarmac::state::Machine;
 use unspool::{FileKind, Meter, OpenSteps, OpenedSteps, astf, open_steps, stf, tarmac};
 
 use super::args::Args;
-use super::losses::{print_denial, print_losses, print_other_cores, unkept};
+use super::losses::{print_denial, print_losses, print_other_cores, print_rejection, print_written, unkept};
 use crate::diagnostic;
 use crate::file::{report_astf, report_stf};
 use crate::progress::Progress;
@@ -69,19 +70,26 @@ impl Source {
             bail!("{}: {why}{unless}", self.name);
         }
         let options = sink_options(args, to)?;
-        let sink = FileSink::open(&args.output, steps.coverage(), steps.time_unit(), &options);
+        let (coverage, unit) = (steps.coverage(), steps.time_unit());
+        if args.split {
+            let sink = SplitSink::new(args.output(), coverage, unit, options, args.pieces);
+            return self.transfer(args, steps, to, Sink::Split(Box::new(sink)));
+        }
+        let sink = FileSink::open(args.output(), coverage, unit, &options);
         let sink = sink.map_err(|error| match error {
             OpenSinkError::Write(error) => error.into(),
             OpenSinkError::Sink(error) => self.refusal(error),
         })?;
-        self.transfer(args, steps, to, sink)
+        self.transfer(args, steps, to, Sink::One(sink))
     }
 
     /// Transfers the steps, keeps the output, and reports losses.
-    fn transfer(&self, args: &Args, steps: OpenedSteps, to: Format, mut sink: FileSink) -> anyhow::Result<Verdict> {
+    fn transfer(&self, args: &Args, steps: OpenedSteps, to: Format, mut output: Sink) -> anyhow::Result<Verdict> {
         let stops_at_loss = args.native().stops_at_loss();
         let (mut progress, mut count) = (Progress::new(false), 0_u64);
-        let done = transfer(steps, args.core, &mut sink, |_, sink| {
+        let core = selected_core(args, self.kind)?;
+        let sink = output.steps();
+        let done = transfer(steps, core, sink, |_, sink| {
             count += 1;
             if count.is_multiple_of(STRIDE) {
                 self.meter.report(&mut progress.callback());
@@ -98,18 +106,23 @@ impl Source {
         }
         let report = LossReport::new(self.unit, to.name()).with_steps(&done.not_in_steps, sink.losses());
         print_other_cores(args, &self.name, done.other_cores);
+        if let Some(corrections) = report.corrections().filter(|_| args.strict) {
+            print_rejection(args, &self.name, &corrections);
+            return Ok(Verdict::Problems);
+        }
         if args.native().is_denied(&report) {
             print_denial(args, &self.name, &report);
             return Ok(Verdict::Problems);
         }
         if done.damage.is_some() && !args.keep_damaged {
-            if is_stream(&args.output) {
+            if is_stream(args.output()) {
                 diagnostic::error(format_args!("{}: {}", self.name, unkept(args)));
             }
             return Ok(Verdict::Problems);
         }
-        sink.keep().map_err(|error| WriteError::new(&args.output, error))?;
+        let written = output.keep(args.output(), done.instructions)?;
         print_losses(args, &self.name, &report);
+        written.iter().for_each(|(path, instructions)| print_written(args, path, Some(*instructions)));
         Ok(Verdict::of(done.damage.is_some() || report.is_unreadable()))
     }
 
@@ -141,7 +154,7 @@ impl Source {
         let path = args.accesses.as_deref()?;
         let steps = [reopen(args, self.kind).ok()?, open_other(args, path).ok()?];
         let (name, core) = (path.display(), args.accesses_core);
-        match common(steps, pairing(args))? {
+        match common(steps, pairing(args, self.kind).ok()?)? {
             Common::Instructions => None,
             Common::NoSuchCore => Some(anyhow!("{name}: no instruction of core {core}; see --accesses-core")),
             Common::Nothing => Some(anyhow!(
@@ -149,6 +162,56 @@ impl Source {
                 self.name
             )),
         }
+    }
+}
+
+/// Output of the conversion.
+enum Sink {
+    One(FileSink),
+    Split(Box<SplitSink>),
+}
+
+impl Sink {
+    fn steps(&mut self) -> &mut dyn StepSink {
+        match self {
+            Self::One(sink) => sink,
+            Self::Split(sink) => &mut **sink,
+        }
+    }
+
+    /// Keeps the complete files. Returns each with its number of instructions.
+    fn keep(self, path: &Path, instructions: u64) -> Result<Vec<(PathBuf, u64)>, WriteError> {
+        match self {
+            Self::One(sink) => {
+                sink.keep().map_err(|error| WriteError::new(path, error))?;
+                Ok(vec![(path.to_path_buf(), instructions)])
+            }
+            Self::Split(sink) => sink.keep(),
+        }
+    }
+}
+
+/// Number of the core that `--core` selects, by number or by name.
+fn selected_core(args: &Args, kind: FileKind) -> anyhow::Result<Option<u32>> {
+    let Some(core) = &args.core else { return Ok(None) };
+    if let Ok(number) = core.parse() {
+        return Ok(Some(number));
+    }
+    if kind != FileKind::Tarmac || is_standard(&args.input) {
+        bail!("--core {core}: only the cores of a Tarmac log in a file have names; use a number, counted from 0");
+    }
+    let (mut machine, mut found) = (Machine::new(false, 1), None);
+    let mut file = TarmacFile::open(&args.input, &args.tarmac().options(None))?;
+    file.each(&mut |_, _| {}, |position, line| {
+        machine.line(position.line, line);
+        found = machine.cores().iter().position(|other| other.name == core.as_bytes());
+        found.is_none()
+    })?;
+    let names =
+        || machine.cores().iter().map(|core| String::from_utf8_lossy(&core.name)).collect::<Vec<_>>().join(", ");
+    match found {
+        Some(number) => Ok(Some(number as u32)),
+        None => bail!("{}: no core '{core}'; cores: {}", args.input.display(), names()),
     }
 }
 
@@ -169,7 +232,7 @@ fn sink_options(args: &Args, to: Format) -> anyhow::Result<SinkOptions> {
             SinkOptions::Stf { lower: stf::lower::LowerOptions { version }, storage, write: args.stf_options() }
         }
         Format::Tarmac => {
-            let style = args.dialect.unwrap_or(Style::Rev3);
+            let style = args.to_dialect.unwrap_or(Style::Rev3);
             let lower = tarmac::lower::LowerOptions { style, disassemble: !args.no_disassembly };
             SinkOptions::Tarmac { lower, container: args.log_container(), write: args.log_options() }
         }
@@ -197,7 +260,7 @@ fn joined(args: &Args, kind: FileKind, steps: OpenedSteps) -> anyhow::Result<Ope
     if is_standard(&args.input) || is_standard(other) {
         bail!("--accesses needs files: aligning the traces reads one of them twice");
     }
-    Ok(Box::new(Join::new([steps, reopen(args, kind)?], open_other(args, other)?, pairing(args))))
+    Ok(Box::new(Join::new([steps, reopen(args, kind)?], open_other(args, other)?, pairing(args, kind)?)))
 }
 
 fn reopen(args: &Args, kind: FileKind) -> anyhow::Result<OpenedSteps> {
@@ -213,6 +276,7 @@ fn open_other(args: &Args, path: &Path) -> anyhow::Result<OpenedSteps> {
     Ok(open_steps(path, &OpenSteps { source: None, ..open_options(args, None)? })?)
 }
 
-fn pairing(args: &Args) -> diff::Options {
-    diff::Options { cores: [args.core.unwrap_or(0), args.accesses_core], ..diff::Options::default() }
+fn pairing(args: &Args, kind: FileKind) -> anyhow::Result<diff::Options> {
+    let core = selected_core(args, kind)?.unwrap_or(0);
+    Ok(diff::Options { cores: [core, args.accesses_core], ..diff::Options::default() })
 }

@@ -195,7 +195,7 @@ fn the_name_selects_the_storage() {
         on("convert", &input, &[text(&path)]).clean();
         assert_eq!(fs::read(&path).unwrap()[..32], example::header().stored(storage).to_bytes(), "{name}");
     }
-    on("convert", &input, &["out.trace"]).expect(2, &["out.trace", "--to raw, lzma or zlib"]);
+    on("convert", &input, &["out.trace"]).expect(2, &["out.trace", "no known extension", "tarmac.zst"]);
     on("convert", &input, &["-"]).expect(2, &["--to raw, lzma or zlib"]);
     on("convert", &input, &["a.astf", "--to", "rar"]).expect(2, &["rar"]);
     on("convert", &input, &["a.astf", "--level", "10"]).expect(2, &["10"]);

@@ -47,7 +47,9 @@ fn call_tree_as_text() {
 fn call_tree_as_json() {
     let (_dir, path) = log(LOG);
     let values = on("calls", &path, &["--json"]).clean().json();
-    assert_eq!(values.len(), 5);
+    assert_eq!(values.len(), 6);
+    assert_fields(&values[5], &json!({"kind": "summary", "calls": 5}));
+    assert_eq!(on("calls", &path, &["--json", "--core", "1"]).clean().json()[0]["core"], "cpu1");
     let call = &values[2];
     assert_eq!((&call["core"], &call["function"], &call["depth"]), (&"cpu0".into(), &"0xa020".into(), &2.into()));
     assert_eq!((&call["line"], &call["last_line"], &call["instructions"]), (&6.into(), &7.into(), &2.into()));
@@ -58,16 +60,49 @@ fn call_tree_as_json() {
 #[test]
 fn profiles() {
     let (_dir, path) = log(LOG);
-    let run = on("profile", &path, &["--core", "cpu0"]).clean();
-    let rows: Vec<Vec<&str>> = run.out.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
-    let expected = [
-        ["0xa000", "1", "8", "1", "6", "1", "0xa000"],
-        ["0xa010", "2", "8", "4", "6", "3", "0xa010"],
-        ["0xa020", "1", "3", "2", "2", "2", "0xa020"],
-    ];
-    assert_eq!(rows, expected);
+    let rows = |options: &[&str]| -> Vec<Vec<String>> {
+        let run = on("profile", &path, &[&["--core", "cpu0"], options].concat()).clean();
+        run.out.lines().skip(3).map(|line| line.split_whitespace().map(str::to_string).collect()).collect()
+    };
+    // The second call of 0xa010 is within the first: cycles 2 to 8, once.
+    let expected: Vec<Vec<String>> = [
+        ["4", "57.1", "6", "85.7", "2", "0xa010", "0xa010"],
+        ["2", "28.6", "2", "28.6", "1", "0xa020", "0xa020"],
+        ["1", "14.3", "7", "100.0", "1", "0xa000", "0xa000"],
+    ]
+    .map(|row| row.map(str::to_string).to_vec())
+    .to_vec();
+    assert_eq!(rows(&[]), expected);
+    let sorted = |options: &[&str]| rows(options).iter().map(|row: &Vec<String>| row[5].clone()).collect::<Vec<_>>();
+    assert_eq!(sorted(&["--sort", "total"]), ["0xa000", "0xa010", "0xa020"]);
+    assert_eq!(sorted(&["--sort", "calls"]), ["0xa010", "0xa000", "0xa020"]);
+    assert_eq!(rows(&["--weight", "instructions"])[0][..4], ["3", "50.0", "5", "83.3"].map(str::to_string));
+    on("profile", &path, &[]).clean().shows(&["# core cpu0\n# time in clk, 7 in total\n", "# core cpu1\n"]);
+}
+
+#[test]
+fn profiles_as_json() {
+    let (_dir, path) = log(LOG);
     let values = on("profile", &path, &["--json"]).clean().json();
-    assert_eq!((&values[1]["calls"], &values[1]["incomplete"]), (&2.into(), &2.into()));
+    assert_eq!(values.len(), 5);
+    let first = json!({"kind": "function", "core": "cpu0", "address": "0xa010", "name": "0xa010", "calls": 2,
+        "incomplete": 2, "self": 4, "total": 6});
+    assert_eq!(values[0], first);
+    let summary = json!({"kind": "summary", "functions": 4, "weight": "time", "unit": "clk", "total": 7});
+    assert_fields(&values[4], &summary);
+    let values = on("profile", &path, &["--json", "--folded", "--core", "0"]).clean().json();
+    assert_fields(&values[1], &json!({"kind": "stack", "stack": "cpu0;0xa000;0xa010", "self": 4}));
+    assert_fields(&values[4], &json!({"kind": "summary", "stacks": 4, "total": 7}));
+}
+
+/// Without times, the default weight is instructions.
+#[test]
+fn a_profile_without_times() {
+    let untimed: String = LOG.lines().map(|line| line.split_once(" clk ").unwrap().1.to_string() + "\n").collect();
+    let (_dir, path) = log(&untimed);
+    on("profile", &path, &["--core", "cpu0"]).clean().shows(&["# instructions, 6 in total\n"]);
+    let values = on("profile", &path, &["--json"]).clean().json();
+    assert_fields(&values[4], &json!({"weight": "instructions", "unit": "", "total": 7}));
 }
 
 #[test]

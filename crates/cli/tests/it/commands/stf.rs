@@ -354,7 +354,7 @@ fn the_name_selects_the_container() {
     let chunked = folder.path("chunked.zstf");
     on("convert", &input, &[text(&chunked), "--chunk", "7", "--level", "1"]).clean();
     assert_eq!(fs::read(&chunked).unwrap()[4], 7);
-    on("convert", &input, &["out.trace"]).expect(2, &["out.trace", "--to stf, zstf"]);
+    on("convert", &input, &["out.trace"]).expect(2, &["out.trace", "no known extension", "zstf"]);
     on("convert", &input, &["-"]).expect(2, &["--to stf, zstf"]);
     on("convert", &input, &["out.stf.gz", "--level", "12"]).expect(2, &["--level 12"]);
     on("convert", &input, &["-", "--to", "zstf"]).expect(2, &["cannot be written to a pipe"]);

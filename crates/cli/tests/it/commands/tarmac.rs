@@ -118,7 +118,7 @@ fn double_words_of_cortex_r5_are_in_address_order() {
     for (style, line) in [("rev3", "33334444 11112222 ........"), ("fast-models", "MW8 00007ff8 33334444_11112222")] {
         let out = dir.path(style);
         let [from, to] = [&path, &out].map(|path| text(path));
-        unspool(&["convert", from, to, "--dialect", style]).expect(0, &[]);
+        unspool(&["convert", from, to, "--to", "tarmac", "--to-dialect", style]).expect(0, &[]);
         assert!(fs::read_to_string(&out).unwrap().contains(line), "{style}");
     }
 }
@@ -131,8 +131,8 @@ fn convert(path: &Path, out: &Path, more: &[&str]) -> Run {
 fn styles_round_trip() {
     let (folder, path) = log(FAST_MODELS);
     let (there, back) = (folder.path("there.tarmac.xz"), folder.path("back.tarmac"));
-    convert(&path, &there, &["--dialect", "rev3"]).clean();
-    convert(&there, &back, &["--dialect", "fast-models"]).clean();
+    convert(&path, &there, &["--to-dialect", "rev3"]).clean();
+    convert(&there, &back, &["--to-dialect", "fast-models"]).clean();
     assert_eq!(fs::read_to_string(back).unwrap(), FAST_MODELS);
     on("check", &there, &[]).clean().shows(&[" 0 errors, "]);
 }
@@ -140,9 +140,9 @@ fn styles_round_trip() {
 #[test]
 fn containers_keep_lines() {
     let (folder, path) = log(&FAST_MODELS.replace('\n', "\r\n"));
-    let (packed, plain) = (folder.path("log.gz"), folder.path("again.txt"));
+    let (packed, plain) = (folder.path("log.tarmac.gz"), folder.path("again.tarmac"));
     convert(&path, &packed, &[]).clean();
-    convert(&packed, &plain, &["--dialect", "fast-models"]).clean();
+    convert(&packed, &plain, &["--to-dialect", "fast-models"]).clean();
     assert_eq!(fs::read(plain).unwrap(), fs::read(path).unwrap());
 }
 
@@ -152,16 +152,16 @@ fn losses_are_reported_or_denied() {
                 LD 00000040 ........ ........ ........ 00001c98    S:0000000040/20    SO\n";
     let (folder, path) = log(text);
     let out = folder.path("out.tarmac");
-    convert(&path, &out, &["--dialect", "fast-models", "--deny-loss"]).expect(1, &[]);
+    convert(&path, &out, &["--to-dialect", "fast-models", "--deny-loss"]).expect(1, &[]);
     assert!(!out.exists());
     let losses = "1 × page order (first in line 3), 1 × memory attributes";
-    convert(&path, &out, &["--dialect", "fast-models"]).expect(0, &[losses]);
+    convert(&path, &out, &["--to-dialect", "fast-models"]).expect(0, &[losses]);
     let written = fs::read_to_string(&out).unwrap();
     assert_eq!(
         written,
         "5 ns IT (1) 00010000 e5910000 A svc : LDR      r0,[r1]\n5 ns MR4 00000040:000000000040_S 00001c98\n"
     );
-    let run = convert(&path, &out, &["--dialect", "fast-models", "--json"]);
+    let run = convert(&path, &out, &["--to-dialect", "fast-models", "--json"]);
     let first = &run.json_messages()[0];
     assert_eq!((&first["kind"], &first["what"], &first["line"]), (&"lost".into(), &"page-order".into(), &3.into()));
 }
