@@ -39,6 +39,8 @@ const VERBS: &[(&str, &str)] = &[
 /// Options that were renamed: verb, old spelling, new spelling. An empty verb is any verb.
 const OPTIONS: &[(&str, &str, &str)] = &[
     ("", "--reg", "--register NAME=VALUE"),
+    ("check", "--deny-warnings", "--strict"),
+    ("convert", "--from-dialect", "--dialect"),
     ("info", "--registers", "--explain"),
     ("diff", "--implicit-thumb", "--implicit-thumb-a or --implicit-thumb-b"),
     ("diff", "--big-endian", "--big-endian-a or --big-endian-b"),

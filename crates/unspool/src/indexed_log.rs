@@ -17,7 +17,7 @@ use unspool_tarmac::parse::ParseOptions;
 use unspool_tarmac::read::{ReadError, ReadOptions, Reader};
 
 use crate::file::FileOptions;
-use crate::target::TemporaryPath;
+use crate::target::{TemporaryPath, is_stream};
 
 /// Log and its index.
 pub type IndexedLog = Indexed<File, File>;
@@ -162,6 +162,9 @@ pub fn make_index(
 ) -> Result<Totals, LogError> {
     let (mut text, fingerprint) = open(log)?;
     let of_file = |error| LogError::of_file(index, error);
+    if is_stream(index) {
+        return Err(of_file(io::Error::new(io::ErrorKind::InvalidInput, "an index must be a file, not a pipe or a device")));
+    }
     // An incomplete index is of no use, and is removed.
     let part = TemporaryPath::beside(index);
     let made = File::options().read(true).write(true).create(true).truncate(true).open(part.path());

@@ -13,7 +13,7 @@ impl Call {
         line: &mut String,
     ) {
         let mut object = Object::new(line);
-        object.string("kind", "call").string("core", core).plain("depth", depth).hex("function", self.function);
+        object.string("kind", "call").string("core", core).plain("depth", depth).hex("address", self.function);
         object.string("name", name);
         object.string("began", began(self.began)).string("ended", ended(self.ended));
         object.plain("line", self.entry.line).plain("last_line", self.exit.line);
@@ -22,11 +22,11 @@ impl Call {
         object.plain("instructions", self.total().instructions).plain("own_instructions", self.own.instructions);
         object.optional("call_line", self.site.map(|site| site.line));
         if let Some(site) = self.site {
-            object.hex("call_pc", site.pc);
+            object.hex("call_address", site.pc);
         }
-        object.hex("last_pc", self.exit.pc).optional("return_line", self.back.map(|back| back.line));
+        object.hex("last_address", self.exit.pc).optional("return_line", self.back.map(|back| back.line));
         if let Some(back) = self.back {
-            object.hex("return_pc", back.pc);
+            object.hex("return_address", back.pc);
         }
         object.end_line();
     }

@@ -13,11 +13,11 @@ use unspool::analyze::tree::Tree;
 use unspool::capture::Code;
 use unspool::file::TarmacFile;
 use unspool::model::digits::push_decimal;
-use unspool::model::json::Object;
 use unspool::{CallForest, Clock, Program, TarmacCalls};
 
 use crate::args::{ImageArgs, OutputArgs};
 use crate::file::{FileArgs, open_log, tarmac_verdict};
+use crate::json::write_summary;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::symbols::{printable, symbol_text};
@@ -84,11 +84,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         });
         written.context("cannot write the call tree")?;
     }
+    let verdict = tarmac_verdict(&mut file, &end);
     if args.calls.output.json {
-        output.write(|out| listing.summary(out));
+        write_summary(&mut output, "calls", verdict, |object| {
+            object.plain("calls", listing.count);
+        });
     }
     output.finish()?;
-    Ok(tarmac_verdict(&mut file, &end))
+    Ok(verdict)
 }
 
 impl CallArgs {
@@ -173,11 +176,6 @@ impl Listing<'_> {
             _ if output.json => self.json(name, depth, call, out),
             _ => self.text(depth, call, out),
         })
-    }
-
-    /// The last line of JSON.
-    fn summary(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        Object::new(&mut self.line).string("kind", "summary").plain("calls", self.count).write_line(out)
     }
 
     fn text(&mut self, depth: usize, call: &Call, out: &mut dyn Write) -> io::Result<()> {

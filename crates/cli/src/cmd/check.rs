@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
             }
         }
     }
-    report.finish()?;
+    report.finish(verdict)?;
     failed.map_or(Ok(verdict), Err)
 }
 

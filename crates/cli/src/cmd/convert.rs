@@ -16,6 +16,7 @@ use unspool::convert::Format;
 use unspool::file::{TraceFile, is_capture};
 
 pub(crate) use self::args::Args;
+use self::losses::print_summary;
 use self::native::{convert_astf, convert_stf, convert_tarmac};
 use self::reject_unused_options::reject_unused_options;
 use self::steps::Source;
@@ -24,6 +25,14 @@ use crate::output::is_same;
 use crate::verdict::Verdict;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let verdict = convert(args)?;
+    if args.json {
+        print_summary(verdict);
+    }
+    Ok(verdict)
+}
+
+fn convert(args: &Args) -> anyhow::Result<Verdict> {
     args.check_output()?;
     let inputs = [Some(&args.input), args.accesses.as_ref()];
     if let Some(same) = inputs.into_iter().flatten().find(|input| is_same(input, args.output())) {

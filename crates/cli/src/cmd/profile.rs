@@ -12,6 +12,7 @@ use unspool::{CallForest, Clock, Program};
 
 use super::calls::{CallArgs, function, time, unit};
 use crate::file::tarmac_verdict;
+use crate::json::write_summary;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
@@ -85,9 +86,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
             output.write(|out| listing.profile(&name, &profile, out));
         }
     }
-    output.write(|out| listing.summary(out));
+    let verdict = tarmac_verdict(&mut file, &end);
+    if args.calls.output.json {
+        write_summary(&mut output, "profile", verdict, |object| listing.put_totals(object));
+    }
     output.finish()?;
-    Ok(tarmac_verdict(&mut file, &end))
+    Ok(verdict)
 }
 
 /// Passes on the calls of a core, outer ones first, each with its depth.
@@ -216,19 +220,14 @@ impl Listing<'_> {
         object.plain("self", own).plain("total", total).write_line(out)
     }
 
-    /// The last line of JSON.
-    fn summary(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        if !self.args.calls.output.json {
-            return Ok(());
-        }
-        let (rows, total) = (self.rows, self.weighed(self.total));
+    /// Adds totals to the summary.
+    fn put_totals(&self, object: &mut Object<'_>) {
         let (weight, unit) = match self.weight {
             Weight::Time => ("time", unit(self.clock)),
             Weight::Instructions => ("instructions", ""),
         };
-        let mut object = Object::new(&mut self.line);
-        object.string("kind", "summary").plain(if self.args.folded { "stacks" } else { "functions" }, rows);
-        object.string("weight", weight).string("unit", unit).plain("total", total).write_line(out)
+        object.plain(if self.args.folded { "stacks" } else { "functions" }, self.rows);
+        object.string("weight", weight).string("unit", unit).plain("total", self.weighed(self.total));
     }
 }
 

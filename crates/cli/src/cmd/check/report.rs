@@ -61,10 +61,10 @@ impl<'a> Report<'a> {
     }
 
     /// Prints the summary.
-    pub(super) fn finish(mut self) -> anyhow::Result<()> {
+    pub(super) fn finish(mut self, verdict: Verdict) -> anyhow::Result<()> {
         let Some(mut output) = self.output.take() else { return Ok(()) };
         if self.args.output.json && !self.files.is_empty() {
-            output.write(|out| self.json(out));
+            output.write(|out| self.json(verdict, out));
         } else if self.files.len() > 1 {
             let files = many(self.files.len() as u64, "file");
             output.write(|out| writeln!(out, "{files}: {}", counts(&self.total)));
@@ -72,11 +72,11 @@ impl<'a> Report<'a> {
         output.finish()
     }
 
-    fn json(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn json(&self, verdict: Verdict, out: &mut dyn Write) -> io::Result<()> {
         let rules: BTreeMap<&str, u64> = self.total.rules().map(|broken| (broken.rule.name, broken.count)).collect();
         let mut line = String::new();
-        let mut object = Object::new(&mut line);
-        object.string("kind", "summary");
+        let mut object = Object::summary(&mut line, "check");
+        object.flag("clean", matches!(verdict, Verdict::Clean));
         object.list("files", &self.files, |line, totals| {
             let mut object = Object::nested(line);
             object.string("file", &totals.name).plain("errors", totals.errors).plain("warnings", totals.warnings);

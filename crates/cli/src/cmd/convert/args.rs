@@ -15,7 +15,7 @@ use unspool::target::{astf_storage, log_container};
 use unspool::tarmac::dialect::Dialect;
 use unspool::tarmac::restyle::Style;
 
-use crate::args::{ASTF_LEVELS, Choice, ImageArgs, JobsArgs, OutputFormat, one_of, parse_context};
+use crate::args::{ASTF_LEVELS, Choice, ForceArgs, ImageArgs, JobsArgs, OutputFormat, one_of, parse_context};
 use crate::file::{TarmacArgs, parse_dialect};
 
 /// Convert a trace to another format, or its records to another container, and report what is lost
@@ -26,13 +26,16 @@ pub(crate) struct Args {
     #[arg(value_name = "IN")]
     pub(super) input: PathBuf,
 
-    /// Output file, the same as -o ('-': standard output); an existing file is replaced when the new one is complete
+    /// Output file, the same as -o ('-': standard output). It appears when it is complete
     #[arg(value_name = "OUT", required_unless_present = "output")]
     pub(super) out: Option<PathBuf>,
 
     /// Output file
     #[arg(short, long, value_name = "FILE", conflicts_with = "out")]
     pub(super) output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) force: ForceArgs,
 
     /// Format of OUT, and how it is stored [default: by the name of OUT]
     #[arg(long, value_name = "FORMAT", value_parser = one_of(OutputFormat::CHOICES))]
@@ -196,7 +199,7 @@ impl Args {
     pub(super) fn check_output(&self) -> anyhow::Result<()> {
         let output = self.output();
         if self.to.is_some() || is_standard(output) || Format::from_path(output).is_some() {
-            return Ok(());
+            return self.force.check(output);
         }
         bail!(
             "{}: the name has no known extension; use .astf, .stf, .zstf, .tarmac or .log, followed by .gz, .xz or .zst for a \

@@ -10,6 +10,7 @@ use unspool::target::is_stream;
 
 use super::args::Args;
 use crate::diagnostic;
+use crate::verdict::Verdict;
 
 pub(super) fn print_losses(args: &Args, name: &str, report: &LossReport) {
     if args.json {
@@ -43,12 +44,19 @@ pub(super) fn print_written(args: &Args, path: &Path, instructions: Option<u64>)
     if args.json {
         let mut line = String::new();
         let mut object = Object::new(&mut line);
-        object.string("kind", "summary").string("file", &path.display().to_string());
+        object.string("kind", "written").string("file", &path.display().to_string());
         object.optional("instructions", instructions).plain("bytes", bytes).end_line();
         return print_json(&line);
     }
     let instructions = instructions.map_or(String::new(), |count| format!("{}, ", many(count, "instruction")));
     diagnostic::note(format_args!("{}: {instructions}{}", path.display(), many(bytes, "byte")));
+}
+
+/// Ends JSON.
+pub(super) fn print_summary(verdict: Verdict) {
+    let mut line = String::new();
+    Object::summary(&mut line, "convert").flag("clean", matches!(verdict, Verdict::Clean)).end_line();
+    print_json(&line);
 }
 
 pub(super) fn print_other_cores(args: &Args, name: &str, steps: u64) {

@@ -51,9 +51,9 @@ fn call_tree_as_json() {
     assert_fields(&values[5], &json!({"kind": "summary", "calls": 5}));
     assert_eq!(on("calls", &path, &["--json", "--core", "1"]).clean().json()[0]["core"], "cpu1");
     let call = &values[2];
-    assert_eq!((&call["core"], &call["function"], &call["depth"]), (&"cpu0".into(), &"0xa020".into(), &2.into()));
+    assert_eq!((&call["core"], &call["address"], &call["depth"]), (&"cpu0".into(), &"0xa020".into(), &2.into()));
     assert_eq!((&call["line"], &call["last_line"], &call["instructions"]), (&6.into(), &7.into(), &2.into()));
-    assert_fields(call, &json!({"call_pc": "0xa010", "return_pc": "0xa014", "ended": "returned"}));
+    assert_fields(call, &json!({"call_address": "0xa010", "return_address": "0xa014", "ended": "returned"}));
     assert_eq!((&values[0]["began"], &values[3]["ended"]), (&"start".into(), &"at_end".into()));
 }
 

@@ -53,6 +53,15 @@ fn runs() -> Vec<(&'static str, Run)> {
     let other = folder.file("other.tarmac", LOG.replace("0000000000000001", "0000000000000003"));
     runs.push(("diff", on("diff", &path, &[text(&other), "--json", "--all"])));
     runs.push(("diff", on("diff", &path, &[text(&stf), "--json"])));
+    for file in [&example(), &astf, &stf, &path] {
+        runs.push(("check", on("check", file, &["--json"])));
+    }
+    runs.push(("calls", on("calls", &path, &["--json"])));
+    runs.push(("profile", on("profile", &path, &["--json"])));
+    runs.push(("profile", on("profile", &path, &["--json", "--folded"])));
+    // Standard output may be the trace.
+    let converted = on("convert", &path, &[text(&folder.path("again.stf")), "--json"]);
+    runs.push(("convert", Run { out: converted.err, ..converted }));
     runs
 }
 

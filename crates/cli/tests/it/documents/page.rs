@@ -12,7 +12,6 @@ use std::process::{Command, Stdio};
 
 use unspool_testing::{repository, tool};
 
-use crate::programs::plugin;
 use crate::run::{Folder, UNSPOOL};
 
 /// Text that differs from run to run.
@@ -175,17 +174,13 @@ impl Rewritten {
     }
 }
 
-/// Whether the programs that a command needs are installed. Recording also needs the plugin, which is built here.
+/// Whether the programs that a command needs are installed.
 fn can_run(command: &str) -> bool {
     let is_match = |start: &str| command.starts_with(start) && command.contains(" -- ");
     let Some((_, program, package)) = NEEDS.iter().find(|(start, ..)| is_match(start)) else {
         return true;
     };
-    let found = tool(program, package).is_some();
-    if found {
-        plugin();
-    }
-    found
+    tool(program, package).is_some()
 }
 
 /// What a command prints on both streams, and its exit code.
