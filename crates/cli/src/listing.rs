@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use anyhow::bail;
-use unspool::capture::{Capture, Format, Note, NoteKind};
+use unspool::capture::{Capture, Note, NoteKind, PackageFormat};
 use unspool::coresight::ElementError;
 use unspool::coresight::fields::{Fields, Value};
 use unspool::coresight::frame::FrameError;
@@ -71,8 +71,8 @@ pub(crate) fn each_trace(
 /// Kind of a capture, and its size: `snapshot, 2 sources in 1 buffer`.
 fn describe(capture: &Capture) -> String {
     let format = match capture.format {
-        Format::Snapshot => "snapshot",
-        Format::Package => "trace package",
+        PackageFormat::Snapshot => "snapshot",
+        PackageFormat::Package => "trace package",
         _ => "bare buffer",
     };
     let [sources, buffers] = [(capture.sources.len(), "source"), (capture.buffers.len(), "buffer")];

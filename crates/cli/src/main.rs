@@ -7,9 +7,9 @@ mod args;
 mod cmd;
 mod diagnostic;
 mod file;
-mod json;
 #[cfg(unix)]
 mod interruption;
+mod json;
 mod listing;
 mod output;
 mod pager;
@@ -25,6 +25,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use unspool::FileError;
+
+use self::verdict::Verdict;
 
 /// Decode, convert and analyze processor instruction traces
 #[derive(Debug, Parser)]

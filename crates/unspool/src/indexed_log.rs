@@ -163,7 +163,10 @@ pub fn make_index(
     let (mut text, fingerprint) = open(log)?;
     let of_file = |error| LogError::of_file(index, error);
     if is_stream(index) {
-        return Err(of_file(io::Error::new(io::ErrorKind::InvalidInput, "an index must be a file, not a pipe or a device")));
+        return Err(of_file(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "an index must be a file, not a pipe or a device",
+        )));
     }
     // An incomplete index is of no use, and is removed.
     let part = TemporaryPath::beside(index);

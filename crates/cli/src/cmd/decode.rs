@@ -13,7 +13,7 @@ mod text;
 
 use std::thread;
 
-use unspool::capture::Capture;
+use unspool::capture::{Capture, Code};
 use unspool::coresight::Transactions;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
@@ -93,8 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut programs = Programs::new(added);
     programs.start(&capture);
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
-    let mut session =
-        Session { args, programs, window: Window::new(&args.listing.range), summary: Summary::default() };
+    let mut session = Session { args, programs, window: Window::new(&args.listing.range), summary: Summary::default() };
     let verdict = each_trace(&capture, &args.listing.sources, |trace| session.list(&capture, trace, &mut output))?;
     if args.listing.output.json {
         write_summary(&mut output, "decode", verdict, |object| session.summary.put_totals(object));

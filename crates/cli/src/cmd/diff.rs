@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use unspool::analyze::diff::{Differ, Options, comparable};
 use unspool::capture::Capture;
-use unspool::file::{AstfFile, FileOptions, TarmacFile, is_pipe, is_standard, peek};
+use unspool::file::{FileOptions, TarmacFile, is_pipe, is_standard, peek};
 use unspool::model::{CoreSelector, Coverage, Facet, Loss, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
 use unspool::tarmac::dialect::Dialect;
 use unspool::tarmac::parse::ParseOptions;

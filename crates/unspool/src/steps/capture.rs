@@ -141,7 +141,7 @@ impl StepSource for CaptureSteps {
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
         let all = Trace::all(&self.capture);
         let mut emitter = StepEmitter::new(self.time_unit, take);
-        (emitter.bytes_read, emitter.core) = (Some(&self.bytes_read), self.core);
+        (emitter.bytes_read, emitter.core) = (Some(&*self.bytes_read), self.core);
         for trace in self.traces.iter().filter_map(|at| all.get(*at)) {
             emitter.is_microcontroller = trace.profile() == Profile::Microcontroller;
             emitter.counted = 0;

@@ -61,7 +61,7 @@ fn runs() -> Vec<(&'static str, Run)> {
     runs.push(("profile", on("profile", &path, &["--json", "--folded"])));
     // Standard output may be the trace.
     let converted = on("convert", &path, &[text(&folder.path("again.stf")), "--json"]);
-    runs.push(("convert", Run { out: converted.err, ..converted }));
+    runs.push(("convert", Run { out: converted.err.clone(), ..converted }));
     runs
 }
 
