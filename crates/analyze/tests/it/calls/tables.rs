@@ -235,7 +235,7 @@ impl RandomCalls {
         let number = self.instructions.len() as u64 + 1;
         let time = self.instructions.last().map_or(7, |last| last.site.time) + self.random.below(3);
         let instruction =
-            Instruction::new(Site { line: number, time, number, pc }, 4, Some(Code { isa: Isa::A64, opcode }));
+            Instruction::new(Site { line: number, time, number, pc }, 4, Some(Opcode { isa: Isa::A64, opcode }));
         let sp = Some(0x1_0000 - 16 * self.stack.len() as u64);
         self.instructions.push(Instruction { sp, lr, ..instruction });
         let current = self.stack.last().copied().unwrap_or_default();
