@@ -112,7 +112,13 @@ pub(crate) fn each_file(
 
 /// Opens a Tarmac log, and refuses everything else.
 pub(crate) fn open_log(path: &Path, tarmac: &TarmacArgs) -> anyhow::Result<TarmacFile> {
-    match open(path, None, tarmac)? {
+    let opened = open(path, None, tarmac).map_err(|mut error| {
+        if let Some(FileError::WrongKind(wrong)) = error.downcast_mut() {
+            wrong.wanted = Wanted::Tarmac;
+        }
+        error
+    });
+    match opened? {
         TraceFile::Tarmac(file) => Ok(file),
         other => bail!(Identity::known(other.kind()).refused(other.name(), Wanted::Tarmac)),
     }

@@ -53,10 +53,12 @@ impl Dialect {
         let whole = memchr::memrchr(b'\n', start).map_or(start, |end| &start[..=end]);
         let mut parser = Parser::new(ParseOptions::default());
         let mut votes = [0_u32; Self::ALL.len()];
+        let judged = lines(whole).map(|(_, raw)| {
+            let line = parser.parse(raw);
+            (of_line(&line), matches!(line.record, Record::Unknown(_)))
+        });
         // A simulator may print a banner first.
-        let parsed = lines(whole).map(|(_, raw)| parser.parse(raw));
-        for line in parsed.filter(|line| !matches!(line.record, Record::Unknown(_))).take(LINES) {
-            let dialect = of_line(&line);
+        for (dialect, _) in judged.filter(|(dialect, is_unknown)| dialect.is_some() || !is_unknown).take(LINES) {
             if let Some(at) = Self::ALL.iter().position(|candidate| Some(*candidate) == dialect) {
                 votes[at] += 1;
             }

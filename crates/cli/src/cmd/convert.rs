@@ -33,11 +33,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 }
 
 fn convert(args: &Args) -> anyhow::Result<Verdict> {
-    args.check_output()?;
+    args.check_format()?;
     let inputs = [Some(&args.input), args.accesses.as_ref()];
     if let Some(same) = inputs.into_iter().flatten().find(|input| is_same(input, args.output())) {
         bail!("{}: the trace is read from this file; write to another one", same.display());
     }
+    args.force.check(args.output())?;
     let (tarmac, threads) = (args.tarmac(), args.jobs.threads());
     let file = match args.from {
         Some(FileKind::Capture) => return convert_capture(args),

@@ -55,9 +55,10 @@ pub(crate) fn unspool_with<A: AsRef<OsStr>>(args: &[A], input: &[u8]) -> Run {
     Run { code, out, err, peak }
 }
 
-/// Runs a verb on a path.
+/// Runs a verb on a file. Conversions replace what an earlier one wrote.
 pub(crate) fn on(verb: &str, path: &Path, options: &[&str]) -> Run {
-    unspool(&[&[verb, text(path)], options].concat())
+    let force: &[&str] = if verb == "convert" { &["--force"] } else { &[] };
+    unspool(&[&[verb, text(path)], options, force].concat())
 }
 
 pub(crate) fn text_of(mut pipe: impl Read) -> String {

@@ -151,7 +151,7 @@ impl Counts {
             ("walks", &mut self.walks),
             ("bus_accesses", &mut self.bus_accesses),
             ("microops", &mut self.microops),
-            ("comments", &mut self.comments),
+            ("comment_records", &mut self.comments),
         ]
     }
 }

@@ -196,10 +196,10 @@ impl Args {
     }
 
     /// Rejects a name of OUT that selects no format.
-    pub(super) fn check_output(&self) -> anyhow::Result<()> {
+    pub(super) fn check_format(&self) -> anyhow::Result<()> {
         let output = self.output();
         if self.to.is_some() || is_standard(output) || Format::from_path(output).is_some() {
-            return self.force.check(output);
+            return Ok(());
         }
         bail!(
             "{}: the name has no known extension; use .astf, .stf, .zstf, .tarmac or .log, followed by .gz, .xz or .zst for a \

@@ -46,9 +46,10 @@ fn call_tree_as_text() {
 #[test]
 fn call_tree_as_json() {
     let (_dir, path) = log(LOG);
-    let values = on("calls", &path, &["--json"]).clean().json();
-    assert_eq!(values.len(), 6);
-    assert_fields(&values[5], &json!({"kind": "summary", "calls": 5}));
+    let run = on("calls", &path, &["--json"]).clean();
+    let values = run.json();
+    assert_eq!(values.len(), 5);
+    assert_fields(&run.json_summary(), &json!({"calls": 5}));
     assert_eq!(on("calls", &path, &["--json", "--core", "1"]).clean().json()[0]["core"], "cpu1");
     let call = &values[2];
     assert_eq!((&call["core"], &call["address"], &call["depth"]), (&"cpu0".into(), &"0xa020".into(), &2.into()));
@@ -83,16 +84,17 @@ fn profiles() {
 #[test]
 fn profiles_as_json() {
     let (_dir, path) = log(LOG);
-    let values = on("profile", &path, &["--json"]).clean().json();
-    assert_eq!(values.len(), 5);
+    let run = on("profile", &path, &["--json"]).clean();
+    let values = run.json();
+    assert_eq!(values.len(), 4);
     let first = json!({"kind": "function", "core": "cpu0", "address": "0xa010", "name": "0xa010", "calls": 2,
         "incomplete": 2, "self": 4, "total": 6});
     assert_eq!(values[0], first);
-    let summary = json!({"kind": "summary", "functions": 4, "weight": "time", "unit": "clk", "total": 7});
-    assert_fields(&values[4], &summary);
-    let values = on("profile", &path, &["--json", "--folded", "--core", "0"]).clean().json();
-    assert_fields(&values[1], &json!({"kind": "stack", "stack": "cpu0;0xa000;0xa010", "self": 4}));
-    assert_fields(&values[4], &json!({"kind": "summary", "stacks": 4, "total": 7}));
+    let summary = json!({"functions": 4, "weight": "time", "unit": "clk", "total": 7});
+    assert_fields(&run.json_summary(), &summary);
+    let run = on("profile", &path, &["--json", "--folded", "--core", "0"]).clean();
+    assert_fields(&run.json()[1], &json!({"kind": "stack", "stack": "cpu0;0xa000;0xa010", "self": 4}));
+    assert_fields(&run.json_summary(), &json!({"stacks": 4, "total": 7}));
 }
 
 /// Without times, the default weight is instructions.
@@ -101,8 +103,8 @@ fn a_profile_without_times() {
     let untimed: String = LOG.lines().map(|line| line.split_once(" clk ").unwrap().1.to_string() + "\n").collect();
     let (_dir, path) = log(&untimed);
     on("profile", &path, &["--core", "cpu0"]).clean().shows(&["# instructions, 6 in total\n"]);
-    let values = on("profile", &path, &["--json"]).clean().json();
-    assert_fields(&values[4], &json!({"weight": "instructions", "unit": "", "total": 7}));
+    let summary = on("profile", &path, &["--json"]).clean().json_summary();
+    assert_fields(&summary, &json!({"weight": "instructions", "unit": "", "total": 7}));
 }
 
 #[test]

@@ -23,8 +23,8 @@ fn a_capture_has_steps() {
     assert!(run.out.starts_with(&overflow), "{}", run.out);
     assert!(run.out.contains(": 2 sources, 78 steps, 5 gaps, 0 errors, 1 warning\n"), "{}", run.out);
     on("check", &path, &["--strict"]).expect(1, &[]).shows(&["error: capture-overflow: ", "1 error, 0 warnings"]);
-    let one = on("check", &path, &["--source", "ETE_1", "--json"]).clean().json();
-    assert_eq!((&one[0]["kind"], &one[0]["sources"]), (&"summary".into(), &1.into()));
+    let one = on("check", &path, &["--source", "ETE_1", "--json"]).clean();
+    assert_eq!((one.json().len(), &one.json_summary()["sources"]), (0, &1.into()));
     on("check", &path, &["--source", "ETE_7"]).expect(2, &["no source 'ETE_7'"]);
     // The rules of captures without those of steps.
     let native = on("check", &path, &["--native"]).clean();
@@ -54,14 +54,14 @@ fn steps_are_checked_beyond_the_format() {
     let expected = format!("{}: line 3: error: step-level-change: from level 0 to level 1", path.display());
     assert!(run.out.starts_with(&expected), "{}", run.out);
     assert!(run.out.contains(": 4 lines, 6 steps, 1 error, 0 warnings\n"), "{}", run.out);
-    let values = on("check", &path, &["--json"]).expect(1, &[]).json();
-    let found = &values[0];
+    let run = on("check", &path, &["--json"]).expect(1, &[]);
+    let found = &run.json()[0];
     assert_eq!((&found["line"], &found["core"], &found["severity"]), (&3.into(), &0.into(), &"error".into()));
     assert_eq!((&found["rule"], &found["section"]), (&"step-level-change".into(), &"state".into()));
     assert_eq!(found["kind"], "finding");
     assert!(found["what"].as_str().unwrap().starts_with("from level 0 to level 1 "), "{found}");
     assert_eq!(found["file"], path.display().to_string());
-    assert_eq!(values[1]["rules"]["step-level-change"], 1);
+    assert_eq!(run.json_summary()["rules"]["step-level-change"], 1);
     let none = on("check", &path, &["--limit", "0"]).expect(1, &[]);
     assert!(none.out.contains("1 error") && !none.out.contains("line 3"), "{}", none.out);
 }
@@ -82,8 +82,8 @@ fn a_pipe_is_read_once() {
     let expected =
         "standard input: 4 lines, steps not checked (a pipe can be read only once: see --steps), nothing found\n";
     assert_eq!(run.out, expected);
-    let values = unspool_with(&["check", "-", "--json"], LEVELS.as_bytes()).clean().json();
-    assert!(values[0]["steps"].is_null() && values[0].get("steps").is_some(), "{values:?}");
+    let summary = unspool_with(&["check", "-", "--json"], LEVELS.as_bytes()).clean().json_summary();
+    assert!(summary["steps"].is_null() && summary.get("steps").is_some(), "{summary}");
     let steps = unspool_with(&["check", "-", "--steps"], LEVELS.as_bytes()).expect(1, &[]);
     assert!(steps.out.starts_with("standard input: line 3: error: step-level-change: "), "{}", steps.out);
     unspool_with(&["check", "-", "--steps"], b"no trace at all").expect(2, &["standard input"]);
@@ -113,7 +113,7 @@ fn missing_code_is_a_warning_per_region() {
         assert!(line["offset"].is_u64() && line["source"].is_u64() && line["session"] == 0, "{line}");
     }
     let strict = on("check", folder.root(), &["--json", "--strict"]).expect(1, &[]).json();
-    assert!(strict.iter().all(|line| line["kind"] == "summary" || line["severity"] == "error"), "{strict:?}");
+    assert!(strict.iter().all(|line| line["severity"] == "error"), "{strict:?}");
     // With the image, nothing is missing.
     let image = format!("{}@0x400000", example().join("program.bin").display());
     let found = on("check", folder.root(), &["--image", &image, "--json"]).expect(0, &[]).json();
@@ -129,15 +129,12 @@ fn several_files_have_one_summary() {
     let lines: Vec<&str> = run.out.lines().collect();
     assert!(lines[1].ends_with(": 2 sources, 78 steps, 5 gaps, 0 errors, 1 warning"), "{}", run.out);
     assert_eq!(lines.last(), Some(&"2 files: 1 error, 1 warning"), "{}", run.out);
-    let values = unspool(&[&args[..], &["--json"]].concat()).expect(1, &[]).json();
-    let summaries: Vec<_> = values.iter().filter(|value| value["kind"] == "summary").collect();
-    assert_eq!(summaries, [values.last().unwrap()]);
-    let files = summaries[0]["files"].as_array().unwrap();
+    let run = unspool(&[&args[..], &["--json"]].concat()).expect(1, &[]);
+    assert!(run.json().iter().all(|value| value["kind"] == "finding"), "{}", run.out);
+    let summary = run.json_summary();
+    let files = summary["files"].as_array().unwrap();
     assert_eq!(files.iter().map(|file| file["errors"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 1]);
-    assert_eq!(
-        (&summaries[0]["sources"], &summaries[0]["lines"], &summaries[0]["errors"]),
-        (&2.into(), &4.into(), &1.into())
-    );
+    assert_eq!((&summary["sources"], &summary["lines"], &summary["errors"]), (&2.into(), &4.into(), &1.into()));
     // The worst exit code, and the others are checked nonetheless.
     let run =
         unspool(&["check", "no-such-file.astf", text(&good)]).expect(2, &["no-such-file.astf", "not all of the files"]);

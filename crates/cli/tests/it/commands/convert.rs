@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::example;
 use serde_json::json;
 
-use crate::run::{Folder, Run, assert_fields, text, unspool, unspool_with};
+use crate::run::{Folder, Run, assert_fields, on, text, unspool, unspool_with};
 
 /// A log with an access, a branch and registers.
 const LOG: &str = "\
@@ -28,7 +28,7 @@ const BARE: &str = "\
 ";
 
 fn convert(from: &Path, to: &Path, more: &[&str]) -> Run {
-    unspool(&[&["convert", text(from), text(to)], more].concat())
+    on("convert", from, &[&[text(to)], more].concat())
 }
 
 fn astf_example() -> PathBuf {
@@ -102,7 +102,7 @@ fn loads_that_a_log_calls_writes_are_reads() {
     unspool(&["check", text(&stf)]).expect(1, &[]).shows(&["stf-access-missing", "1 error, 0 warnings"]);
     convert(&log, &rev3, &["--to-dialect", "rev3"]).expect(0, &[words]);
     let lines = fs::read_to_string(&rev3).unwrap();
-    assert!(lines.contains("LD 0000000000008000  ######## ######## 01020304 05060708"), "{lines}");
+    assert!(lines.contains("LD 0000000000008000 ######## ######## 01020304 05060708"), "{lines}");
     assert!(lines.contains("LD 0000000000009000") && lines.contains("ST 0000000000009000"), "{lines}");
     for name in ["o.stf", "o.astf", "o.tarmac"] {
         let out = folder.path(name);
@@ -159,8 +159,9 @@ fn losses_are_reported_as_json_and_can_be_denied() {
     convert(&log, &astf, &["--deny-loss"]).expect(1, &["has no field for", "nothing was written"]);
     assert!(!astf.exists());
     let rows = convert(&log, &astf, &["--deny-loss", "--json"]).expect(1, &[]).json_messages();
-    assert_eq!((&rows[0]["kind"], &rows.last().unwrap()["written"]), (&"lost".into(), &"nothing".into()));
-    assert_eq!(rows.last().unwrap()["kind"], "denied");
+    let [.., denied, summary] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((&rows[0]["kind"], &denied["written"]), (&"lost".into(), &"nothing".into()));
+    assert_eq!((&denied["kind"], &summary["clean"]), (&"denied".into(), &false.into()));
     let run = convert(&log, Path::new("-"), &["--to", "astf", "--deny-loss"])
         .expect(1, &["has no field for", "is incomplete"]);
     assert!(!run.err.contains("nothing was written"), "{}", run.err);
@@ -184,7 +185,8 @@ fn a_denied_conversion_to_a_pipe_is_incomplete() {
     let run = convert(&log, Path::new("-"), &words).expect(1, &["has no field for", "is incomplete"]);
     assert!(!run.out.is_empty() && !run.err.contains("nothing was written"), "{}", run.err);
     let json = convert(&log, Path::new("-"), &[&words[..], &["--json"]].concat()).expect(1, &[]);
-    assert_eq!(json.json_messages().last().unwrap()["written"], "part");
+    let denied = json.json_messages().into_iter().rev().nth(1).unwrap();
+    assert_eq!((&denied["kind"], &denied["written"]), (&"denied".into(), &"part".into()));
     convert(&log, &folder.path("o.log"), &words[2..]).expect(1, &["nothing was written"]);
     assert!(!folder.path("o.log").exists());
 }
@@ -209,7 +211,7 @@ fn losses_of_another_version_are_reported_as_json() {
     let rows = convert(&stf, &out, &["--stf-version", "1.3", "--json"]).expect(0, &[]).json_messages();
     assert_fields(&rows[0], &json!({"kind": "lost", "by": "target", "what": "length-of-vector-registers", "count": 1}));
     let rows = convert(&stf, &out, &["--stf-version", "1.3", "--json", "--deny-loss"]).expect(1, &[]).json_messages();
-    assert_eq!(rows.last().unwrap()["kind"], "denied");
+    assert_eq!(rows[rows.len() - 2]["kind"], "denied");
 }
 
 #[test]
@@ -251,12 +253,12 @@ fn from_selects_the_input_format() {
     convert(&log, &stf, &[]).expect(0, &[]);
     let out = folder.path("o.tarmac");
     convert(&stf, &out, &["--from", "stf"]).expect(0, &[]);
-    let piped = unspool_with(&["convert", "-", text(&out), "--from", "stf"], &fs::read(&stf).unwrap());
+    let piped = unspool_with(&["convert", "-", text(&out), "--from", "stf", "--force"], &fs::read(&stf).unwrap());
     piped.expect(0, &[]);
     assert_equal(&log, &out, &[]);
     let notes = folder.file("notes", "not a trace\n");
-    convert(&notes, &out, &[]).expect(2, &["use --from tarmac to read it as a log"]);
-    let run = unspool(&["dump", text(&notes)]).expect(2, &["use --dialect to read it as a log"]);
+    convert(&notes, &out, &[]).expect(2, &["use --from tarmac to read it as a Tarmac log"]);
+    let run = unspool(&["dump", text(&notes)]).expect(2, &["use --dialect to read it as a Tarmac log"]);
     assert_eq!(run.out, "");
 }
 
@@ -471,6 +473,7 @@ fn the_output_is_an_option_too() {
     let folder = Folder::new();
     let (log, out) = (folder.file("a.tarmac", LOG), folder.path("a.stf"));
     let run = unspool(&["convert", text(&log), "-o", text(&out)]).clean();
+    unspool(&["convert", text(&log), "-o", text(&out)]).expect(2, &["the file exists; use --force to replace it"]);
     let bytes = fs::metadata(&out).unwrap().len();
     assert_eq!(run.err, format!("note: {}: 4 instructions, {bytes} bytes\n", out.display()));
     unspool(&["convert", text(&log), text(&out), "-o", text(&out)]).expect(2, &["cannot be used with"]);

@@ -115,17 +115,17 @@ fn invalid_arguments_are_rejected() {
     diff([&a, &b], &["-o", text(&b)]).expect(2, &["the trace is read from this file"]);
     diff([&a, &b], &["--core-b", "7"]).expect(1, &[]);
     fs::write(&b, "").unwrap();
-    diff([&a, &b], &[]).expect(2, &["b.tarmac: the file is empty"]);
-    unspool_with(&["diff", text(&a), "-"], b"").expect(2, &["standard input: the file is empty"]);
+    diff([&a, &b], &[]).expect(2, &["b.tarmac: this is an empty file"]);
+    unspool_with(&["diff", text(&a), "-"], b"").expect(2, &["standard input: this is an empty file"]);
     fs::write(&b, "not a trace\n").unwrap();
-    diff([&a, &b], &[]).expect(2, &["use --dialect-b to read it as a log"]);
-    diff([&b, &a], &[]).expect(2, &["use --dialect-a to read it as a log"]);
+    diff([&a, &b], &[]).expect(2, &["use --dialect-b to read it as a Tarmac log"]);
+    diff([&b, &a], &[]).expect(2, &["use --dialect-a to read it as a Tarmac log"]);
 }
 
 #[test]
 fn the_dialect_can_be_given() {
-    // Most lines are not Tarmac, so the log is not recognized.
-    let noise: String = (0..300).map(|number| format!("note {number}\n")).collect();
+    // The log starts after the part that is searched for one.
+    let noise: String = (0..120_000).map(|number| format!("note {number}\n")).collect();
     let (_dir, [a, b]) = logs(&(noise + LOG));
     diff([&a, &b], &[]).expect(2, &["--dialect-b"]);
     let run = diff([&a, &b], &["--dialect-b", "fast-models"]);

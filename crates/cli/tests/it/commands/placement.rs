@@ -116,7 +116,8 @@ fn a_function_is_selected_by_any_of_its_names() {
     unspool(&["convert", text(&example()), text(&log), "--source", "0x10"]);
     for name in ["_Z6squarei", "square(int)", "square"] {
         let part = folder.path("part.tarmac");
-        unspool(&["slice", text(&log), text(&part), "--function", name, "--image", text(&image)]).expect(0, &[]);
+        unspool(&["slice", text(&log), text(&part), "--force", "--function", name, "--image", text(&image)])
+            .expect(0, &[]);
         let lines = unspool(&["dump", text(&part)]).out;
         assert!(lines.contains("MUL") || lines.contains("mul") || lines.contains("9b007c01"), "{name}: {lines}");
     }
