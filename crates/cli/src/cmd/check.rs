@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     for path in &args.files {
         let mut file = FileReport::new(args, path);
         let checked = check_path(args, path, &mut programs, &mut report, &mut file);
-        verdict = verdict.or(report.end_file(file));
+        verdict = verdict.or(report.end_file(&file));
         match checked {
             Ok(checked) => verdict = verdict.or(checked),
             Err(error) if args.files.len() == 1 => failed = Some(error),

@@ -123,7 +123,7 @@ impl Session<'_> {
         let cache = CodeCache::new(program, args.listing.output.json, palette);
         let form = match args.listing.output.json {
             true => Form::Json(Json::new(trace, cache)),
-            false => Form::Text(Text::new(&features, cache, palette)),
+            false => Form::Text(Box::new(Text::new(&features, cache, palette))),
         };
         let listing = Listing::new(trace, &args.listing, output, &mut self.window);
         let findings = self.summary.findings();
@@ -160,7 +160,7 @@ struct Printer<'o, 'c, 'p> {
 }
 
 enum Form<'p> {
-    Text(Text<'p>),
+    Text(Box<Text<'p>>),
     Json(Json<'p>),
 }
 

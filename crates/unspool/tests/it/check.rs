@@ -132,10 +132,13 @@ fn found_in(bytes: &[u8], format: BufferFormat) -> Findings {
     findings(&Trace::all(&capture)[0], &program(), ALL).0
 }
 
+/// Name, bytes, and the expected rules with their offsets and details.
+type Row<'r> = (&'r str, Vec<u8>, &'r [(&'r str, u64, &'r str)]);
+
 #[test]
 fn each_problem_is_a_finding_at_its_offset() {
     let start = |rest: &[&[u8]]| [&START[..], &at(0), &rest.concat()].concat();
-    let rows: &[(&str, Vec<u8>, &[(&str, u64, &str)])] = &[
+    let rows: &[Row<'_>] = &[
         ("nothing", start(&[&[TAKEN]]), &[]),
         (
             "bytes before the synchronization",

@@ -48,7 +48,7 @@ impl<'a> Report<'a> {
     }
 
     /// Prints the totals of a file, if any of it was checked.
-    pub(super) fn end_file(&mut self, file: FileReport<'_>) -> Verdict {
+    pub(super) fn end_file(&mut self, file: &FileReport<'_>) -> Verdict {
         let Some(output) = self.output.as_mut().filter(|_| file.is_started) else { return Verdict::Clean };
         let totals = file.totals();
         let is_bad = totals.errors > 0 || self.args.strict && file.is_odd;

@@ -44,12 +44,12 @@ pub(super) fn print_written(args: &Args, path: &Path, instructions: Option<u64>)
     if args.json {
         let mut line = String::new();
         let mut object = Object::new(&mut line);
-        object.string("kind", "written").string("file", &path.display().to_string());
+        object.string("kind", "written").string("file", path.display().to_string());
         object.optional("instructions", instructions).plain("bytes", bytes).end_line();
         return print_json(&line);
     }
     let instructions = instructions.map_or(String::new(), |count| format!("{}, ", many(count, "instruction")));
-    diagnostic::note(format_args!("{}: {instructions}{}", path.display(), many(bytes, "byte")));
+    diagnostic::note(format_args!("wrote {}: {instructions}{}", path.display(), many(bytes, "byte")));
 }
 
 /// Ends JSON.

@@ -83,7 +83,7 @@ impl<'p> CodeCache<'p> {
         let key = Key { address, opcode, isa };
         instructions.get_or_insert_with(key, || {
             let (text, name) = (disassembler.text(isa, address, opcode), program.symbol(address));
-            let name = name.map(|symbol| symbol_text(symbol));
+            let name = name.map(symbol_text);
             let parts = Parts { instruction, text, name };
             let (text, width, label) = if *json { parts.json() } else { parts.text(palette) };
             let function = program.symbol(address).map(|(_, offset)| address - offset);

@@ -37,11 +37,13 @@ fn plain(text: &str) -> String {
     parts.fold(first, |text, part| text + part.split_once('m').map_or("", |(_, rest)| rest))
 }
 
+/// Options, settings, and whether the output is colored or paged.
+type Row<'r> = (&'r str, &'r [(&'r str, &'r str)], bool);
+
 #[test]
 fn color_is_for_terminals_or_on_demand() {
     let decode = format!("{UNSPOOL} decode -q {} --no-pager", text(&example()));
-    // Options and settings; is the output colored?
-    let rows: &[(&str, &[(&str, &str)], bool)] = &[
+    let rows: &[Row<'_>] = &[
         ("", &[], true),
         ("", &[("NO_COLOR", "1")], false),
         ("", &[("CLICOLOR", "0")], false),
@@ -101,8 +103,7 @@ const MARKING: &str = "sed 's/^/paged: /'";
 #[test]
 fn a_terminal_gets_a_pager() {
     let decode = format!("{UNSPOOL} decode {} --color never", text(&example()));
-    // Options and settings; is there a pager?
-    let rows: &[(&str, &[(&str, &str)], bool)] = &[
+    let rows: &[Row<'_>] = &[
         ("", &[("UNSPOOL_PAGER", MARKING)], true),
         ("", &[("PAGER", MARKING)], true),
         ("", &[("UNSPOOL_PAGER", MARKING), ("PAGER", "false")], true),
