@@ -19,7 +19,7 @@ mod rules;
 
 use std::fmt;
 
-use super::lower::annotation::{self, Annotation};
+use super::lower::annotation::{self, Annotation, Part};
 use super::read::Position;
 use super::record::Record;
 use claims::Claims;
@@ -167,11 +167,14 @@ impl Checker {
 
     /// Follows an annotation, if annotations are announced.
     fn annotation(&mut self, text: &[u8]) {
-        match annotation::parse(text).filter(|_| self.header.has_annotations) {
-            Some((_, Annotation::Isa(isa))) => self.header.instruction_set(isa),
-            Some((_, Annotation::Access(_) | Annotation::Branch(_) | Annotation::Executed(_))) => {
-                self.group.is_annotated = true;
-            }
+        let Some((part, annotation)) = annotation::parse(text).filter(|_| self.header.has_annotations) else { return };
+        self.group.is_after |= part == Part::Then;
+        match annotation {
+            Annotation::Isa(isa) => self.header.instruction_set(isa),
+            Annotation::Access(_) | Annotation::Branch(_) | Annotation::Executed(_) => self.group.is_annotated = true,
+            // An exception whose event has no number.
+            Annotation::Exception(_) if self.group.is_after => self.group.events.has_trap = true,
+            Annotation::Exception(_) => self.group.follows_exception = true,
             _ => {}
         }
     }
@@ -193,7 +196,10 @@ impl Checker {
             let is_first = self.instructions == 0;
             self.group.check(opcode, length, &known, is_first, out);
             let is_redirected = self.flow.arrive(&self.group, out);
-            if let Some((position, instruction)) = self.memory.arrive(is_redirected, out) {
+            if let Some((position, instruction)) = self.memory.arrive(is_redirected, out)
+                && self.header.is_riscv()
+                && !self.group.follows_exception
+            {
                 self.flow.unseen(position, instruction, out);
             }
             self.flow.leave(&self.group, &known, is_first, &self.header, out);

@@ -55,7 +55,9 @@ fn machines() {
         (false, 40, Machine::Arm, "Arm"),
         (false, 243, Machine::RiscV32, "RISC-V 32-bit"),
         (true, 243, Machine::RiscV64, "RISC-V 64-bit"),
-        (true, 62, Machine::Other(62), "machine 62"),
+        (true, 62, Machine::Other(62), "x86-64"),
+        (false, 3, Machine::Other(3), "x86"),
+        (true, 0x1234, Machine::Other(0x1234), "machine 4660"),
     ];
     for (wide, machine, expected, text) in rows {
         let code = load_without_problems(&ElfBuilder { wide, machine, ..ElfBuilder::default() }, None);
@@ -300,12 +302,12 @@ fn elf_files_of_a_capture() {
     let expected = [
         "program: ELF AArch64, build-id abcd, 1 symbol, 0x400000-0x40003f",
         "program: dump, 0x1000-0x100f",
-        "other: ELF machine 62, build-id abcd, 1 symbol, 0x400000-0x40003f",
+        "other: ELF x86-64, build-id abcd, 1 symbol, 0x400000-0x40003f",
         "program: ELF AArch64, build-id abcd, 1 symbol, 0x400000-0x40003f in S",
     ];
     assert_eq!(lines(&loaded), expected);
     let expected = [
-        "WrongMachine other: is a program for machine 62, not for Arm",
+        "WrongMachine other: is a program for x86-64, not for Arm",
         "BadValue program: is an ELF file, so offset and length of [dump4] are ignored",
         "MissingKey cut: cannot be read as an ELF file, and [dump5] has no address",
     ];

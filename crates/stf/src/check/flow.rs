@@ -16,7 +16,7 @@ enum Owed {
     Nothing,
     /// It always branches, and has no target.
     Target,
-    /// It calls a higher level, and has no event.
+    /// It is a system call of RISC-V, and has no event. The specification numbers no events of other instruction sets.
     Call,
 }
 
@@ -61,7 +61,7 @@ impl Flow {
                 let detail = format_args!("it branches, but has no target");
                 out.add_at(position, number, RuleId::TargetMissing, detail);
             }
-            (Owed::Call, _) if is_redirected => self.unseen(position, number, out),
+            (Owed::Call, _) if is_redirected && !group.follows_exception => self.unseen(position, number, out),
             _ => {}
         }
         if let Some((position, mode)) = self.down.filter(|_| group.forced.is_none()) {
@@ -92,7 +92,7 @@ impl Flow {
             // A jump to the next instruction can be followed without a record.
             _ if known.always_diverts() && known.target(self.pc) == Some(next) => Owed::Nothing,
             _ if known.always_diverts() => Owed::Target,
-            _ if known.is_call() => Owed::Call,
+            _ if known.is_call() && header.is_riscv() => Owed::Call,
             _ => Owed::Nothing,
         };
         self.change_mode(group, known, is_first, header);

@@ -35,6 +35,10 @@ pub(super) struct Group {
     pub(super) has_microop: bool,
     /// An annotation has the outcome of the instruction or its accesses.
     pub(super) is_annotated: bool,
+    /// Annotations from here on are about steps after the instruction.
+    pub(super) is_after: bool,
+    /// An annotation has an exception between the previous instruction and this one.
+    pub(super) follows_exception: bool,
     pub(super) accesses: Vec<Access>,
     /// There were more accesses than the maximum.
     has_too_many: bool,

@@ -146,7 +146,7 @@ EventKnown "stf-event-known" Warning "STF Exception Event and Event Meta-Data"
 EventData "stf-event-data" Warning "STF Exception Event and Event Meta-Data"
     "An event has its specified fields.";
 EventMissing "stf-event-missing" Warning "EventRecord"
-    "An exception that a forced address reveals, after a call or a missing access, has an event; reported once.";
+    "A RISC-V exception that a forced address reveals, after a call or a missing access, has an event; reported once.";
 EventZeroExtended "stf-event-zero-extended" Warning "EventRecord"
     "In RV32 the fields of an event have 32 bits, zero-extended.";
 FetchFault "stf-fetch-fault-nop" Warning "EventRecord"

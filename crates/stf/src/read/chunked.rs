@@ -97,7 +97,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Continues after an error, at the chunk after the damaged one, and sets the follower accordingly. `None`: reading
-    /// cannot continue, because the error is another one or the index does not have another chunk.
+    /// cannot continue, because the error is another one, the index does not have another chunk, or its sizes are impossible.
     ///
     /// The index has the address of the next instruction. What else earlier records determine is lost: the mode is
     /// unknown, and the encoding mode and the size of vectors are assumed to be those before the damage. Record numbers
@@ -119,7 +119,8 @@ impl<R: Read> Reader<R> {
             _ => return None,
         };
         let next_pc = index.get(chunk as usize + 1)?.pc;
-        let offset = index.iter().take(chunk as usize + 1).map(|entry| entry.size).fold(0, u64::wrapping_add);
+        // Offsets increase, so a later error is in a later chunk.
+        let offset = index.iter().take(chunk as usize + 1).try_fold(0_u64, |sum, entry| sum.checked_add(entry.size))?;
         let instructions = (chunk + 1).checked_mul(markers)?;
         let found = if self.count.chunk == Some(chunk) { self.count.found } else { 0 };
         self.restart_at(chunk + 1, Position { record: error.record, offset });

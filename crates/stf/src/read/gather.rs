@@ -192,7 +192,8 @@ impl<R: Read> Reader<R> {
         let Some(index) = chunks.index() else { return Ok(false) };
         let next = Some(chunk + 1).filter(|next| *next < index.len() as u64);
         let is_at_end = self.next.offset == end && self.start == self.end && self.count.chunk == Some(chunk);
-        let is_plain = is_at_end && chunks.is_after(chunk);
+        // A chunk may be damaged after its last record.
+        let is_plain = is_at_end && chunks.is_after(chunk) && self.failed.is_none();
         if is_plain {
             self.check_markers(next, chunks.markers());
         }

@@ -189,6 +189,8 @@ fn assert_consistent(profile: &Profile) {
     assert_eq!(own, total);
 }
 
+const NOP: u32 = 0xd503_201f;
+
 /// A program of four functions that call each other and themselves at random, and its profile by definition: after each
 /// instruction, every function on the stack has executed one more, however often it is on the stack.
 struct RandomCalls {
@@ -196,6 +198,7 @@ struct RandomCalls {
     left: usize,
     /// Functions on the stack.
     stack: Vec<u64>,
+    sp: u64,
     instructions: Vec<Instruction>,
     /// Calls, own instructions and total instructions per function.
     expected: BTreeMap<u64, [u64; 3]>,
@@ -204,20 +207,23 @@ struct RandomCalls {
 impl RandomCalls {
     fn run(seed: u64, instructions: usize) -> (Vec<Instruction>, BTreeMap<u64, [u64; 3]>) {
         let (stack, expected) = (Vec::new(), BTreeMap::new());
-        let mut calls =
-            Self { random: Random::new(seed), left: instructions, stack, instructions: Vec::new(), expected };
+        let (random, sp) = (Random::new(seed), 0x1_0000);
+        let mut calls = Self { random, left: instructions, stack, sp, instructions: Vec::new(), expected };
         calls.function(0x1_0000, None);
         (calls.instructions, calls.expected)
     }
 
-    /// Executes a function until it returns. The first one never does.
+    /// Executes a function until it returns. The first one never does. Its first instruction allocates a stack frame, and
+    /// the one before the return frees it: calls and returns of Arm leave the stack pointer as it is.
     fn function(&mut self, function: u64, back: Option<u64>) {
         self.stack.push(function);
         self.expected.entry(function).or_default()[0] += 1;
-        let mut pc = function;
+        self.execute(function, NOP, back);
+        self.sp -= 16;
+        let mut pc = function + 4;
         while self.left > 0 && (back.is_none() || self.random.below(5) > 0) {
             let is_call = self.random.below(3) == 0 && self.stack.len() < 12;
-            self.execute(pc, if is_call { 0x9400_0000 } else { 0xd503_201f }, back);
+            self.execute(pc, if is_call { 0x9400_0000 } else { NOP }, back);
             pc += 4;
             if is_call {
                 // The first function is never called again, so that the trace begins in the root.
@@ -225,8 +231,11 @@ impl RandomCalls {
                 self.function(callee, Some(pc));
             }
         }
-        // Where the last call returns to shows in the next instruction.
-        self.execute(pc, if back.is_some() { 0xd65f_03c0 } else { 0xd503_201f }, back);
+        // No code has a return where another call of the function has a call: it branches to its end.
+        self.execute(pc, 0x1400_0000, back);
+        self.execute(function + 0x8000, NOP, back);
+        self.sp += 16;
+        self.execute(function + 0x8004, if back.is_some() { 0xd65f_03c0 } else { NOP }, back);
         self.stack.pop();
     }
 
@@ -236,8 +245,7 @@ impl RandomCalls {
         let time = self.instructions.last().map_or(7, |last| last.site.time) + self.random.below(3);
         let instruction =
             Instruction::new(Site { line: number, time, number, pc }, 4, Some(Opcode { isa: Isa::A64, opcode }));
-        let sp = Some(0x1_0000 - 16 * self.stack.len() as u64);
-        self.instructions.push(Instruction { sp, lr, ..instruction });
+        self.instructions.push(Instruction { sp: Some(self.sp), lr, ..instruction });
         let current = self.stack.last().copied().unwrap_or_default();
         self.expected.entry(current).or_default()[1] += 1;
         for function in self.stack.iter().collect::<BTreeSet<_>>() {

@@ -68,7 +68,6 @@ fn broken_flow() -> Vec<broken::Row> {
         ("stf-target-not-taken", "A64: a branch", 11, a64(vec![to(PC + 8), op(CBZ)])),
         ("stf-target-no-branch", "A64: an addition", 11, a64(vec![to(MEM), op(ADD)])),
         ("stf-target-no-branch", "A64: a load", 11, a64(vec![to(MEM), read(8), word(0), op(LDR)])),
-        ("stf-event-missing", "A64: a system call", 11, a64(vec![op(SVC), Record::ForcePc(MEM), op(NOP)])),
         ("stf-mode-down", "A64: to user mode", 11, a64(vec![mode(0), op(NOP), op(NOP)])),
         ("stf-opcode-illegal", "A64: zeros", 11, a64(vec![op(0)])),
         ("stf-fetch-fault-nop", "A64: a load", 12, a64(vec![event(1, &[PC + 4]), op(LDR)])),
@@ -111,6 +110,11 @@ fn accepted_flow() -> Vec<accepted::Row> {
         ("A64: the next address is forced", a64(vec![op(BR), Record::ForcePc(MEM), op(NOP)])),
         ("A64: a jump at the end", a64(vec![op(BR)])),
         ("A64: a call without a trap", a64(vec![op(SVC), op(NOP)])),
+        // The specification numbers the events of RISC-V only.
+        ("A64: a call, and a forced address", a64(vec![op(SVC), Record::ForcePc(MEM), op(NOP)])),
+        ("A64: a load that fails, and a forced address", {
+            a64(vec![read(8), word(0), op(LDR), op(LDR), Record::ForcePc(MEM), op(NOP)])
+        }),
         ("A64: a call with its event", {
             a64(vec![event(8, &[64]), mode(3), Record::EventPcTarget(MEM), op(SVC), op(NOP)])
         }),

@@ -66,6 +66,53 @@ fn records_contain_what_they_can() {
     assert_eq!(warnings(&bytes), BTreeSet::new());
 }
 
+/// An instruction that an exception ended needs neither an event, if its number is unknown, nor an access.
+#[test]
+fn exceptions_without_numbers_are_no_findings() {
+    let exception = || step(Event::Exception(Exception::default()));
+    let level = || step(Event::Context(Context { level: Some(1), ..Context::default() }));
+    let timed = |mut step: Step, time| {
+        step.time = Some(time);
+        step
+    };
+    let of = |isa, address, opcode| step(Event::Instruction(Instruction { isa, ..at(address, opcode) }));
+    let opcodes = [
+        // ldr, svc, udf
+        (Isa::A64, [0xf940_0001, 0xd400_0001, 0], NOP),
+        // ld a0, (a0), ecall, all ones, which is never valid
+        (Isa::Rv64, [0x0005_3503, 0x73, 0xffff_ffff], 0x13),
+    ];
+    for (isa, failing, nop) in opcodes {
+        for opcode in failing {
+            let first = || {
+                let mut load = of(isa, 0x1000, failing[0]);
+                load.access_known(Direction::Read, 0x2000, 8, (1..9).map(|byte| (byte, 0xff)));
+                vec![level(), load]
+            };
+            let fails = || of(isa, 0x1004, opcode);
+            let handler = || of(isa, 0x8000, nop);
+            let rows = [
+                ("at the end", vec![fails(), exception()]),
+                ("at the end, after a context", vec![fails(), level(), exception()]),
+                ("later", vec![timed(fails(), 3), timed(exception(), 5), handler()]),
+                ("before a handler", vec![fails(), exception(), handler()]),
+            ];
+            for (name, rest) in rows {
+                let name = format!("{opcode:#x}, {name}");
+                let bytes = round_trip(&(few(), TimeUnit::Unknown, [first(), rest].concat()), &name);
+                assert_eq!(warnings(&bytes), BTreeSet::new(), "{name}");
+            }
+            // The exception is in the group of the handler, so the invalid opcode has been reported.
+            if opcode == failing[2] {
+                continue;
+            }
+            let rest = vec![fails(), note("here"), exception(), handler()];
+            let bytes = round_trip(&(few(), TimeUnit::Unknown, [first(), rest].concat()), "a note");
+            assert_eq!(warnings(&bytes), BTreeSet::new(), "{opcode:#x}, after a note");
+        }
+    }
+}
+
 #[test]
 fn registers_of_risc_v_are_records() {
     let mut add = step(Event::Instruction(Instruction { isa: Isa::Rv64, ..at(0x1000, 0x00b5_0533) })); // add a0, a0, a1
