@@ -6,7 +6,7 @@ use std::ops::Range;
 use unspool_model::{self as model, Step};
 
 use super::super::lift::{self, MemoryAccess, RegisterWrite};
-use super::super::record::{Direction, Register};
+use super::super::record::{Direction, InstructionSet, Register};
 use super::super::registers::{MAX_BITS, Meaning, NameContext, Part, Slot};
 use super::super::value::{Digit, Value};
 
@@ -215,5 +215,29 @@ fn push_access(step: &lift::Step, access: &MemoryAccess, out: &mut Step) {
         Direction::Write => model::Direction::Write,
     };
     let is_known = step.data(access).any(|byte| byte.is_some());
+    if let Some(second) = second_of_pair(step, access, out) {
+        let first = step.data(access).take(8).map(known);
+        return out.access_known(direction, address, size, first.chain(second));
+    }
     out.access_known(direction, address, size, step.data(access).filter(|_| is_known).map(known));
 }
+
+/// The second half of the data of `LDP Xt1, Xt2`, from the register that it loads, if the log has only the first half: gem5
+/// prints 64 bits of data, however wide the access is. Registers come before accesses.
+fn second_of_pair(step: &lift::Step, access: &MemoryAccess, out: &Step) -> Option<[(u8, u8); 8]> {
+    if access.size != 16 || access.direction != Direction::Read || !step.data(access).skip(8).all(|byte| byte.is_none())
+    {
+        return None;
+    }
+    let instruction = step.instruction().filter(|instruction| instruction.set == Some(InstructionSet::O))?;
+    let opcode = instruction.opcode.filter(|opcode| opcode & PAIR_MASK == LOAD_PAIR_64)?;
+    let number = opcode >> 10 & 0x1f;
+    let is_second = |name: &str| name.strip_prefix('x').is_some_and(|digits| digits.parse() == Ok(number));
+    let second = out.registers().find(|register| register.low == 0 && is_second(register.name))?;
+    let bytes: [(u8, u8); 8] = second.bytes.try_into().ok()?;
+    bytes.iter().all(|byte| byte.1 == 0xff).then_some(bytes)
+}
+
+/// `LDP` and `LDNP` of 64-bit general registers, with any addressing.
+const PAIR_MASK: u32 = 0xfc40_0000;
+const LOAD_PAIR_64: u32 = 0xa840_0000;
