@@ -13,6 +13,9 @@ use crate::record::Record;
 /// With more bytes left than this, several chunks are added at once.
 const LARGE_REST: usize = 64 << 10;
 
+/// No trace is longer than this.
+const MAX_OFFSET: u64 = u64::MAX / 2;
+
 impl<R: Read> Reader<R> {
     /// The chunk sizes of a .zstf file.
     pub fn chunks(&self) -> Option<ChunkSizes> {
@@ -121,6 +124,9 @@ impl<R: Read> Reader<R> {
         let next_pc = index.get(chunk as usize + 1)?.pc;
         // Offsets increase, so a later error is in a later chunk.
         let offset = index.iter().take(chunk as usize + 1).try_fold(0_u64, |sum, entry| sum.checked_add(entry.size))?;
+        if offset > MAX_OFFSET {
+            return None;
+        }
         let instructions = (chunk + 1).checked_mul(markers)?;
         let found = if self.count.chunk == Some(chunk) { self.count.found } else { 0 };
         self.restart_at(chunk + 1, Position { record: error.record, offset });

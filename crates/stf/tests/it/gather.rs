@@ -319,7 +319,7 @@ fn damage_with_wrong_sizes_is_the_same_for_threads() {
         let mut wrong = file.clone();
         let at = index + 8 + 24 * chunk + 16;
         wrong[at..at + 8].copy_from_slice(&u64::to_le_bytes(size));
-        for at in 20..index {
+        for at in (20..index).step_by(5) {
             let mut damaged = wrong.clone();
             damaged[at] ^= 0x11;
             same(&format!("size {size} of chunk {chunk}, byte {at}"), &damaged);
