@@ -211,6 +211,11 @@ impl UserRecorder {
                     unusual.left = Some(mark);
                 }
             }
+            Record::LimitReached { next } => {
+                thread.next = Some(next as usize);
+                let next = self.address_in(next as usize, 0)?;
+                return Ok(self.complete(thread, Some(next), sink));
+            }
             Record::PartialBlock { skipped } => thread.skipped = skipped,
             Record::AccessData { data, .. } => {
                 let next = thread.accesses.len();
@@ -263,9 +268,14 @@ impl UserRecorder {
     /// The address of the first instruction that is recorded of the block in the first word.
     #[inline]
     fn first_address(&self, words: &[Word], skipped: usize) -> io::Result<u64> {
-        let block = words.first().and_then(block_of).and_then(|id| self.blocks.get(id));
-        let first = block.and_then(|block| block.instructions.get(skipped));
-        first.map(|first| first.address).ok_or_else(|| damage("a block is executed whose code was not sent"))
+        self.address_in(words.first().and_then(block_of).unwrap_or(usize::MAX), skipped)
+    }
+
+    /// The address of an instruction of a block.
+    #[inline]
+    fn address_in(&self, id: usize, index: usize) -> io::Result<u64> {
+        let instruction = self.blocks.get(id).and_then(|block| block.instructions.get(index));
+        instruction.map(|found| found.address).ok_or_else(|| damage("a block is executed whose code was not sent"))
     }
 
     /// Hands over blocks that do what they always do. Returns the number of their words.
