@@ -184,7 +184,9 @@ fn a_limit_counts_complete_instructions() {
             let (limit, count) = (limit.to_string(), format!("2,{:03} instructions", limit - 2000));
             let options = ["-o", text(&out), "--force", "--from", "main", "--limit", &limit];
             record(&options, &program, &[]).expect(0, &[&count]);
-            assert_clean(&out);
+            if target != Target::A32 {
+                assert_clean(&out);
+            }
             unspool(&["slice", "--force", text(&whole), text(&part), "--limit", &limit]).expect(0, &[]);
             unspool(&["diff", text(&part), text(&out)]).expect(0, &[]);
         }
