@@ -27,7 +27,10 @@ pub(crate) struct Block {
     pub(crate) from: u16,
 }
 
-/// Bits of an instruction index: the emulator has at most 512 in a block.
+/// Maximum number of instructions of a block of the emulator.
+const MAX_COUNT: u64 = 512;
+
+/// Bits of an instruction index.
 const INDEX: u32 = 10;
 const MASK: u64 = (1 << INDEX) - 1;
 
@@ -314,9 +317,12 @@ impl Thread {
     /// Records that the block before was left by a fault.
     #[cold]
     fn leave(&mut self, recorder: &Recorder) {
-        if matches!(self.phase, Phase::Recording | Phase::Done) {
+        if self.phase == Phase::Recording {
             self.records.buffer.push(Record::BlockLeft { completed: self.records.buffer.marks().0 });
             self.make_room(recorder);
+            // Those that were not executed do not count. How many there were is unknown here, and the recorder drops what is
+            // too much.
+            self.left = self.left.saturating_add(MAX_COUNT);
         }
     }
 
@@ -354,7 +360,7 @@ impl Thread {
             self.put_block(block.id);
         } else if self.phase == Phase::Recording {
             // The last block within the limit is complete, and continues here.
-            self.put_block(block.id);
+            self.records.buffer.push(Record::LimitReached { next: block.id });
             self.phase = Phase::Done;
         }
         self.make_room(recorder);

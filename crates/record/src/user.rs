@@ -6,10 +6,9 @@
 //! came, and whether a signal arrived in between. An instruction that did not complete is not emitted: the kernel repeats
 //! it, or the program never returns to it.
 //!
-//! A fatal signal is an exception after the last complete instruction, with the address of the one that caused it; of RISC-V,
-//! that one comes before the exception, since STF marks it as faulted. Every
-//! thread ends with it, and one is where it arrived. The others, and all of an emulator that was killed itself, are emitted up to
-//! the last instruction that is known to be complete.
+//! A fatal signal is an exception after the last complete instruction, with the address of the one that caused it. Every thread
+//! ends with it, and one is where it arrived. The others, and all of an emulator that was killed itself, are emitted up to the last
+//! instruction that is known to be complete.
 
 mod a32_or_t32;
 mod block;
@@ -211,6 +210,11 @@ impl UserRecorder {
                     unusual.left = Some(mark);
                 }
             }
+            Record::LimitReached { next } => {
+                thread.next = Some(next as usize);
+                let next = self.address_in(next as usize, 0)?;
+                return Ok(self.complete(thread, Some(next), sink));
+            }
             Record::PartialBlock { skipped } => thread.skipped = skipped,
             Record::AccessData { data, .. } => {
                 let next = thread.accesses.len();
@@ -263,9 +267,14 @@ impl UserRecorder {
     /// The address of the first instruction that is recorded of the block in the first word.
     #[inline]
     fn first_address(&self, words: &[Word], skipped: usize) -> io::Result<u64> {
-        let block = words.first().and_then(block_of).and_then(|id| self.blocks.get(id));
-        let first = block.and_then(|block| block.instructions.get(skipped));
-        first.map(|first| first.address).ok_or_else(|| damage("a block is executed whose code was not sent"))
+        self.address_in(words.first().and_then(block_of).unwrap_or(usize::MAX), skipped)
+    }
+
+    /// The address of an instruction of a block.
+    #[inline]
+    fn address_in(&self, id: usize, index: usize) -> io::Result<u64> {
+        let instruction = self.blocks.get(id).and_then(|block| block.instructions.get(index));
+        instruction.map(|found| found.address).ok_or_else(|| damage("a block is executed whose code was not sent"))
     }
 
     /// Hands over blocks that do what they always do. Returns the number of their words.
@@ -342,7 +351,7 @@ impl UserRecorder {
             Some(Stop::Signal(signal)) => {
                 let stopped = block.stopped_by(signal, left, &thread.accesses);
                 let count = stopped.unwrap_or(block.instructions.len());
-                fault = block.instructions.get(count).copied();
+                fault = block.instructions.get(count).map(|instruction| instruction.address);
                 ended = Ended { count, branch: ended.branch.filter(|_| fault.is_none()), is_straight: true };
             }
             // What it did after the last mark is unknown.
@@ -437,13 +446,7 @@ impl UserRecorder {
     /// Emits the signal that killed the program: where it arrived, an exception that does not return, with the address of the
     /// instruction that caused it.
     #[cold]
-    fn emit_stop(
-        &mut self,
-        thread: &mut Thread,
-        stop: Stop,
-        fault: Option<Instruction>,
-        sink: Sink<'_>,
-    ) -> ControlFlow<()> {
+    fn emit_stop(&mut self, thread: &Thread, stop: Stop, fault: Option<u64>, sink: Sink<'_>) -> ControlFlow<()> {
         let signal = match stop {
             Stop::Signal(signal) => signal,
             Stop::CutOff(signal) => {
@@ -451,16 +454,8 @@ impl UserRecorder {
                 return emit_event(&mut self.step, (thread.core, thread.emitted), Event::Note, &note, sink);
             }
         };
-        let mut exception = Exception { return_address: fault.map(|fault| fault.address), ..Exception::default() };
-        // A fault of STF belongs to the instruction before it, which is the one that failed. The formats of Arm have no such
-        // instruction in a trace without Exception levels.
-        if let (Some(fault), Machine::Riscv32 | Machine::Riscv64) = (fault, self.machine) {
-            exception.kind = ExceptionKind::Synchronous;
-            let event = Event::Instruction(fault);
-            emit_event(&mut self.step, (thread.core, thread.emitted), event, "", sink)?;
-            thread.emitted += 1;
-        }
-        let place = fault.map(|fault| format!(" at {:#x}", fault.address)).unwrap_or_default();
+        let exception = Exception { return_address: fault, ..Exception::default() };
+        let place = fault.map(|address| format!(" at {address:#x}")).unwrap_or_default();
         let note = format!("signal {}{place}: the program was killed", signal_text(signal));
         let at = (thread.core, thread.emitted);
         emit_event(&mut self.step, at, Event::Exception(exception), "", sink)?;

@@ -111,6 +111,8 @@ record_table! {
     /// The thread was stopped without an end. Instructions of its last block before `mark` are complete, and all that may fail
     /// are if `mark` is `last_mark`. The recorder adds it to records that were not sent.
     15 Stopped { mark: u16 = 0..16, last_mark: u16 = 16..32 } []
+    /// The thread reached the limit. Execution continues with block `next`, and is not recorded.
+    16 LimitReached { next: u32 = 0..32 } []
 }
 
 impl Record {
@@ -348,6 +350,7 @@ mod tests {
                 Record::VectorValue { index: 7, is_before: true, register: 65, value: [5, 6] },
             ),
             ("stopped", &[rare(15, 0x0007_0002)], Record::Stopped { mark: 2, last_mark: 7 }),
+            ("the limit", &[rare(16, 0x201)], Record::LimitReached { next: 0x201 }),
         ];
         for (name, expected, record) in rows {
             assert_eq!(words(record), *expected, "{name}");
@@ -363,7 +366,7 @@ mod tests {
         let rows: &[(&str, &[u64])] = &[
             ("a tag without an access", &[2 << 62 | 9 << 56 | 0x0a00, 7]),
             ("row 0", &[2 << 62]),
-            ("row 16", &[2 << 62 | 16 << 56]),
+            ("row 17", &[2 << 62 | 17 << 56]),
             ("bits that no record has", &[u64::MAX]),
         ];
         for (name, words) in rows {
@@ -426,6 +429,7 @@ mod tests {
                 Record::VectorValue { register, index, is_before, value }
             }),
             any::<(u16, u16)>().prop_map(|(mark, last_mark)| Record::Stopped { mark, last_mark }),
+            any::<u32>().prop_map(|next| Record::LimitReached { next }),
         ]
     }
 

@@ -45,7 +45,7 @@ fn assert_placed(name: &str, compiler: &str, emulator: &str, extension: &str, op
     // Only the buffer, with the registers of the capture.
     let buffer = capture.join("trace_0.bin");
     let unit = std::fs::read_to_string(capture.join("unit_0.ini")).unwrap();
-    let registers = unit.lines().filter(|line| line.starts_with("TRC")).flat_map(|line| ["--reg", line]);
+    let registers = unit.lines().filter(|line| line.starts_with("TRC")).flat_map(|line| ["--register", line]);
     let protocol = if options.contains(&"etm4") { "etm4" } else { "ete" };
     let head = [text(&buffer), "--protocol", protocol, "--image", text(&program)];
     let args: Vec<&str> = head.into_iter().chain(registers).collect();

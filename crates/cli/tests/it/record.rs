@@ -171,6 +171,28 @@ fn from_skip_and_limit_select_a_part() {
     assert_eq!(recorded("address.tarmac", &["--from", &address, "--limit", "5"]), from[..5]);
 }
 
+/// Blocks that a fault ends count with what was executed of them, and nothing after the limit is in the trace.
+#[test]
+fn a_limit_counts_complete_instructions() {
+    for (target, extension) in [(Target::A64, "astf"), (Target::A32, "tarmac"), (Target::Riscv64, "stf")] {
+        let dir = TempDir::new().unwrap();
+        let Some(program) = built(dir.path(), "limit", target) else { return };
+        let [whole, part, out] = ["whole", "part", "out"].map(|name| dir.path().join(format!("{name}.{extension}")));
+        record(&["-o", text(&whole), "--from", "main"], &program, &[]).expect(0, &[]);
+        // A turn of the last loop has fewer instructions.
+        for limit in 2000..2010 {
+            let (limit, count) = (limit.to_string(), format!("2,{:03} instructions", limit - 2000));
+            let options = ["-o", text(&out), "--force", "--from", "main", "--limit", &limit];
+            record(&options, &program, &[]).expect(0, &[&count]);
+            if target != Target::A32 {
+                assert_clean(&out);
+            }
+            unspool(&["slice", "--force", text(&whole), text(&part), "--limit", &limit]).expect(0, &[]);
+            unspool(&["diff", text(&part), text(&out)]).expect(0, &[]);
+        }
+    }
+}
+
 /// The capture of the README equals a new recording of its program.
 #[test]
 fn the_example_equals_a_new_recording() {

@@ -47,7 +47,7 @@ fn arguments<'a>(out: &'a Path, program: &'a Path) -> Vec<&'a str> {
     vec!["record", "--plugin", text(plugin()), "-o", text(out), "--", text(program)]
 }
 
-/// The number of instructions in a trace, which a listing shows.
+/// The number of instructions in a trace. None of a recording has faulted.
 fn instructions(trace: &Path) -> u64 {
     let counted = unspool(&["stats", text(trace), "--json"]).expect(0, &[]);
     let total: Vec<u64> = counted.json().iter().filter_map(|line| line["instructions"].as_u64()).collect();

@@ -194,7 +194,7 @@ impl SystemRecorder {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
-                Record::SystemCall { .. } | Record::SystemCallReturn { .. } => {
+                Record::SystemCall { .. } | Record::SystemCallReturn { .. } | Record::LimitReached { .. } => {
                     return Err(damage("this is a stream of a program"));
                 }
             }

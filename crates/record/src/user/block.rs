@@ -164,11 +164,14 @@ mod tests {
         Access { index, size: 8, is_write: false, address: 0x1000 }
     }
 
+    /// Name, opcodes, signal, instructions that are complete if it was left, accesses, and the instruction that failed.
+    type Row<'r> = (&'r str, &'r [u32], i32, Option<u16>, &'r [Access], Option<usize>);
+
     #[test]
     fn a_fatal_signal_stops_at_the_instruction_that_can_have_caused_it() {
         const SIGSEGV: i32 = 11;
         const SIGTERM: i32 = 15;
-        let rows: &[(&str, &[u32], i32, Option<u16>, &[Access], Option<usize>)] = &[
+        let rows: &[Row] = &[
             ("the first access fails", &[NOP, LDR, NOP, LDR, NOP], SIGSEGV, Some(0), &[], Some(1)),
             ("the second one", &[NOP, LDR, NOP, LDR, NOP], SIGSEGV, Some(2), &[read(1)], Some(3)),
             ("the last one", &[NOP, LDR], SIGSEGV, None, &[], Some(1)),

@@ -315,3 +315,22 @@ fn accesses_of_no_block_are_damage() {
         assert_eq!(kept.steps.iter().filter(|step| step.0.is_some()).count(), 4 * LENGTH);
     }
 }
+
+/// The plugin counts whole blocks: the limit may be reached there before it is reached here.
+#[test]
+fn the_block_after_the_limit_is_not_recorded() {
+    let codes: Vec<Code> = (0..BLOCKS).map(|at| (vec![1, 0, 0, 0, 0, 0], End::Conditional(at))).collect();
+    let blocks: Vec<_> = codes.iter().enumerate().map(|(index, code)| (start(index), opcodes(index, code))).collect();
+    let (access, end) =
+        (Record::Access(Access { index: 0, size: 8, is_write: false, address: 8 }), Record::ThreadEnd {});
+    let run = |next| vec![Record::ThreadStart {}, Record::Block { id: 1 }, access, Record::LimitReached { next }, end];
+    for (next, is_taken) in [(1, true), (2, false)] {
+        let kept = record(&stream(&blocks, &[run(next)]), true, None);
+        let instructions: Vec<_> = kept.steps.iter().filter_map(|step| step.0).collect();
+        assert_eq!(instructions.len(), LENGTH);
+        assert_eq!(instructions.last().and_then(|last| last.branch).map(|branch| branch.taken), Some(is_taken));
+    }
+    let bytes = stream(&blocks, &[run(BLOCKS as u32)]);
+    let ended = Stream::new(&bytes[..], Machine::Aarch64).follow(&mut Kept::default());
+    assert!(ended.is_err_and(|error| error.is_damage), "there is no such block");
+}

@@ -94,10 +94,9 @@ ASTF is compressed with zlib, unless the name selects otherwise (.astf.xz, .astf
 Each thread is a trace of its own, OUT, OUT with .1 before its extension and so on; a Tarmac log has them all, as cores.
 Child processes of a program are not recorded. A program that crashes, or is stopped by Ctrl-C or SIGTERM, leaves a complete
 trace up to there: every instruction that completed, then the signal as an exception with the address of the instruction that
-caused it, and a note with its number. The instruction itself did not complete: it is not in the trace, except in STF of
-RISC-V, which marks it as faulted. If the emulator is killed (SIGKILL), the trace ends with the last instruction that is known
-to be complete; if the disk is full, with the last one that was written. Of several threads, the signal is an exception in the
-one that it most likely arrived at.
+caused it, and a note with its number. The instruction itself did not complete: it is not in the trace. If the emulator
+is killed (SIGKILL), the trace ends with the last instruction that is known to be complete; if the disk is full, with the last
+one that was written. Of several threads, the signal is an exception in the one that it most likely arrived at.
 The exit code is that of the program, or 128 and the number of the signal that killed it; 2 if recording failed; 1 if the
 program succeeded and the trace has problems.
 
