@@ -75,8 +75,7 @@ impl<R: Read> StepSource for Steps<R> {
             return Ok(());
         }
         let (follower, mut damaged) = (&mut Follower::default(), None);
-        loop {
-            let Err(error) = self.part(follower, sink) else { break };
+        while let Err(error) = self.part(follower, sink) {
             let Some(warning) = self.reader.resume(&error, follower) else { return Err(source_error(&error)) };
             damaged.get_or_insert_with(|| warning.to_string());
             let mut gap = Step::default();

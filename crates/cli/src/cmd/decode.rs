@@ -122,7 +122,7 @@ impl Session<'_> {
         let palette = output.palette;
         let cache = CodeCache::new(program, args.listing.output.json, palette);
         let form = match args.listing.output.json {
-            true => Form::Json(Json::new(trace, cache)),
+            true => Form::Json(Box::new(Json::new(trace, cache))),
             false => Form::Text(Box::new(Text::new(&features, cache, palette))),
         };
         let listing = Listing::new(trace, &args.listing, output, &mut self.window);
@@ -161,7 +161,7 @@ struct Printer<'o, 'c, 'p> {
 
 enum Form<'p> {
     Text(Box<Text<'p>>),
-    Json(Json<'p>),
+    Json(Box<Json<'p>>),
 }
 
 impl Printer<'_, '_, '_> {

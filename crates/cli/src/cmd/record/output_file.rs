@@ -100,7 +100,7 @@ impl Written {
             ));
         }
         let dropped = if self.left_out.is_empty() { "" } else { ", including those dropped" };
-        diagnostic::note(format_args!("{name}: {} instructions{dropped}", grouped(self.instructions)));
+        diagnostic::note(format_args!("wrote {name}: {} instructions{dropped}", grouped(self.instructions)));
         if !self.losses.is_empty() {
             diagnostic::warning(format_args!("{name}: dropped: the format has no field for it: {}", self.losses));
         }

@@ -227,10 +227,10 @@ fn report_missing(format: Format, level: Level, capabilities: EmulatorCapabiliti
             ));
         }
         Format::Astf if !capabilities.operands && level == Level::BasicPlus && !is_whole => {
-            diagnostic::note(format_args!(
-                "this emulator does not report registers; QEMU 9.0 and later does, and a Basic trace needs none (--astf-level \
-             basic)"
-            ))
+            diagnostic::note(
+                "this emulator does not report registers; QEMU 9.0 and later does, and a Basic trace needs none \
+                 (--astf-level basic)",
+            );
         }
         _ => {}
     }
