@@ -36,16 +36,16 @@ pub(crate) struct ListingArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CaptureArgs {
-    /// Snapshot directory, trace package, or a .zip of either. With --protocol: a bare buffer, which is trace bytes without
-    /// a description ('-': standard input); several files are its parts
+    /// Snapshot directory (snapshot.ini), trace package (contents.ini), or a .zip of either. With --protocol: a bare buffer,
+    /// the raw dump of a trace buffer ('-': standard input); name several files in order if the dump is split
     #[arg(required = true, value_name = "CAPTURE")]
     paths: Vec<PathBuf>,
 
-    /// Read a bare buffer of this protocol: ete or etm4
+    /// The file is a bare buffer of this protocol: ete (ETE) or etm4 (ETMv4). TRCDEVARCH of the trace unit shows which
     #[arg(long, value_name = "NAME", help_heading = "Bare buffers")]
     protocol: Option<String>,
 
-    /// Trace id of the source [default: all ids in the buffer]
+    /// Read only this trace id, in a buffer that also contains other protocols [default: all ids in the buffer]
     #[arg(long, value_name = "ID", value_parser = parse_trace_id, requires = "protocol", help_heading = "Bare buffers")]
     id: Option<u8>,
 
@@ -66,11 +66,12 @@ pub(crate) struct CaptureArgs {
     #[arg(long = "register", value_name = "NAME=VALUE", value_parser = parse_register, requires = "protocol", help_heading = "Bare buffers")]
     registers: Vec<Register>,
 
-    /// The buffer is circular, and its oldest byte is at this offset
+    /// The buffer has wrapped, and the next byte would be written at this offset in the file: RWP or TRBPTR_EL1 minus the
+    /// base address of the buffer. Implies --wrapped
     #[arg(long, value_name = "OFFSET", value_parser = parse_number, requires = "protocol", help_heading = "Bare buffers")]
     write_pointer: Option<u64>,
 
-    /// The buffer is circular and has wrapped. Without --write-pointer, decoding starts at the first synchronization
+    /// The buffer has wrapped at an unknown offset: decoding starts at the first synchronization in the file
     #[arg(long, requires = "protocol", help_heading = "Bare buffers")]
     wrapped: bool,
 }
@@ -168,8 +169,8 @@ fn is_named(trace: &Trace<'_>, wanted: &str) -> bool {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImageArgs {
-    /// Add program code: an ELF file, moved to ADDR if given, or a memory dump at ADDR. Can be repeated. Added code takes
-    /// precedence over the images of the capture
+    /// Add a program, for code and symbols: an ELF file, loaded with its lowest page at ADDR if given, or a memory dump at
+    /// ADDR. Can be repeated. Takes precedence over the images of a capture
     #[arg(long = "image", value_name = "FILE[@ADDR]")]
     images: Vec<ImageArgument>,
 }

@@ -34,7 +34,7 @@ impl FileArgs {
 /// Properties of a Tarmac log that its lines do not contain.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct TarmacArgs {
-    /// Producer of the log: rev3, fast-models, gem5, cortex-m0, cortex-m3, cortex-r5 or other [default: auto-detected]
+    /// Dialect of the log: rev3, fast-models, gem5, cortex-m0, cortex-m3, cortex-r5 or other [default: auto-detected]
     #[arg(long, value_name = "NAME", value_parser = parse_dialect, help_heading = "Tarmac")]
     pub(crate) dialect: Option<Dialect>,
 

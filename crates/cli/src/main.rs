@@ -35,7 +35,7 @@ struct Cli {
     #[command(subcommand)]
     verb: Verb,
 
-    /// Print no notes and no progress; warnings and errors are printed
+    /// Suppress notes and progress; still print warnings and errors
     #[arg(short, long, global = true, help_heading = "Messages")]
     quiet: bool,
 

@@ -61,8 +61,8 @@ Examples:
   unspool calls run.tarmac --image program.elf --depth 3
   unspool calls run.tarmac --core cpu1 --json
 
-Each line has the first and the last line of the call in the log, the times of both, the number of instructions between
-them, and the function. The first call of a core is the function that it was in when the log started. Calls are recognized
+Reads only Tarmac logs: convert other traces first. Each line has the first and the last line of the call in the log, the \
+times of both, the number of instructions from the first to the last, callees included, and the function. The first call of a core is the function that it was in when the log started. Calls are recognized \
 by branches with link, return addresses and the stack pointer; exception handlers are shown as calls too.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {

@@ -33,7 +33,8 @@ use crate::verdict::Verdict;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// ASTF file, STF file, Tarmac log ('-': standard input) or capture. Several are checked one after the other
+    /// ASTF file, STF file, Tarmac log ('-': standard input), snapshot directory, trace package or a .zip of either. Several
+    /// are checked one after the other
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -45,11 +46,11 @@ pub(crate) struct Args {
     #[arg(long)]
     strict: bool,
 
-    /// Check only the rules of the format
+    /// Check only the format, not the execution
     #[arg(long)]
     native: bool,
 
-    /// Check only the steps
+    /// Check only the execution (instructions, exceptions, contexts) against the architecture
     #[arg(long, conflicts_with = "native")]
     steps: bool,
 
@@ -80,10 +81,11 @@ Examples:
   unspool check *.astf
   unspool check trace.astf --json | jq -r .rule | sort | uniq -c
 
-Errors are violations of the format or the architecture: exit code 1. Warnings are discouraged or unexpected, or report
-what is lost or missing: exit code 0. With --strict warnings are errors.
-A capture is checked from its frames to its steps. Code that no image has is one warning per region.
-What a trace does not contain is not checked, nor is what follows from a gap.
+Errors are violations of the format or the architecture: exit code 1. Warnings report what is discouraged, unexpected, lost \
+or missing; the exit code stays 0 unless --strict is given.
+A capture is checked from its frames to its execution. Each region of code that is missing from all images gives one \
+warning. Facts that are absent from the trace, and state that is unknown after a gap, are not checked. \
+Bare buffers are not accepted: 'unspool decode --protocol' reports their problems.
 Offsets refer to uncompressed records; in a capture, to its buffer.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {

@@ -77,14 +77,15 @@ Examples:
   unspool decode snapshot/ --emit ranges --json -o ranges.jsonl
   unspool decode trbe.bin --protocol ete --image app.elf
 
-Columns: time and cycles where they are traced and change, Exception level and Security state (EL0N: Non-secure EL0),
-address, opcode, disassembly, outcome of a branch. The cycle column is the total of the source so far; in JSON it is
-'total_cycles' of a cycle_count, whose 'cycles' are those since the count before it.
-A line that starts with '--' is another item of the trace; '!!' marks a problem.
-A position-independent program without @ADDR is placed where the addresses in the trace fit, if only one place fits.
-Missing code is listed in the summary and is not a problem of the trace: the exit code stays 0.
-A trace that contradicts the code is a problem: exit code 1.
-Only --emit ranges --json without --skip and --limit uses several threads.";
+Columns: time and cycles where they are traced and change, Exception level and Security state (EL0N: Non-secure EL0), \
+address, opcode, disassembly, outcome of a branch. The cycle column is cumulative for each source. In JSON, a cycle_count \
+has 'total_cycles' (cumulative) and 'cycles' (since the previous cycle_count).
+Lines that start with '--' are other events of the trace, such as contexts and exceptions; --skip and --limit do not count \
+them. '!!' marks a problem.
+A position-independent program without @ADDR is placed where the addresses in the trace fit, if only one place fits. \
+Only --emit ranges --json without --skip and --limit uses several threads.
+Exit codes: 0 even if code is missing: the summary lists the address ranges to supply with --image; 1 the trace is damaged \
+or contradicts the code (often the wrong ELF file), 2 the command failed.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;

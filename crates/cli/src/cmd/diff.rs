@@ -51,13 +51,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse_context)]
     context: usize,
 
-    /// Compare only these facets: instructions, opcodes, conditions, branches, accesses, data, registers, exceptions,
+    /// Compare only these kinds of facts, separated by commas: instructions, opcodes, conditions, branches, accesses, data, registers, exceptions,
     /// levels, security, processes
-    #[arg(long, value_name = "FACET", value_delimiter = ',', value_parser = facet)]
+    #[arg(long, value_name = "FACET,...", value_delimiter = ',', value_parser = facet)]
     only: Vec<Facet>,
 
-    /// Do not compare these facets
-    #[arg(long, value_name = "FACET", value_delimiter = ',', value_parser = facet)]
+    /// Do not compare these
+    #[arg(long, value_name = "FACET,...", value_delimiter = ',', value_parser = facet)]
     ignore: Vec<Facet>,
 
     /// Treat different starts and ends as differences
@@ -129,11 +129,12 @@ Examples:
   unspool diff two-cores.tarmac one.astf --core-a cpu1
   ssh model cat run.tarmac | unspool diff snapshot/ -
 
+Stops at the first difference; the table then counts what was compared up to there. --all continues. \
 Options that end in -a are for A, those that end in -b for B; --image is for both.
-One trace may start earlier, end later or have gaps: that is reported but is not a difference, unless --strict. Times are
+One trace may start earlier, end later or have gaps: that is reported but is not a difference, unless --strict. Times are \
 never compared.
 
-Exit codes: 0 the traces are identical in what both contain, 1 they differ, nothing could be compared, or a trace is damaged or has lines that cannot
+Exit codes: 0 the traces are identical in what both contain, 1 they differ, nothing could be compared, or a trace is damaged or has lines that cannot \
 be parsed, 2 the command failed.";
 
 fn facet(name: &str) -> Result<Facet, String> {

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long)]
     records: bool,
 
-    /// Show also the offset and the bytes of each item (Tarmac: the line as it is in the log)
+    /// Also show the offset and the bytes of each item (Tarmac: the line as it is in the log)
     #[arg(long)]
     hex: bool,
 
@@ -70,12 +70,12 @@ ASTF: each line has the number of the record, its type, and its fields:
   tr               the instruction raised an exception
   reserved ...     nonzero reserved fields
 
-STF: each line has the number of the instruction, its address, opcode and disassembly, followed by its details in file
-order: target, registers (state, source, destination), accesses with their contents, events, page table walks, accesses of
-other bus masters, micro-operations, process, comments. With --records each line has the number and the offset of the
+STF: each line has the number of the instruction, its address, opcode and disassembly, followed by its details in file \
+order: target, registers (state, source, destination), accesses with their contents, events, page table walks, accesses of \
+other bus masters, micro-operations, process, comments. With --records each line has the number and the offset of the \
 record, its name, and its fields.
 
-Tarmac: each line has its number, the time and the core if present, the kind of the line, and its fields, spelled the same
+Tarmac: each line has its number, the time and the core if present, the kind of the line, and its fields, spelled the same \
 for all dialects. A line that cannot be parsed is shown unchanged, with the column of the error.
 
 Offsets refer to uncompressed records.";

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     listing: ListingArgs,
 
-    /// Only elements that were architecturally executed: speculation and transactions are resolved
+    /// Only committed elements: canceled speculation and failed transactions are removed
     #[arg(long)]
     committed: bool,
 
@@ -32,9 +32,10 @@ Examples:
   unspool elements snapshot/ --source 0x10 --limit 40
   unspool elements snapshot/ --committed --json
 
-An element is what a packet means: a packet of three atoms is one element, and one of an address and a context is two.
-Without --committed, elements are listed in trace order, including those that are canceled later.
-Exit code 1: some bytes are no packet, or a source cannot be read.";
+Each packet is expanded into elements. The atoms of one packet share a line; a packet with an address and a context gives \
+two lines. --skip and --limit count lines.
+Without --committed, elements are listed in trace order, including those that are canceled later. \
+Exit code 1: invalid bytes were found, or a source cannot be read.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;

@@ -79,7 +79,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SEED", value_parser = parse_number)]
     q_elements: Option<u64>,
 
-    /// Overflow now and then, with this random seed: instructions are lost, and an overflow packet marks the position
+    /// Overflow at random points, from this seed: instructions are lost, and an overflow packet marks the position
     #[arg(long, value_name = "SEED", value_parser = parse_number)]
     overflow: Option<u64>,
 
@@ -102,7 +102,7 @@ pub(crate) struct Args {
     )]
     buffer_mode: FillMode,
 
-    /// Count the interrupts that are raised after N bytes
+    /// Raise an interrupt after N bytes, and report how many were raised
     #[arg(long, value_name = "N", value_parser = parse_number, requires = "buffer_size", help_heading = "Trace buffer")]
     watermark: Option<u64>,
 
@@ -122,10 +122,11 @@ Examples:
   unspool encode run.astf -o capture/ --q-elements 1
   unspool encode run.astf run.1.astf run.2.astf -o capture/ --formatted
 
-The capture is a snapshot directory that other decoders can read. Where IN has a gap, the trace restarts; instructions
-after the last branch before the gap are traced with a debug halt, since trace cannot express them otherwise.
-Address and context comparators, single-shot comparators and resource selectors are modeled, with their effects on events,
-filters and timestamps. Counters, the sequencer, external inputs and data trace are not: their registers are rejected, or a
+The capture is a snapshot directory that other decoders can read. Where IN has a gap, the trace restarts. \
+Instruction trace can end only at a branch or an exception, so the instructions between the last branch and the gap are closed \
+by a debug halt exception, which a decoder will show.
+Address and context comparators, single-shot comparators and resource selectors are modeled, with their effects on events, \
+filters and timestamps. Counters, the sequencer, external inputs and data trace are not: their registers are rejected, or a \
 message reports that a setting has no effect.";
 
 pub(super) const FILL_MODES: &[Choice<FillMode>] = &[

@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     sources: SourceArgs,
 
-    /// Write only the bytes of this source, without frames: the input of 'unspool packets --raw'
+    /// Write the bytes of this source without frames, as binary. Read them with 'unspool packets FILE --protocol NAME --raw'
     #[arg(long, value_name = "ID|NAME", conflicts_with_all = ["json", "sources"])]
     stream: Option<String>,
 
@@ -44,7 +44,7 @@ Examples:
   unspool frames snapshot/ --stream 0x10 -o etm0.bin
   unspool packets etm0.bin --protocol etm4 --raw
 
-Each line has the offset in the buffer, the trace id, and the bytes. Lines without an id are marks: synchronization,
+Each line has the offset in the buffer, the trace id, and the bytes. Lines without an id are marks: synchronization, \
 barriers and triggers.
 Exit code 1: some bytes belong to no frame.";
 

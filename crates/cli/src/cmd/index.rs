@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Replace an index that is up to date, or any other file
+    /// Rebuild an index that is up to date, and replace FILE even if it is not an index
     #[arg(long)]
     force: bool,
 
@@ -48,11 +48,12 @@ Examples:
   unspool index boot.tarmac -o /tmp/boot.idx
   unspool index boot.tarmac --force --json
 
-An index identifies its log, and is rebuilt when the log has changed. Compressed logs cannot be indexed.";
+'unspool state' makes this index itself when a log is large; 'index' makes it ahead of time. If the log has changed since, \
+either command rebuilds it. Compressed logs cannot be indexed: decompress them first.";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct LogArgs {
-    /// Tarmac log
+    /// Tarmac log ('-': standard input, except for 'index')
     #[arg(value_name = "LOG")]
     pub(super) log: PathBuf,
 

@@ -51,9 +51,9 @@ Examples:
   unspool info run.tarmac.gz
   unspool info dump.bin --protocol ete --register TRCIDR8=6
 
-CAPTURE can also be an ASTF file, an STF file or a Tarmac log. Several are summarized one after the other; with --protocol
-they are the parts of one buffer.
-Exit code 1: a file is damaged, or bytes of a buffer are not trace.";
+CAPTURE can also be an ASTF file, an STF file or a Tarmac log. Several files are summarized one after the other; with \
+--protocol they are the parts of one buffer.
+Exit code 1: a file is damaged, or a buffer contains bytes that cannot be parsed.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let Some(paths) = args.capture.packages() else {

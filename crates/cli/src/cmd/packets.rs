@@ -25,9 +25,9 @@ Examples:
   unspool packets capture.zip --json | jq -r .kind | sort | uniq -c
   unspool packets trbe.bin --protocol ete --raw --register TRCIDR2=0xc0001088
 
-Each line has the offset of the packet in the buffer, and the packet. ' = 0x..' is the complete address where a packet has
-only a part of it. A line with '!' marks bytes that are no packet.
-Exit code 1: some bytes are no packet, or a source cannot be read.";
+Each line has the offset of the packet in the buffer, and the packet. ' = 0x..' is the complete address where a packet has \
+only a part of it. '!' marks bytes that are not a valid packet.
+Exit code 1: invalid bytes were found, or a source cannot be read.";
 
 pub(crate) fn run(Args { listing }: &Args) -> anyhow::Result<Verdict> {
     let capture = listing.capture.open()?;

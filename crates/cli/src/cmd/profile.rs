@@ -62,7 +62,7 @@ Examples:
   unspool profile run.tarmac --image program.elf --folded | inferno-flamegraph > run.svg
   unspool profile run.tarmac --json | jq -r 'select(.kind == \"function\" and .self > 1000) | .name'
 
-'total' includes callees, 'self' excludes them. A function that calls itself, directly or through others, is counted once
+Reads only Tarmac logs: convert other traces first. 'total' includes callees, 'self' excludes them. A function that calls itself, directly or through others, is counted once \
 in its total, so no total exceeds that of the run. The time of a call is that from its first instruction to its last.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {

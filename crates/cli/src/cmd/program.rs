@@ -83,7 +83,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID", value_parser = parse_trace_id, default_value = "0x10", help_heading = "Trace contents")]
     id: u8,
 
-    /// Trace cycle counts of at least N cycles
+    /// Trace cycle counts, with threshold N (TRCCCCTLR)
     #[arg(long, value_name = "N", help_heading = "Trace contents")]
     cycle_counts: Option<u16>,
 
@@ -91,7 +91,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Trace contents")]
     branch_broadcast: bool,
 
-    /// Trace also targets that a return stack predicts
+    /// Also trace targets that a return stack predicts
     #[arg(long, help_heading = "Trace contents")]
     no_return_stack: bool,
 
@@ -107,7 +107,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 4096, help_heading = "Trace contents")]
     sync: u32,
 
-    /// Program also the trace buffer of the PE, from address A up to, but not including, address B, on 4 KiB pages (ETE)
+    /// Also program the trace buffer of the PE (TRBE), from address A up to, but not including, address B, on 4 KiB pages (ETE)
     #[arg(long, value_name = "A..B", value_parser = parse_range, help_heading = "Trace buffer", conflicts_with = "input")]
     buffer: Option<Range<u64>>,
 
@@ -141,7 +141,7 @@ Examples:
   unspool program registers.txt --explain
 
 A range A..B starts at A and ends before B.
-Exit code 1: the registers have a 'problem'.";
+Exit codes: 0 no problem in the registers, 1 at least one line is marked 'problem', 2 the command failed.";
 
 const LISTINGS: &[Choice<Listing>] = &[
     ("enable", "Write the registers and start tracing", Listing::Enable),

@@ -88,7 +88,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT", value_parser = one_of(OutputFormat::CHOICES))]
     to: Option<OutputFormat>,
 
-    /// STF: do not add the comment and trace info that name unspool; only the start address of the header changes
+    /// STF: do not record unspool in a comment and the trace info; only the start address of the header changes
     #[arg(long)]
     unsigned: bool,
 
@@ -109,16 +109,16 @@ Examples:
   unspool slice trace.astf piece.astf --address 0x1000..0x2000 --split
 
 A range A..B starts at A and ends before B.
-Consecutive selected instructions form a piece. Records within a piece are copied byte for byte. Pieces are joined as the
+Consecutive selected instructions form a piece. Records within a piece are copied byte for byte. Pieces are joined as the \
 format allows, or written to separate files with --split:
-ASTF: a piece starts with the current time and context. A Basic trace may have several pieces; a BasicPlus trace cannot have
+ASTF: a piece starts with the current time and context. A Basic trace may have several pieces; a BasicPlus trace cannot have \
 gaps, so several pieces need --split. Strings before the first instruction are kept.
-STF: the header contains the address of the first instruction. The current process, encoding mode and privilege mode are
-repeated before it; other pieces force their address. Page table walks, which count instructions, are renumbered. A trace of
-transactions is sliced by number (--skip, --limit).
-Tarmac: lines stay with their instruction, after the header of the log if it has one; a comment separates pieces.
-Captures cannot be sliced: convert them first.
-If the trace is damaged before the slice is complete, OUT contains what comes before the damage: exit code 1. Damage after
+STF: the header contains the address of the first instruction. The current process, encoding mode and privilege mode are \
+repeated before it; each later piece starts with a FORCE_PC record. Page table walks, which count instructions, are \
+renumbered. An STF transaction trace can be sliced only by --skip and --limit.
+Tarmac: lines stay with their instruction, after the header of the log if it has one; a comment separates pieces. \
+Captures cannot be sliced: use 'unspool decode --skip --limit', or convert them to Tarmac or STF first. \
+If the trace is damaged before the slice is complete, OUT contains what comes before the damage: exit code 1. Damage after \
 the slice is not read.";
 
 impl Args {

@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     index: Option<PathBuf>,
 
-    /// Reject a log that calls a load a write, instead of taking it as a read with a warning
+    /// Fail if the log shows a load as a memory write, as gem5 does for LDP; by default it is treated as a read, with a warning
     #[arg(long)]
     strict: bool,
 
@@ -75,8 +75,10 @@ Examples:
   unspool state boot.tarmac --at 1200 --memory 0x8000..0x8040 --memory all
   unspool state boot.tarmac --at 1200 --last-write sp --last-write 0x8000..0x8008
 
-Unknown digits are 'x', unknown bytes '..'. A byte that is read later without a write in between is known before, too.
-A large log is indexed first; a compressed log or a pipe is read from the start.";
+Unknown digits are 'x', unknown bytes '..'. The value of a byte is also known before its first read, back to the last write: \
+'state' looks ahead in the log.
+A large log is indexed first, and the index is kept as LOG.unspool-index (--index FILE puts it elsewhere); a compressed log or \
+a pipe is read from the start every time.";
 
 /// Size of logs that are read without an index.
 const SMALL: u64 = 16 << 20;

@@ -67,10 +67,10 @@ Examples:
   unspool stats trace.astf.xz --by process --json
   unspool stats trace.zstf --json | jq -r 'select(.kind == \"class\") | [.name, .count] | @tsv'
 
-Files are counted one after the other, and so are the sources of a capture. Memory is counted by the addresses in the trace: code in bytes, data in
-lines of 64 bytes, both in pages of 4 KiB; 'at least' marks counts with too many addresses to keep.
-The first lines about an STF file count as STF tools do: instructions that faulted are not in the mix, and instructions
-before the first event that enters user mode are not user mode. For STF, --by class and --by mnemonic are the fastest,
+Files are counted one after the other, and so are the sources of a capture. Footprint: distinct bytes of code and distinct \
+64-byte lines of data, each also in 4 KiB pages; 'at least' marks a count that stopped because there were too many addresses. \
+For an STF file, the first lines use the counting rules of stf_tools: faulting instructions are excluded from the mix, and \
+instructions before the first switch to user mode do not count as user mode. For STF, --by class and --by mnemonic are the fastest, \
 since they count nothing else.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {

@@ -116,8 +116,15 @@ pub(crate) fn interrupted_alone(args: &[&str]) -> Run {
     ended_by("-INT", "", args)
 }
 
+/// The tool with the signals of a terminal: a shell that runs the tests in the background ignores Ctrl-C, and so would the tool.
+pub(crate) fn with_signals() -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,TERM,HUP", UNSPOOL]);
+    command
+}
+
 fn ended_by(signal: &str, prefix: &str, args: &[&str]) -> Run {
-    let mut command = Command::new(UNSPOOL);
+    let mut command = with_signals();
     command.args(args).process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     thread::sleep(Duration::from_secs(3));

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use unspool_testing::skip;
 
-use crate::programs::{Target, assert_clean, built, built_assembly, interrupted_alone, plugin, unspool};
+use crate::programs::{Target, assert_clean, built, built_assembly, interrupted_alone, plugin, unspool, with_signals};
 use crate::run::{Folder, Run, UNSPOOL, text, text_of, wait};
 
 /// Instructions up to the end.
@@ -265,7 +265,7 @@ fn a_conversion_that_is_interrupted_leaves_no_file() {
     let (log, out) = (folder.path("in.tarmac"), folder.path("out.tarmac"));
     assert!(Command::new("mkfifo").arg(&log).status().unwrap().success());
     for signal in ["-INT", "-TERM"] {
-        let mut command = Command::new(UNSPOOL);
+        let mut command = with_signals();
         let mut child = command.args(["convert", text(&log), text(&out)]).stderr(Stdio::null()).spawn().unwrap();
         let mut pipe = fs::File::options().write(true).open(&log).unwrap();
         std::io::Write::write_all(&mut pipe, LINES.repeat(2000).as_bytes()).unwrap();

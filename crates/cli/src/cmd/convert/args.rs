@@ -22,7 +22,7 @@ use crate::file::{TarmacArgs, parse_dialect};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Capture, ASTF file, STF file or Tarmac log ('-': standard input)
+    /// ASTF file, STF file, Tarmac log ('-': standard input), snapshot directory, trace package or a .zip of either
     #[arg(value_name = "IN")]
     pub(super) input: PathBuf,
 
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CORE", help_heading = "Another format")]
     pub(super) core: Option<String>,
 
-    /// Write one file per range without a gap, numbered: OUT-0001, OUT-0002, ...
+    /// Write one file per piece without a gap: OUT-0001, OUT-0002, ...
     #[arg(long, help_heading = "Another format")]
     pub(super) split: bool,
 
@@ -139,7 +139,7 @@ pub(crate) struct Args {
 }
 
 const INPUT_FORMATS: &[Choice<FileKind>] = &[
-    ("capture", "Capture package", FileKind::Capture),
+    ("capture", "Snapshot directory or trace package, or a .zip of either", FileKind::Capture),
     ("astf", "ASTF", FileKind::Astf),
     ("stf", "STF", FileKind::Stf),
     ("tarmac", "Tarmac", FileKind::Tarmac),
@@ -168,19 +168,21 @@ Examples:
   unspool convert snapshot/ run.stf --source 0x10 --split
   unspool convert snapshot/ run.astf --accesses model.tarmac
 
-Without --to, the name of OUT selects the format, and a name without a known extension is rejected. ASTF: .astf or .raw is RAW; .xz or .lzma is LZMA; .gz, .zz, .z or .zlib is
-zlib. The format keeps the header uncompressed in all cases, so xz and gzip do not open such files.
-STF: .stf has plain records; .zstf has chunks and an index; .gz, .xz and .zst are gzip, xz and zstd files.
+Without --to, the name of OUT selects the format, and a name without a known extension is rejected. ASTF: .astf or .raw is RAW; .xz or .lzma is LZMA; .gz, .zz, .z or .zlib is \
+zlib. The format keeps the header uncompressed in all cases, so xz and gzip do not open such files. \
+STF: .stf has plain records; .zstf has chunks and an index; .gz, .xz and .zst are gzip, xz and zstd files. \
 Tarmac: .gz, .xz and .zst are gzip, xz and zstd files.
-Within a format, records are copied byte for byte, and so is the header of ASTF except for the storage flags. An STF file
-that is already in the requested container is copied. --stf-version changes the version, the width of event numbers and what
-the version does not support; losses are counted, and the header names unspool. Lines of a Tarmac log are unchanged unless
---to-dialect selects another style: then losses are counted, and lines that the style does not have are unchanged.
-To another format, a trace is converted step by step. A capture has gaps where execution was not traced, and some formats
-have none: --split writes the ranges between them to separate files. Facts that the format does not support are counted and reported;
-a trace that would become wrong is rejected, with the position. Some producers, such as gem5, call some loads writes:
-the opcode decides, and a warning counts them. docs/conversions.md lists all pairs.
-Nothing is written for a damaged file, unless --keep-damaged. Output to a pipe cannot be undone: the exit code shows whether
+Within a format, records are copied byte for byte, and so is the header of ASTF except for the storage flags. An STF file \
+that is already in the requested container is copied. --stf-version rewrites the version and the width of event numbers, drops what \
+the version lacks, with a count, and adds unspool to the header as generator. Lines of a Tarmac log are unchanged unless \
+--to-dialect selects another style: then losses are counted, and lines that the style does not have are unchanged. \
+To another format, a trace is converted instruction by instruction. What the format cannot represent is dropped, counted and \
+reported; if the result would be an incorrect trace, conversion stops and reports the position. docs/conversions.md lists all pairs. \
+A capture has gaps where execution was not traced, and some formats have none: --split writes the pieces between gaps to \
+separate files. ASTF requires the addresses of memory accesses, which instruction trace does not contain: to convert a capture to \
+ASTF, add --accesses. Tarmac and STF need no such trace.
+Some producers, such as gem5, mark the accesses of some loads as writes; unspool follows the opcode and warns with a count. \
+Nothing is written for a damaged file, unless --keep-damaged. Output to a pipe cannot be undone: the exit code shows whether \
 it is complete.
 Exit codes: 0 success, 1 IN is damaged, has lines that cannot be parsed, or a loss was denied, 2 the command failed.";
 

@@ -79,38 +79,43 @@ Examples:
   unspool record --system -o firmware.astf.xz --assume security=nonsecure,sp=x -- -M virt,secure=on -bios bl1.bin
   unspool record --system -o linux.tarmac.xz --limit 100000000 -- -M virt -cpu cortex-a57 -nographic -kernel Image
 
-The emulator is QEMU in user mode: the package qemu-user of Debian 12 (QEMU 7.2) supports plugins. It reports
-instructions, their opcodes, and the addresses of accesses; not data or register values, and not the addresses of prefetches,
-cache maintenance and DC ZVA: ASTF is written without those, and they are counted. SVE and SME are disabled, since their
-accesses are not reported; QEMU_CPU selects another processor.
-QEMU 9.2 and later reports the data of accesses too, which Tarmac and STF then contain; 9.0 and later reports registers
-(--registers), of programs and of systems. Packages of such user-mode emulators are built without plugins: build one
-(configure --enable-plugins --target-list=aarch64-linux-user,arm-linux-user,riscv64-linux-user), and name it with --emulator.
-Recorded are all registers at the start, and then what each instruction writes: X0 to X30, SP, V0 to V31 and the flags in
-PSTATE; x1 to x31 and f0 to f31 of RISC-V; of AArch32, R0 to R14, D0 to D31 and the CPSR, where an instruction changes them.
-The result of a system call is written by the call. After a signal all registers are recorded again, as state. Not recorded:
-SVE, SME and RISC-V vectors, system registers and CSRs, FPSR, FPCR and FPSCR, the branch type in PSTATE, and the IT state.
-ASTF is compressed with zlib, unless the name selects otherwise (.astf.xz, .astf.raw): raw records have 32 bytes each.
-Each thread is a trace of its own, OUT, OUT with .1 before its extension and so on; a Tarmac log has them all, as cores.
-Child processes of a program are not recorded. A program that crashes, or is stopped by Ctrl-C or SIGTERM, leaves a complete
-trace up to there: every instruction that completed, then the signal as an exception with the address of the instruction that
-caused it, and a note with its number. The instruction itself did not complete: it is not in the trace. If the emulator
-is killed (SIGKILL), the trace ends with the last instruction that is known to be complete; if the disk is full, with the last
-one that was written. Of several threads, the signal is an exception in the one that it most likely arrived at.
-The exit code is that of the program, or 128 and the number of the signal that killed it; 2 if recording failed; 1 if the
-program succeeded and the trace has problems.
+Emulator: QEMU in user mode. The package qemu-user of Debian 12 (QEMU 7.2) supports plugins; packages of newer user-mode \
+emulators are built without them: build one (configure --enable-plugins \
+--target-list=aarch64-linux-user,arm-linux-user,riscv64-linux-user), and name it with --emulator. QEMU 7.2 reports instructions, \
+opcodes and the addresses of accesses, but not those of prefetches, cache maintenance and DC ZVA: ASTF is written without \
+them, and they are counted. QEMU 9.0 and later also reports registers (--registers), 9.2 and later also the data of accesses, \
+which Tarmac and STF then contain. SVE and SME are disabled, because their accesses are not reported; QEMU_CPU selects another \
+processor.
 
-A system is recorded with QEMU in system mode, the package qemu-system-arm (7.2 and 10.0 are tested). Its log of exceptions is
-combined with what it executes; -d and -D are reserved for that. ASTF is BasicPlus, unless --astf-level is basic. Each CPU is
-a trace of its own. A recording ends when the system ends (by PSCI or semihosting), by its monitor, by Ctrl-C, or when all
-CPUs have reached --limit: the trace is complete up to there. -icount shift=1,sleep=off makes runs repeatable.
-The level at the start is the one that the first exception comes from; if none comes for long, use --assume el=. The Security
-state below EL3 is not reported: use --assume. Calls that the emulator serves (PSCI) are exceptions that continue after the
-call. QEMU 9.0 and later reports registers, and 9.2 and later the data of accesses, which Tarmac and STF then contain. Without
-registers (7.2) the stack pointer after a return to EL1 to EL3 is known only if SPSR_ELx was not written since the exception
-(--assume sp=), and prefetches, DC ZVA and maintenance of caches and translations by address have no address in ASTF: a trace
-ends there, and is complete up to there (exit code 1), continues after it in another file (--split), or is Basic and written
-without them (--astf-level basic).";
+Registers: --registers records all registers at the start, then the registers that each instruction writes: X0 to X30, SP, V0 \
+to V31 and the flags in PSTATE; x1 to x31 and f0 to f31 of RISC-V; of AArch32, R0 to R14, D0 to D31 and the CPSR. The return \
+value of a system call is recorded as a write of the SVC or ECALL instruction. After a signal is delivered, all registers are \
+recorded again. Not recorded: SVE, SME and RISC-V vectors, system registers and CSRs, FPSR, FPCR and FPSCR, the branch type in \
+PSTATE, and the IT state.
+
+Files: each thread is written to its own file: OUT, then OUT with .1, .2 and so on before its extension. A Tarmac log contains \
+all threads, as cores. ASTF is compressed with zlib, unless the name selects otherwise (.astf.xz, .astf.raw). Child processes \
+are not recorded.
+
+Crashes and signals: a program that crashes, or is stopped by Ctrl-C or SIGTERM, leaves a complete trace: every instruction that \
+completed, then the signal as an exception with the address of the instruction that caused it, and a note with its number. That \
+instruction did not complete, and is not in the trace. With several threads, the signal is recorded in the thread that most \
+likely received it. If the emulator is killed, the trace ends with the last instruction that is known to be complete; if the \
+disk is full, with the last one that was written.
+
+Exit code: that of the program, or 128 plus the number of the signal that killed it; 2 if recording failed; 1 if the program \
+exited with 0 but the trace has problems.
+
+Whole systems: QEMU in system mode, the package qemu-system-arm (7.2 and 10.0 are tested). Its log of exceptions is combined with \
+what it executes; -d and -D are reserved for that. ASTF is BasicPlus, unless --astf-level is basic. Each CPU has its own file, or \
+is a core of the Tarmac log. A recording ends when the system ends (by PSCI or semihosting), by its monitor, by Ctrl-C, or when \
+all CPUs have reached --limit. -icount shift=1,sleep=off makes runs repeatable; with several CPUs, QEMU 9 and later does not take \
+it. The initial Exception level is taken from the first exception; if the system runs long without one, set it with --assume \
+el=N. The Security state below EL3 is not reported: use --assume. PSCI calls that QEMU handles are recorded as exceptions that \
+return to the next instruction.
+Without registers (QEMU 7.2), the stack pointer after a return to EL1 to EL3 is known only if SPSR_ELx was not written since the \
+exception (--assume sp=), and prefetches, DC ZVA and cache and TLB maintenance by address have no address in ASTF: the trace \
+ends there (exit code 1), continues after it in another file (--split), or is Basic and written without them (--astf-level basic).";
 
 impl Args {
     /// Rejects `--registers` for a format without register values.
