@@ -546,7 +546,7 @@ fn steps() -> Vec<Seed> {
     for (names, steps) in sources {
         let steps = steps.start(60);
         let log = |style| steps.tarmac(style).map(|(log, _)| log);
-        let files = [steps.stf(StfVersion::V1_6), log(Style::Rev3), log(Style::FastModels)];
+        let files = [steps.stf(StfVersion::V1_6).map(|(file, _)| file), log(Style::Rev3), log(Style::FastModels)];
         let choices = [0x31, 0x0a, 0x2e];
         for ((name, choice), file) in names.into_iter().zip(choices).zip(files) {
             seeds.extend(file.map(|file| (name, with(choice, &file))));

@@ -108,6 +108,11 @@ impl ReadSteps {
         self
     }
 
+    /// Addresses of the instructions.
+    fn instructions(&self) -> Vec<u64> {
+        self.steps.iter().filter_map(|step| step.event.instruction()).map(|instruction| instruction.address).collect()
+    }
+
     /// The steps of the core that comes first.
     fn of_one_core(&self) -> Self {
         let core = self.steps.first().map(|step| step.core);
@@ -115,13 +120,14 @@ impl ReadSteps {
         Self { steps, ..*self }
     }
 
-    /// Lowers the steps to STF.
-    pub fn stf(&self, version: StfVersion) -> Option<Vec<u8>> {
+    /// Lowers the steps to STF. Also returns the losses.
+    pub fn stf(&self, version: StfVersion) -> Option<(Vec<u8>, Losses)> {
         let options = stf::lower::LowerOptions { version };
         let mut lowerer = written(stf::lower::Lowerer::new(Vec::new(), self.coverage, self.unit, &options))?;
         self.lower(&mut lowerer).ok()?;
-        assert!(lowerer.losses().is_empty(), "{}", lowerer.losses());
-        Some(lowerer.into_sink())
+        let losses = lowerer.losses().clone();
+        assert!(losses.iter().all(|(loss, _)| stf::lower::LOSSES.contains(&loss)), "{losses}");
+        Some((lowerer.into_sink(), losses))
     }
 
     /// Lowers the steps to Tarmac. Also returns the losses.
@@ -211,11 +217,17 @@ pub fn check(data: &[u8]) {
     if choice.kind() == Some(FileKind::Astf) {
         check_round_trip(file, &read);
     }
-    if let Some(bytes) = one.stf(choice.version()) {
+    if let Some((bytes, losses)) = one.stf(choice.version()) {
         let (again, ends_well) = ReadSteps::read(open(FileKind::Stf, bytes));
         assert!(ends_well);
         let numberless = |step: &Step| (0, plain(step, false));
-        same(&one, &again, numberless, |_| true);
+        if losses.is_empty() {
+            same(&one, &again, numberless, |_| true);
+        } else {
+            // Without its data, an access is lost; its instruction is not. Both may be cut at the maximum.
+            let [wanted, found] = [&one, &again].map(ReadSteps::instructions);
+            assert!(wanted.starts_with(&found) || found.starts_with(&wanted));
+        }
     }
     if let Some((log, losses)) = read.tarmac(choice.style())
         && losses.is_empty()
@@ -281,7 +293,8 @@ fn is_faultless(file: &[u8]) -> bool {
 
 /// Errors of the ASTF rules.
 fn errors(records: &[astf::Bytes]) -> Vec<String> {
-    findings(records, |rule| rule.severity == astf::check::Severity::Error)
+    let is_error = |rule: &astf::check::Rule| rule.severity == astf::check::Severity::Error;
+    findings(records, |rule| is_error(rule) && !astf::builder::OBSERVED.contains(&rule.name))
 }
 
 /// Findings of the rules of a kind.

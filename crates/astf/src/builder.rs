@@ -482,7 +482,7 @@ impl<S: RecordSink> Builder<S> {
 }
 
 /// Rules about what the PE did. A source that observed a violation is written as it is, since the format can contain it.
-const OBSERVED: [&str; 4] = ["astf-level-change", "astf-trap-level", "astf-trap-vector", "astf-pc-alignment"];
+pub const OBSERVED: [&str; 4] = ["astf-level-change", "astf-trap-level", "astf-trap-vector", "astf-pc-alignment"];
 
 /// Checks the width of a field.
 fn fits(field: &'static str, value: u8, max: u8) -> Result<(), BuildError> {
