@@ -10,8 +10,6 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::SIGINT;
-
 use crate::diagnostic;
 
 /// Set by `--no-pager`.
@@ -91,7 +89,8 @@ impl Running {
         let mut child = command.spawn()?;
         let interrupted = Arc::new(AtomicBool::new(false));
         // If it fails, Ctrl-C ends this program and leaves the pager.
-        let _ = signal_hook::flag::register(SIGINT, Arc::clone(&interrupted));
+        #[cfg(unix)]
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted));
         diagnostic::hold();
         Ok(Self { input: child.stdin.take(), child, interrupted })
     }
