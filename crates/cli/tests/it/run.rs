@@ -52,7 +52,15 @@ pub(crate) fn unspool_with<A: AsRef<OsStr>>(args: &[A], input: &[u8]) -> Run {
     let (code, peak) = wait(&mut child);
     let [out, err] = reads.map(|read| read.join().unwrap());
     assert!(!err.contains("panicked"), "{err}");
-    Run { code, out, err, peak }
+    let is_other = std::env::var_os("UNSPOOL_BINARY").is_some();
+    Run { code, out, err: if is_other { as_here(&err) } else { err }, peak }
+}
+
+/// Messages of the tool for another system: Windows separates the parts of a path by backslashes, and wine has messages of
+/// its own.
+fn as_here(messages: &str) -> String {
+    let lines = messages.lines().filter(|line| !line.starts_with("wine client error"));
+    lines.map(|line| line.replace('\\', "/") + "\n").collect()
 }
 
 /// Runs a verb on a file. Conversions replace what an earlier one wrote.
