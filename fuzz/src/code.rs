@@ -117,7 +117,7 @@ fn check_symbols(code: &Code, file: &[u8]) {
 
 /// All regions of a program can be read; where images overlap, the bytes of the first one.
 fn check_reading(program: &Program) {
-    let space = Space { security: Security::NonSecure, el: 1 };
+    let space = Space::new(Security::NonSecure, 1);
     let regions = || program.codes().iter().flat_map(|code| &code.regions);
     for region in regions() {
         for address in [region.address, region.last(), region.address + (region.last() - region.address) / 2] {

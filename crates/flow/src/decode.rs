@@ -63,6 +63,11 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
         outstanding
     }
 
+    /// The map changes here: from now on, code comes from this memory.
+    pub fn change_map(&mut self, memory: M, sink: &mut impl FlowSink) {
+        self.walker.change_map(memory, sink);
+    }
+
     /// A sink of packets that decodes them for `sink`.
     #[inline(always)]
     pub fn decoding<'d, S>(&'d mut self, sink: &'d mut S) -> Decoding<'d, D, M, S> {

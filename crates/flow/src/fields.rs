@@ -92,6 +92,7 @@ impl Finding {
             Finding::Runaway { .. } => "runaway",
             Finding::ReturnAddress { .. } => "return_address",
             Finding::SourceAddress { .. } => "source_address",
+            Finding::AmbiguousImage { .. } => "ambiguous_image",
             Finding::Mispredict => "mispredict",
         }
     }
@@ -105,6 +106,7 @@ impl Finding {
             Finding::Runaway { start } => &[("start", start)],
             Finding::ReturnAddress { at, return_address } => &[("at", at), ("return", return_address)],
             Finding::SourceAddress { at, source_address } => &[("at", at), ("source_address", source_address)],
+            Finding::AmbiguousImage { address } => &[("at", address)],
             Finding::Mispredict => &[],
         };
         addresses.iter().for_each(|(name, address)| out.field(name, Value::Hex(*address)));

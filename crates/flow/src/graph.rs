@@ -31,8 +31,8 @@
 //! Neither blocks nor runs contain an offset of the trace, so they stay valid for as long as the graph does. `flat.rs`
 //! expands cached runs into instructions, with the same keys.
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher};
 
 use unspool_coresight::FlowRules;
@@ -62,6 +62,9 @@ pub(crate) const LONGEST: usize = 1 << 14;
 
 /// Approximate limit of the graph's memory, in bytes.
 const MAX_BYTES: usize = 64 << 20;
+
+/// Approximate memory of a world with few targets, in bytes. With [`MAX_BYTES`], it also limits the number of worlds.
+const WORLD_BYTES: usize = 8 << 10;
 
 /// Blocks with this many instructions are indexed, so that blocks which start inside them share their opcodes.
 const LONG: usize = 128;
@@ -156,7 +159,7 @@ const _: () = assert!(size_of::<Block>() == 64);
 
 /// A space and an instruction set: one address is one block in each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mode(u8);
+pub(crate) struct Mode(u16);
 
 #[derive(Debug)]
 struct World {
@@ -180,12 +183,14 @@ struct Slot {
 pub(crate) struct Graph {
     rules: FlowRules,
     worlds: Vec<World>,
+    /// The modes of the worlds.
+    modes: HashMap<(Space, Isa), Mode>,
     blocks: Vec<Block>,
     /// A hash table of blocks by world and start, at most half full.
     slots: Vec<Slot>,
     opcodes: Vec<u32>,
     /// Long blocks by world and start. A block that starts within one ends with it.
-    long: BTreeMap<(u8, u64), BlockId>,
+    long: BTreeMap<(u16, u64), BlockId>,
     /// Random seed of the hash, so that a trace cannot be constructed to collide.
     secret: u64,
     scratch_opcodes: Vec<u32>,
@@ -201,6 +206,7 @@ impl Graph {
         Self {
             rules,
             worlds: Vec::new(),
+            modes: HashMap::new(),
             blocks,
             slots: vec![Slot::default(); 1 << 16],
             opcodes,
@@ -213,17 +219,17 @@ impl Graph {
     /// Has the graph reached its limit?
     pub(crate) fn is_full(&self) -> bool {
         // A block has a slot and perhaps a node too.
-        self.opcodes.len() * size_of::<u32>() + self.blocks.len() * (size_of::<Block>() + 32) > MAX_BYTES
+        let blocks = self.blocks.len() * (size_of::<Block>() + 32);
+        let worlds = self.worlds.len() * WORLD_BYTES;
+        self.opcodes.len() * size_of::<u32>() + blocks + worlds > MAX_BYTES
     }
 
     pub(crate) fn mode(&mut self, space: Space, isa: Isa) -> Mode {
-        let known = self.worlds.iter().position(|world| world.space == space && world.isa == isa);
-        let index = known.unwrap_or_else(|| {
+        *self.modes.entry((space, isa)).or_insert_with(|| {
             self.worlds.push(World { space, isa, targets: Table::new() });
-            self.worlds.len() - 1
-        });
-        // At most four Security states, four Exception levels and three instruction sets.
-        Mode(index as u8)
+            // A full graph is cleared long before.
+            Mode((self.worlds.len() - 1) as u16)
+        })
     }
 
     pub(crate) fn space(&self, mode: Mode) -> Space {
@@ -300,7 +306,7 @@ impl Graph {
 
     /// Multiplicative hash: the golden ratio spreads adjacent addresses.
     fn hash(&self, mode: Mode, address: u64) -> u64 {
-        let mixed = (address ^ u64::from(mode.0) << 56).wrapping_mul(self.secret);
+        let mixed = (address ^ u64::from(mode.0) << 48).wrapping_mul(self.secret);
         (mixed ^ mixed >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 

@@ -164,6 +164,12 @@ pub enum Finding {
         /// The source address.
         source_address: u64,
     },
+    /// Code that differs between processes, where the trace does not say which of them executes.
+    #[error("several processes have code at {address:#x}, and the trace does not say which one executes")]
+    AmbiguousImage {
+        /// The address.
+        address: u64,
+    },
     /// A mispredict without a P0 element before it.
     #[error("a mispredict without a branch before it")]
     Mispredict,

@@ -20,7 +20,7 @@ struct Entry {
 
 impl Table {
     pub(crate) fn new() -> Self {
-        Self::with_bits(12)
+        Self::with_bits(8)
     }
 
     fn with_bits(bits: u32) -> Self {

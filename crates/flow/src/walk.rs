@@ -27,7 +27,7 @@ use crate::runs::{NodeId, Runs};
 use crate::stack::ReturnStack;
 
 /// The space before the first context.
-const NOWHERE: Space = Space { security: Security::Secure, el: 0 };
+const NOWHERE: Space = Space::new(Security::Secure, 0);
 
 /// Walks the code along the elements. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
 #[derive(Debug)]
@@ -108,6 +108,18 @@ impl<M: CodeMemory> Walker<M> {
             Ok(other) => self.element(&other, sink),
             Err(error) => self.error(error, sink),
         }
+    }
+
+    /// The map changes here: from now on, code comes from this memory. Code that is known stays known, since the number of
+    /// a map always stands for the same code.
+    pub fn change_map(&mut self, memory: M, sink: &mut impl FlowSink) {
+        self.load_block();
+        self.memory = memory;
+        if let Some(context) = self.context {
+            self.move_to(context);
+        }
+        self.clear_if_full(sink);
+        self.save_node();
     }
 
     /// Ends the trace at this offset in the buffer.
@@ -264,6 +276,12 @@ impl<M: CodeMemory> Walker<M> {
         }
         self.report_lost(sink);
         self.emit(extent, Item::Context(context), sink);
+        self.move_to(context);
+        self.clear_if_full(sink);
+    }
+
+    /// Continues at the same address in the modes of a context.
+    fn move_to(&mut self, context: Context) {
         let modes = self.modes_of(&context);
         let location = if self.at == LOST { self.target } else { self.location(self.at) };
         let moves = self.modes != modes || self.context.is_none();
@@ -275,7 +293,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     fn modes_of(&mut self, context: &Context) -> [Mode; 2] {
-        let space = Space::of(context);
+        let space = Space { security: context.security, el: context.el, map: self.memory.map_of(context) };
         let isas = if context.aarch64 { [Isa::A64; 2] } else { [Isa::A32, Isa::T32] };
         isas.map(|isa| self.graph.mode(space, isa))
     }

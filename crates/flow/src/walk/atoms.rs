@@ -197,6 +197,9 @@ impl<M: CodeMemory> Walker<M> {
     /// until then, so it is not valid any more.
     pub(super) fn no_code(&mut self, extent: Extent, address: u64, sink: &mut impl FlowSink) {
         let space = self.space();
+        if self.memory.is_ambiguous(address, space) {
+            return self.report_finding(extent, Finding::AmbiguousImage { address }, sink);
+        }
         sink.item(Ok(extent.locate(Item::NoCode { address, space })));
         self.at = LOST;
         self.target = None;

@@ -1,4 +1,5 @@
 //! All integration tests of the walk, in one binary so that they link once.
 
+mod maps;
 mod properties;
 mod scenarios;

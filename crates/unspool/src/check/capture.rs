@@ -321,6 +321,7 @@ fn flow_rule(finding: &Finding) -> RuleId {
         Finding::Runaway { .. } => RuleId::Runaway,
         Finding::ReturnAddress { .. } => RuleId::ReturnAddress,
         Finding::SourceAddress { .. } => RuleId::SourceAddress,
+        Finding::AmbiguousImage { .. } => RuleId::AmbiguousImage,
         Finding::Mispredict => RuleId::Mispredict,
         _ => RuleId::UnreachableAddress,
     }

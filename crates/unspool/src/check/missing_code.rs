@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn adjacent_missing_pages_are_one_region() {
-        let [user, kernel] = [0, 1].map(|el| Space { security: Security::NonSecure, el });
+        let [user, kernel] = [0, 1].map(|el| Space::new(Security::NonSecure, el));
         let mut missing = MissingCode::default();
         let rows = [
             (0x2000, user, 3),
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn ten_regions_are_listed_and_the_rest_is_counted() {
-        let space = Space { security: Security::Secure, el: 3 };
+        let space = Space::new(Security::Secure, 3);
         let mut missing = MissingCode::default();
         // Every other page.
         (0..70_000_u64).for_each(|page| missing.add_address(page << 13, space, 1, 0));

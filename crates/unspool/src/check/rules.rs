@@ -63,4 +63,6 @@ NoAddress "capture-no-address" Warning "flow"
     "An address and its context precede the P0 elements that depend on them; without them, elements are dropped.";
 MissingCode "capture-missing-code" Warning "code"
     "The code of every executed address is in an image.";
+AmbiguousImage "capture-ambiguous-image" Error "code"
+    "Where processes have different code at an address, the trace or the event log shows which one executes.";
 }

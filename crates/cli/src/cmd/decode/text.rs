@@ -134,7 +134,8 @@ impl<'p> Text<'p> {
             if self.columns.cycles {
                 push_column(&mut self.head, cycles.map(|cycles| cycles.to_string()), 10);
             }
-            let space = around.context.map_or("?".into(), |context| Space::of(&context).to_string());
+            let space =
+                around.context.map_or("?".into(), |context| Space::new(context.security, context.el).to_string());
             let _ = write!(self.head, "{space:<4}  ");
             (self.time, self.cycles) = (around.timestamp, around.cycles);
             // The same time is not shown twice.

@@ -33,7 +33,7 @@ impl Program {
     }
 
     pub(crate) fn facts(&self, el: u8, address: u64) -> Option<Decoded> {
-        let space = Space { security: Security::NonSecure, el };
+        let space = Space::new(Security::NonSecure, el);
         let word = self.read(address, space, &mut []).first_chunk()?;
         Some(decode(Isa::A64, address, u32::from_le_bytes(*word)))
     }
