@@ -11,7 +11,7 @@ use unspool_coresight::{
 
 use crate::item::FlowSink;
 use crate::memory::CodeMemory;
-use crate::walk::{self, Walker};
+use crate::walk::{self, KnownCode, Walker};
 
 /// Turns packets into the program flow. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
 #[derive(Debug)]
@@ -27,9 +27,23 @@ pub struct FlowDecoder<D, M> {
 impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
     /// A decoder at the start of a stream.
     pub fn new(config: &impl Decoders<Committed = D>, transactions: Transactions, memory: M) -> Self {
+        Self::with_code(config, transactions, memory, KnownCode::new(config.flow_rules()))
+    }
+
+    /// A decoder at the start of a stream, with code of the same memory that is already known, and the same rules.
+    pub fn with_code(
+        config: &impl Decoders<Committed = D>,
+        transactions: Transactions,
+        memory: M,
+        code: KnownCode,
+    ) -> Self {
         let fresh = config.committed(transactions);
-        let walker = Walker::new(config.flow_rules(), memory);
-        Self { committed: fresh.clone(), fresh, walker, is_plain: false }
+        Self { committed: fresh.clone(), fresh, walker: Walker::with_code(code, memory), is_plain: false }
+    }
+
+    /// The code that was decoded, for another stream.
+    pub fn into_code(self) -> KnownCode {
+        self.walker.into_code()
     }
 
     /// Decodes the next packet, or passes on the error in its place.

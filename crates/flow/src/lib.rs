@@ -25,4 +25,4 @@ pub use fields::item_fields;
 pub use instruction::{Around, Instruction, InstructionSink, Outcome};
 pub use item::{Cause, Finding, FlowItem, FlowSink, Item, Range, Run, Transaction};
 pub use memory::{Callback, CodeMemory, MapId, Space};
-pub use walk::Walker;
+pub use walk::{KnownCode, Walker};

@@ -66,16 +66,40 @@ pub struct Walker<M> {
     cause: Cause,
 }
 
+/// Code that a walk has decoded. Another walk through the same program starts with it instead of decoding it again.
+#[derive(Debug)]
+pub struct KnownCode {
+    rules: FlowRules,
+    graph: Graph,
+    runs: Runs,
+}
+
+impl KnownCode {
+    /// No code yet, for walks with these rules.
+    pub fn new(rules: FlowRules) -> Self {
+        Self { rules, graph: Graph::new(rules), runs: Runs::new() }
+    }
+
+    /// The rules of the walk.
+    pub fn rules(&self) -> FlowRules {
+        self.rules
+    }
+}
+
 impl<M: CodeMemory> Walker<M> {
     /// A walker that waits for its first address.
     pub fn new(rules: FlowRules, memory: M) -> Self {
-        let mut graph = Graph::new(rules);
+        Self::with_code(KnownCode::new(rules), memory)
+    }
+
+    /// A walker that starts with code of the same memory.
+    pub fn with_code(KnownCode { rules, mut graph, runs }: KnownCode, memory: M) -> Self {
         let modes = [graph.mode(NOWHERE, Isa::A32), graph.mode(NOWHERE, Isa::T32)];
         Self {
             memory,
             rules,
             graph,
-            runs: Runs::new(),
+            runs,
             stack: ReturnStack::new(),
             context: None,
             modes,
@@ -93,6 +117,11 @@ impl<M: CodeMemory> Walker<M> {
             lost_offset: 0,
             cause: Cause::NoAddress,
         }
+    }
+
+    /// The code that was decoded, for another walk.
+    pub fn into_code(self) -> KnownCode {
+        KnownCode { rules: self.rules, graph: self.graph, runs: self.runs }
     }
 
     /// Follows the next element, or passes on the error in its place.

@@ -14,10 +14,11 @@ use std::thread;
 
 use unspool_coresight::frame::{FrameError, Stream};
 use unspool_coresight::{DecodePackets as _, Decoders, PacketItem, Packets, Transactions, with_decoders};
-use unspool_flow::{CodeMemory, Entry, FlowDecoder, FlowItem, FlowSink, Run, Seam};
+use unspool_flow::{Entry, FlowDecoder, FlowItem, FlowSink, Run, Seam};
 
+use crate::program::Moment;
 use crate::window::{Reader, SourceBytes};
-use crate::{Error, Trace, Watch};
+use crate::{Error, Program, Trace, Watch};
 
 /// Default minimum size of a shard in bytes.
 const MIN_SHARD: usize = 1 << 20;
@@ -53,14 +54,14 @@ struct End<C: Decoders> {
     seam: Seam<C::Committed>,
 }
 
-/// Flow decoder of a protocol over a borrowed program.
-type Decoder<'p, C, M> = FlowDecoder<<C as Decoders>::Committed, &'p M>;
+/// Flow decoder of a protocol over a program.
+type Decoder<'p, C> = FlowDecoder<<C as Decoders>::Committed, Moment<'p>>;
 
 /// Decoding options, the same for all shards.
-struct Plan<'p, C, M, F> {
+struct Plan<'p, C, F> {
     config: C,
     transactions: Transactions,
-    program: &'p M,
+    moment: Moment<'p>,
     shard: usize,
     make: F,
 }
@@ -79,11 +80,12 @@ impl Trace<'_> {
         &self,
         parts: Parts,
         transactions: Transactions,
-        program: &(impl CodeMemory + Sync),
+        program: &Program,
         make: impl Fn() -> S + Sync,
         take: &mut impl FnMut(S, Progress) -> bool,
     ) -> Result<u64, Error> {
-        if parts.threads < 2 || !self.can_be_sharded(transactions)? {
+        let moments = program.moments(self)?;
+        if parts.threads < 2 || !moments.is_one() || !self.can_be_sharded(transactions)? {
             let mut sink = make();
             let outstanding = self.flow(transactions, program, &mut sink)?;
             let total = self.buffer().len();
@@ -91,15 +93,15 @@ impl Trace<'_> {
             return Ok(outstanding);
         }
         with_decoders!(self.config()?.0, config => {
-            let plan = Plan { config, transactions, program, shard: parts.shard, make };
+            let plan = Plan { config, transactions, moment: moments.first(), shard: parts.shard, make };
             run(&plan, self.open_source()?, parts.threads, take)
         })
     }
 }
 
 /// Decodes a source with workers and merges their results.
-fn run<C, S, M, F>(
-    plan: &Plan<'_, C, M, F>,
+fn run<C, S, F>(
+    plan: &Plan<'_, C, F>,
     source: SourceBytes<'_>,
     threads: usize,
     take: &mut impl FnMut(S, Progress) -> bool,
@@ -107,7 +109,6 @@ fn run<C, S, M, F>(
 where
     C: Decoders<Packets: Send, Committed: Send> + Sync,
     S: FlowSink + Watch + Send,
-    M: CodeMemory + Sync,
     F: Fn() -> S + Sync,
 {
     thread::scope(|scope| {
@@ -154,29 +155,36 @@ pub struct Progress {
     pub total: u64,
 }
 
-fn work<C: Decoders, S: FlowSink + Watch, M: CodeMemory>(
-    plan: &Plan<'_, C, M, impl Fn() -> S>,
+fn work<C: Decoders, S: FlowSink + Watch>(
+    plan: &Plan<'_, C, impl Fn() -> S>,
     shards: &Mutex<Receiver<Shard>>,
     results: &Sender<Decoded<C, S>>,
 ) {
     let mut decoder = plan.decoder();
     loop {
         let next = shards.lock().map(|shards| shards.recv());
-        let Ok(Ok(shard)) = next else { return };
+        let Ok(Ok(shard)) = next else { break };
         let outcome = plan.decode(&mut decoder, &shard);
         if results.send(Decoded { shard, outcome }).is_err() {
-            return;
+            break;
         }
     }
+    plan.keep(decoder);
 }
 
-impl<'p, C: Decoders, S: FlowSink + Watch, M: CodeMemory, F: Fn() -> S> Plan<'p, C, M, F> {
-    fn decoder(&self) -> Decoder<'p, C, M> {
-        FlowDecoder::new(&self.config, self.transactions, self.program)
+impl<'p, C: Decoders, S: FlowSink + Watch, F: Fn() -> S> Plan<'p, C, F> {
+    fn decoder(&self) -> Decoder<'p, C> {
+        let code = self.moment.program().take_known(self.config.flow_rules());
+        FlowDecoder::with_code(&self.config, self.transactions, self.moment, code)
+    }
+
+    /// Keeps the code that a decoder knows for the next one.
+    fn keep(&self, decoder: Decoder<'p, C>) {
+        self.moment.program().keep_known(decoder.into_code());
     }
 
     /// Decodes a shard as if it were the start of the stream.
-    fn decode(&self, decoder: &mut Decoder<'p, C, M>, shard: &Shard) -> Option<Outcome<C, S>> {
+    fn decode(&self, decoder: &mut Decoder<'p, C>, shard: &Shard) -> Option<Outcome<C, S>> {
         decoder.restart();
         let mut rest = (*shard.stream).clone();
         let mut reader = Reader::new(self.config.packets());
@@ -196,7 +204,7 @@ impl<'p, C: Decoders, S: FlowSink + Watch, M: CodeMemory, F: Fn() -> S> Plan<'p,
     /// Decodes the beginning of a shard until the address of execution is known.
     fn enter(
         &self,
-        decoder: &mut Decoder<'p, C, M>,
+        decoder: &mut Decoder<'p, C>,
         reader: &mut Reader<C::Packets>,
         rest: &mut Stream,
     ) -> Option<Entry<C::Committed>> {
@@ -220,8 +228,8 @@ impl<'p, C: Decoders, S: FlowSink + Watch, M: CodeMemory, F: Fn() -> S> Plan<'p,
 }
 
 /// Merges the results of the workers, in order.
-struct Merge<'m, 'p, C: Decoders, S, M, F, T> {
-    plan: &'m Plan<'p, C, M, F>,
+struct Merge<'m, 'p, C: Decoders, S, F, T> {
+    plan: &'m Plan<'p, C, F>,
     /// Shard that may still continue.
     current: Option<(S, End<C>)>,
     /// Results that arrived out of order.
@@ -230,11 +238,10 @@ struct Merge<'m, 'p, C: Decoders, S, M, F, T> {
     take: &'m mut T,
 }
 
-impl<'p, C, S, M, F, T> Merge<'_, 'p, C, S, M, F, T>
+impl<C, S, F, T> Merge<'_, '_, C, S, F, T>
 where
     C: Decoders,
     S: FlowSink + Watch,
-    M: CodeMemory,
     F: Fn() -> S,
     T: FnMut(S, Progress) -> bool,
 {
@@ -269,7 +276,9 @@ where
             let mut sink = (self.plan.make)();
             source.lost().for_each(|error| sink.lost(error));
             let reader = Reader::new(self.plan.config.packets());
-            let end = End { reader, rest: source.stream().clone(), seam: self.plan.decoder().seam() };
+            let decoder = self.plan.decoder();
+            let end = End { reader, rest: source.stream().clone(), seam: decoder.seam() };
+            self.plan.keep(decoder);
             self.current = Some((sink, end));
         }
         Ok(self.finish(source.length))
@@ -303,6 +312,7 @@ where
             reader.decode(&mut rest, false, &mut decoder.decoding(&mut sink));
             let is_there = reader.decoder.is_between_packets() && reader.decoder.offset() == outcome.start;
             if is_there && outcome.entry.is_some() && decoder.entry() == outcome.entry {
+                self.plan.keep(decoder);
                 self.current = Some((outcome.sink, outcome.end));
                 return (self.take)(sink, shard.progress);
             }
@@ -312,6 +322,7 @@ where
         reader.decode(&mut rest, false, &mut decoder.decoding(&mut sink));
         shard.lost.iter().for_each(|&error| sink.lost(error));
         self.current = Some(((self.plan.make)(), End { reader, rest, seam: decoder.seam() }));
+        self.plan.keep(decoder);
         (self.take)(sink, shard.progress)
     }
 
@@ -322,6 +333,7 @@ where
         reader.decode(&mut rest, true, &mut decoder.decoding(&mut sink));
         let outstanding = decoder.finish(total, &mut sink);
         sink.bytes_read(reader.decoder.offset());
+        self.plan.keep(decoder);
         (self.take)(sink, Progress { read: total, total });
         outstanding
     }

@@ -4,15 +4,20 @@
 //! images overlap, those of the user take precedence over those of the capture, those of the traced core over those of
 //! other cores, and earlier ones over later ones.
 
+mod moment;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use unspool_capture::{Capture, Code, Note, Region, Symbol};
-use unspool_flow::{CodeMemory, Space};
+use unspool_coresight::FlowRules;
+use unspool_flow::{CodeMemory, KnownCode, Space};
 
+pub(crate) use self::moment::{Moment, Moments};
 use crate::demangle::is_demangled;
 use crate::placement::place_images;
+use crate::{Error, Trace};
 
 /// Code of a program, and its symbols.
 #[derive(Debug, Default)]
@@ -20,6 +25,8 @@ pub struct Program {
     codes: Vec<Code>,
     /// View of each space, computed on first use.
     views: [OnceLock<View>; 16],
+    /// What finished walks decoded, for those that follow.
+    known: Mutex<Vec<KnownCode>>,
 }
 
 /// Memory ranges by first address, without overlaps.
@@ -36,7 +43,7 @@ struct MemoryRange {
 impl Program {
     /// Makes a program of several images; where they overlap, the first one wins.
     pub fn new(codes: Vec<Code>) -> Self {
-        Self { codes, views: Default::default() }
+        Self { codes, ..Self::default() }
     }
 
     /// Images that a user added, then those of a capture as the given core sees them. Notes list missing and odd files,
@@ -74,6 +81,23 @@ impl Program {
 
     fn sized_symbols(&self) -> impl Iterator<Item = Symbol<'_>> {
         self.codes.iter().flat_map(|code| code.symbols.iter()).filter(|symbol| symbol.size > 0)
+    }
+
+    /// The moments of a trace: where its code changes.
+    pub(crate) fn moments(&self, _trace: &Trace<'_>) -> Result<Moments<'_>, Error> {
+        Ok(Moments::one(self))
+    }
+
+    /// Code that an earlier walk with these rules decoded, or none. A trace of many short buffers decodes code once.
+    pub(crate) fn take_known(&self, rules: FlowRules) -> KnownCode {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = known.iter().position(|code| code.rules() == rules);
+        index.map_or_else(|| KnownCode::new(rules), |index| known.swap_remove(index))
+    }
+
+    /// Keeps what a walk decoded.
+    pub(crate) fn keep_known(&self, code: KnownCode) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).push(code);
     }
 
     fn view(&self, space: Space) -> &View {

@@ -11,11 +11,11 @@ use unspool_coresight::{
     Assumption, DecodeElements, Decoders, ElementItem, Features, PacketItem, Profile, Sink, TraceConfig, Transactions,
     with_decoders,
 };
-use unspool_flow::{CodeMemory, FlowDecoder, FlowSink, InstructionSink, Instructions};
+use unspool_flow::{FlowDecoder, FlowSink, InstructionSink, Instructions};
 
 use crate::steps::choose;
 use crate::window::{CHUNK, Reader, SourceBytes, layout, read_full};
-use crate::{Error, Watch};
+use crate::{Error, Program, Watch};
 
 /// One source in one buffer of a capture.
 #[derive(Debug, Clone, Copy)]
@@ -160,14 +160,28 @@ impl<'c> Trace<'c> {
     pub fn flow(
         &self,
         transactions: Transactions,
-        program: &impl CodeMemory,
+        program: &Program,
         sink: &mut (impl FlowSink + Watch),
     ) -> Result<u64, Error> {
+        let moments = program.moments(self)?;
         with_decoders!(self.config()?.0, decoders => {
             let mut reader = Reader::new(decoders.packets());
-            let mut flow = FlowDecoder::new(&decoders, transactions, program);
-            self.each_window(sink, |stream, last, sink| reader.decode(stream, last, &mut flow.decoding(sink)))?;
-            Ok(flow.finish(self.buffer().len(), sink))
+            let code = program.take_known(decoders.flow_rules());
+            let mut flow = FlowDecoder::with_code(&decoders, transactions, moments.first(), code);
+            if moments.is_one() {
+                self.each_window(sink, |stream, last, sink| reader.decode(stream, last, &mut flow.decoding(sink)))?;
+            } else {
+                let mut changes = moments.changes();
+                self.each_window(sink, |stream, last, sink| {
+                    reader.decode(stream, last, &mut |item: PacketItem<_>| {
+                        changes.up_to(offset_of(&item), |moment| flow.change_map(moment, sink));
+                        flow.push(item, sink);
+                    });
+                })?;
+            }
+            let outstanding = flow.finish(self.buffer().len(), sink);
+            program.keep_known(flow.into_code());
+            Ok(outstanding)
         })
     }
 
@@ -175,7 +189,7 @@ impl<'c> Trace<'c> {
     pub fn instructions(
         &self,
         transactions: Transactions,
-        program: &impl CodeMemory,
+        program: &Program,
         sink: &mut (impl InstructionSink + Watch),
     ) -> Result<u64, Error> {
         self.flow(transactions, program, &mut Instructions::new(sink))
@@ -223,6 +237,14 @@ impl<'c> Trace<'c> {
         };
         let length = reader.len();
         Ok(SourceBytes::new(buffer, Box::new(reader), length, id))
+    }
+}
+
+/// The offset of a packet, or of the error in its place.
+fn offset_of<P>(item: &PacketItem<P>) -> u64 {
+    match item {
+        Ok(packet) => packet.offset,
+        Err(error) => error.offset,
     }
 }
 

@@ -3,11 +3,10 @@
 //! Streams are made of random chunks that start, continue, break or contradict the trace, and are split at every start.
 
 use proptest::prelude::*;
-use unspool::capture::{BufferFormat, Register, Registers};
+use unspool::capture::{BufferFormat, Code, Region, Register, Registers, Spaces};
 use unspool::coresight::Transactions;
 use unspool::coresight::frame::Formatter;
-use unspool::flow::{Callback, Space};
-use unspool::{Parts, Trace};
+use unspool::{Parts, Program, Trace};
 
 use super::fixtures::{FlowLines, bare_capture};
 
@@ -43,7 +42,7 @@ fn chunk() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Calls, returns, branches of both kinds and code in between.
-fn code(address: u64, _space: Space, buffer: &mut [u8]) -> usize {
+fn program() -> Program {
     const WORDS: [u32; 16] = [
         0xd503_201f,
         0x9400_0007,
@@ -63,10 +62,8 @@ fn code(address: u64, _space: Space, buffer: &mut [u8]) -> usize {
         0xd69f_03e0,
     ];
     let bytes: Vec<u8> = WORDS.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let Some(rest) = address.checked_sub(0x8000).and_then(|start| bytes.get(start as usize..)) else { return 0 };
-    let length = rest.len().min(buffer.len());
-    buffer[..length].copy_from_slice(&rest[..length]);
-    length
+    let regions = vec![Region { address: 0x8000, bytes: bytes.into(), spaces: Spaces::ANY }];
+    Program::new(vec![Code { regions, ..Code::default() }])
 }
 
 /// Output of decoding in one and in shards, and the number of shards.
@@ -77,7 +74,7 @@ fn decode(bytes: &[u8], format: BufferFormat, configr: u64) -> ([Vec<String>; 2]
     }
     let (_folder, capture) = bare_capture(bytes, format, registers);
     let trace = Trace::all(&capture)[0];
-    let program = Callback(code);
+    let program = program();
     let mut one = FlowLines::default();
     trace.flow(Transactions::Show, &program, &mut one).unwrap();
     let (mut lines, mut count) = (vec![], 0);
