@@ -77,9 +77,9 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
         outstanding
     }
 
-    /// The map changes here: from now on, code comes from this memory.
-    pub fn change_map(&mut self, memory: M, sink: &mut impl FlowSink) {
-        self.walker.change_map(memory, sink);
+    /// The map changes at this offset: from now on, code comes from this memory.
+    pub fn change_map(&mut self, offset: u64, memory: M, sink: &mut impl FlowSink) {
+        self.walker.change_map(offset, memory, sink);
     }
 
     /// A sink of packets that decodes them for `sink`.

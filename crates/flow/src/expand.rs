@@ -144,6 +144,7 @@ impl<S: InstructionSink> FlowSink for Instructions<S> {
 fn preserves_flow(item: &Item) -> bool {
     match item {
         Item::Context(_)
+        | Item::Map(_)
         | Item::ExceptionReturn
         | Item::FunctionReturn
         | Item::Timestamp { .. }
@@ -360,7 +361,7 @@ mod tests {
             ["@2 EL1 1008 d61f0020/4 E", "0x3:", "Context", "@6 EL2 1000 d503201f/4", "@6 EL2 1004 b4000060/4 N"];
         assert_eq!(found.lines[1..6], expected);
         assert_eq!(found.ranges, 2);
-        let mut around = Around { context: None, timestamp: Some(3), cycles: Some(4) };
+        let mut around = Around { timestamp: Some(3), cycles: Some(4), ..Around::default() };
         let before = around;
         around.update(&Ok(Located { offset: 0, length: 0, value: Item::TraceOn }));
         assert_eq!(around, before, "timestamps and cycles stay");

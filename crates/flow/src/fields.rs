@@ -11,6 +11,7 @@ impl Item {
     pub fn name(&self) -> &'static str {
         match self {
             Item::Context(_) => "context",
+            Item::Map(_) => "map",
             Item::Q { .. } => "q",
             Item::Exception { .. } => "exception",
             Item::ExceptionReturn => "exception_return",
@@ -36,6 +37,7 @@ impl Item {
 pub fn item_fields(item: &Located<Item>, out: &mut impl Fields) {
     match &item.value {
         Item::Context(context) => context.fields(out),
+        Item::Map(map) => out.field("map", Value::Number(map.0.into())),
         Item::Q { start, next, instructions } => {
             out.nullable_address("start", *start);
             out.nullable_address("next", *next);
@@ -117,6 +119,7 @@ impl Cause {
     fn name(&self) -> &'static str {
         match self {
             Cause::NoCode { .. } => "no_code",
+            Cause::Ambiguous { .. } => "ambiguous_image",
             Cause::NoAddress => "no_address",
             Cause::Disagreement => "disagreement",
         }

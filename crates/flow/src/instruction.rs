@@ -4,6 +4,7 @@ use unspool_coresight::Context;
 use unspool_isa::Isa;
 
 use crate::item::{FlowItem, Item};
+use crate::memory::MapId;
 
 /// Consumer of instructions in the order of execution, and of the items between them.
 pub trait InstructionSink {
@@ -48,6 +49,8 @@ pub struct Outcome {
 pub struct Around {
     /// The context that execution is in.
     pub context: Option<Context>,
+    /// The address map that execution is in.
+    pub map: MapId,
     /// The last timestamp.
     pub timestamp: Option<u64>,
     /// Total of the cycles counted so far, without unknown counts.
@@ -59,6 +62,7 @@ impl Around {
     pub fn update(&mut self, item: &FlowItem) {
         match item.map(|item| item.value) {
             Ok(Item::Context(context)) => self.context = Some(context),
+            Ok(Item::Map(map)) => self.map = map,
             Ok(Item::Timestamp { value, .. }) => self.timestamp = Some(value),
             Ok(Item::CycleCount(Some(cycles))) => {
                 self.cycles = Some(self.cycles.unwrap_or(0).saturating_add(u64::from(cycles)));

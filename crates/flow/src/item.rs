@@ -6,7 +6,7 @@ use unspool_coresight::{Context, ElementError, Located};
 use unspool_isa::{Decoded, Isa};
 
 use crate::graph::{Block, BlockId, Graph, SCRATCH};
-use crate::memory::Space;
+use crate::memory::{MapId, Space};
 
 /// Consumer of a program flow.
 pub trait FlowSink {
@@ -26,6 +26,8 @@ pub type FlowItem = Result<Located<Item>, ElementError>;
 pub enum Item {
     /// Execution is in this context from here on.
     Context(Context),
+    /// Addresses are those of this map from here on.
+    Map(MapId),
     /// Instructions were executed whose branches were not traced.
     Q {
         /// Their start, if known.
@@ -117,6 +119,11 @@ pub enum Cause {
         address: u64,
         /// The space it was executed in.
         space: Space,
+    },
+    /// Several processes have code at this address, and which one executes is unknown.
+    Ambiguous {
+        /// The address.
+        address: u64,
     },
     /// The trace has not contained an address, or not its context.
     NoAddress,

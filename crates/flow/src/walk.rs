@@ -22,7 +22,7 @@ pub(crate) use self::state::Seam;
 use self::state::{Held, Q};
 use crate::graph::{BlockId, Graph, LOST, Mode, NEEDS_ADDRESS, NO_CODE};
 use crate::item::{Cause, Finding, FlowSink, Item, Transaction, WalkStep};
-use crate::memory::{CodeMemory, Space};
+use crate::memory::{CodeMemory, MapId, Space};
 use crate::runs::{NodeId, Runs};
 use crate::stack::ReturnStack;
 
@@ -40,6 +40,8 @@ pub struct Walker<M> {
     context: Option<Context>,
     /// The modes of the context, for either sub-ISA.
     modes: [Mode; 2],
+    /// The address map of the context.
+    map: MapId,
     /// The node of the block that is executed next, or the reason why it is unknown. While cached runs follow each other,
     /// only this is up to date.
     node: NodeId,
@@ -103,6 +105,7 @@ impl<M: CodeMemory> Walker<M> {
             stack: ReturnStack::new(),
             context: None,
             modes,
+            map: MapId::ONLY,
             node: LOST,
             at: LOST,
             target: None,
@@ -139,13 +142,13 @@ impl<M: CodeMemory> Walker<M> {
         }
     }
 
-    /// The map changes here: from now on, code comes from this memory. Code that is known stays known, since the number of
+    /// The map changes at this offset: from now on, code comes from this memory. Code that is known stays known, since the number of
     /// a map always stands for the same code.
-    pub fn change_map(&mut self, memory: M, sink: &mut impl FlowSink) {
+    pub fn change_map(&mut self, offset: u64, memory: M, sink: &mut impl FlowSink) {
         self.load_block();
         self.memory = memory;
         if let Some(context) = self.context {
-            self.move_to(context);
+            self.move_to(Extent { offset, length: 0 }, context, sink);
         }
         self.clear_if_full(sink);
         self.save_node();
@@ -305,12 +308,16 @@ impl<M: CodeMemory> Walker<M> {
         }
         self.report_lost(sink);
         self.emit(extent, Item::Context(context), sink);
-        self.move_to(context);
+        self.move_to(extent, context, sink);
         self.clear_if_full(sink);
     }
 
     /// Continues at the same address in the modes of a context.
-    fn move_to(&mut self, context: Context) {
+    fn move_to(&mut self, extent: Extent, context: Context, sink: &mut impl FlowSink) {
+        let map = std::mem::replace(&mut self.map, self.memory.map_of(&context));
+        if map != self.map {
+            self.emit(extent, Item::Map(self.map), sink);
+        }
         let modes = self.modes_of(&context);
         let location = if self.at == LOST { self.target } else { self.location(self.at) };
         let moves = self.modes != modes || self.context.is_none();
@@ -322,7 +329,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     fn modes_of(&mut self, context: &Context) -> [Mode; 2] {
-        let space = Space { security: context.security, el: context.el, map: self.memory.map_of(context) };
+        let space = Space { security: context.security, el: context.el, map: self.map };
         let isas = if context.aarch64 { [Isa::A64; 2] } else { [Isa::A32, Isa::T32] };
         isas.map(|isa| self.graph.mode(space, isa))
     }

@@ -174,7 +174,8 @@ impl<'c> Trace<'c> {
                 let mut changes = moments.changes();
                 self.each_window(sink, |stream, last, sink| {
                     reader.decode(stream, last, &mut |item: PacketItem<_>| {
-                        changes.up_to(offset_of(&item), |moment| flow.change_map(moment, sink));
+                        let offset = offset_of(&item);
+                        changes.up_to(offset, |moment| flow.change_map(offset, moment, sink));
                         flow.push(item, sink);
                     });
                 })?;

@@ -198,7 +198,9 @@ impl<M: CodeMemory> Walker<M> {
     pub(super) fn no_code(&mut self, extent: Extent, address: u64, sink: &mut impl FlowSink) {
         let space = self.space();
         if self.memory.is_ambiguous(address, space) {
-            return self.report_finding(extent, Finding::AmbiguousImage { address }, sink);
+            self.report_finding(extent, Finding::AmbiguousImage { address }, sink);
+            self.cause = Cause::Ambiguous { address };
+            return;
         }
         sink.item(Ok(extent.locate(Item::NoCode { address, space })));
         self.at = LOST;

@@ -6,7 +6,7 @@ use super::Walker;
 use super::state::{Held, Position, Q, Seam};
 use crate::graph::{LOST, NEEDS_ADDRESS};
 use crate::item::Cause;
-use crate::memory::CodeMemory;
+use crate::memory::{CodeMemory, MapId};
 use crate::stack::ReturnStack;
 
 impl<M: CodeMemory> Walker<M> {
@@ -37,6 +37,7 @@ impl<M: CodeMemory> Walker<M> {
         self.restart();
         self.context = seam.context;
         if let Some(context) = seam.context {
+            self.map = self.memory.map_of(&context);
             self.modes = self.modes_of(&context);
         }
         if let Some(q) = seam.q {
@@ -66,6 +67,7 @@ impl<M: CodeMemory> Walker<M> {
     /// Resets the walk, but keeps the code.
     pub(crate) fn restart(&mut self) {
         self.context = None;
+        self.map = MapId::ONLY;
         self.stack = ReturnStack::new();
         (self.node, self.at, self.target) = (LOST, LOST, None);
         self.after_exception = false;

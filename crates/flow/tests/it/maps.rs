@@ -119,7 +119,7 @@ fn changed_code_is_read_again() {
     for is_patched in [false, true, false, true] {
         // The address is known before the map changes.
         walk.enter(1);
-        walk.walker.change_map(Processes { is_patched }, &mut walk.listing);
+        walk.walker.change_map(0, Processes { is_patched }, &mut walk.listing);
         walk.leave();
         walk.execute(2);
         walk.execute(1);

@@ -325,6 +325,7 @@ fn cause_text(cause: Cause) -> String {
     match cause {
         Cause::NoCode { address, space } => format!("no code at {address:#x} {space}"),
         Cause::NoAddress => "no address".to_string(),
+        Cause::Ambiguous { address } => format!("ambiguous at {address:#x}"),
         Cause::Disagreement => "disagreement".to_string(),
     }
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use unspool_capture::{Capture, Code};
 use unspool_coresight::frame::FrameError;
 use unspool_coresight::{self as coresight, Features, Profile, Transactions, exception};
-use unspool_flow::{self as flow, Around, Cause, FlowItem, InstructionSink, Item, Transaction};
+use unspool_flow::{self as flow, Around, Cause, Finding, FlowItem, InstructionSink, Item, Transaction};
 use unspool_isa::decode;
 use unspool_model::hold::Hold;
 use unspool_model::{
@@ -304,11 +304,12 @@ impl<'t> StepEmitter<'t> {
             Item::Lost { cause, .. } => self.gap(
                 position,
                 match cause {
-                    Cause::NoCode { address, .. } => Gap::NoCode(address),
+                    Cause::NoCode { address, .. } | Cause::Ambiguous { address } => Gap::NoCode(address),
                     Cause::NoAddress => Gap::Start,
                     Cause::Disagreement => Gap::Contradiction,
                 },
             ),
+            Item::Finding(Finding::AmbiguousImage { address }) => self.gap(position, Gap::NoCode(address)),
             Item::Finding(_) => self.gap(position, Gap::Contradiction),
             // The instructions of a Q element are unknown: tracing starts again after them.
             Item::Q { .. } => self.gap(position, Gap::Start),

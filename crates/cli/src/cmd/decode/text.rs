@@ -234,6 +234,7 @@ fn address_text(address: Option<u64>) -> String {
 fn cause_text(cause: &Cause) -> String {
     match cause {
         Cause::NoCode { address, space } => format!("no code at {address:#x} in {space}"),
+        Cause::Ambiguous { address } => format!("several processes have code at {address:#x}"),
         Cause::NoAddress => "no address known yet".into(),
         Cause::Disagreement => "the trace contradicts the code".into(),
     }
