@@ -1,8 +1,9 @@
 //! The program that ran: all known code, by address and space, and its symbols.
 //!
 //! Takes the images of a capture, and images that a user adds; produces code for decoding and names for listings. Where
-//! images overlap, those of the user take precedence over those of the capture, those of the traced core over those of
-//! other cores, and earlier ones over later ones.
+//! images overlap, those of the user take precedence over those of the capture, and those of the traced core over those
+//! of other cores. A memory dump takes precedence over ELF files after it, since it may be a patch. Any other overlap with
+//! different bytes is ambiguous: one of the images is that of another process, and nothing says which.
 
 mod moment;
 
@@ -23,11 +24,16 @@ use crate::{Error, Trace};
 #[derive(Debug, Default)]
 pub struct Program {
     codes: Vec<Code>,
+    /// Number of images in each group: added by the user, of the traced core, others.
+    groups: [usize; 3],
     /// View of each space, computed on first use.
     views: [OnceLock<View>; 16],
     /// What finished walks decoded, for those that follow.
     known: Mutex<Vec<KnownCode>>,
 }
+
+/// Number of bytes of images that are compared at once.
+const LINE: usize = 64;
 
 /// Memory ranges by first address, without overlaps.
 type View = BTreeMap<u64, MemoryRange>;
@@ -38,12 +44,14 @@ struct MemoryRange {
     /// Indices of the code and of its region that hold the bytes.
     code: usize,
     region: usize,
+    /// Another image has other bytes here.
+    is_ambiguous: bool,
 }
 
 impl Program {
-    /// Makes a program of several images; where they overlap, the first one wins.
+    /// Makes a program of several images.
     pub fn new(codes: Vec<Code>) -> Self {
-        Self { codes, ..Self::default() }
+        Self { groups: [codes.len(), 0, 0], codes, ..Self::default() }
     }
 
     /// Images that a user added, then those of a capture as the given core sees them. Notes list missing and odd files,
@@ -52,9 +60,10 @@ impl Program {
         let mut codes = added.to_vec();
         let mut notes = place_images(capture, &mut codes);
         let loaded = capture.code(core);
+        let groups = [codes.len(), loaded.of_core, loaded.codes.len() - loaded.of_core];
         codes.extend(loaded.codes);
         notes.extend(loaded.notes);
-        (Self::new(codes), notes)
+        (Self { codes, groups, ..Self::default() }, notes)
     }
 
     /// All images.
@@ -110,45 +119,159 @@ impl Program {
         for (code, regions) in self.codes.iter().map(|code| &code.regions).enumerate() {
             for (region, found) in regions.iter().enumerate() {
                 if found.spaces.contains(space.security, space.el) {
-                    add(&mut view, found, code, region);
+                    self.add(&mut view, found, code, region);
                 }
             }
         }
         view
     }
-}
 
-/// Adds the parts of the region that are not covered yet.
-fn add(view: &mut View, found: &Region, code: usize, region: usize) {
-    let (mut start, last) = (found.address, found.last());
-    if let Some((_, before)) = view.range(..=start).next_back()
-        && before.last >= start
-    {
-        match before.last.checked_add(1) {
-            Some(after) => start = after,
-            None => return,
+    /// Adds the parts of the region that are not covered yet, and marks those that contradict it.
+    fn add(&self, view: &mut View, found: &Region, code: usize, region: usize) {
+        let last = found.last();
+        let mut next = Some(found.address);
+        while let Some(start) = next.filter(|start| *start <= last) {
+            next = match covering(view, start) {
+                Some((first, range)) => {
+                    let until = range.last.min(last);
+                    let mut first = first;
+                    for (from, to) in self.contradictions(range, code, start, until) {
+                        mark(view, first, from, to);
+                        first = to.saturating_add(1);
+                    }
+                    until.checked_add(1)
+                }
+                None => {
+                    let next = view.range(start..=last).next().map(|(&next, _)| next);
+                    let until = next.map_or(last, |next| next - 1);
+                    view.insert(start, MemoryRange { last: until, code, region, is_ambiguous: false });
+                    until.checked_add(1)
+                }
+            };
         }
     }
-    while start <= last {
-        let next = view.range(start..=last).next().map(|(&next, range)| (next, range.last));
-        let until = next.map_or(last, |(next, _)| next.wrapping_sub(1));
-        if next.is_none_or(|(next, _)| next > start) {
-            view.insert(start, MemoryRange { last: until, code, region });
+
+    /// The parts of a range, between two addresses, where an image has other bytes, without a reason to prefer one of them.
+    fn contradictions(&self, range: MemoryRange, code: usize, start: u64, last: u64) -> Vec<(u64, u64)> {
+        let [Some(known), Some(other)] = [range.code, code].map(|code| self.codes.get(code)) else { return Vec::new() };
+        let is_patch = known.raw && !other.raw;
+        if range.code == code || self.group_of(range.code) != self.group_of(code) || is_patch {
+            return Vec::new();
         }
-        match next.and_then(|(_, covered)| covered.checked_add(1)) {
-            Some(after) => start = after,
-            None => return,
+        let [known, other] = [range.code, code].map(|code| self.bytes(code, start, last).unwrap_or_default());
+        let mut parts: Vec<(u64, u64)> = Vec::new();
+        for (index, (known, other)) in known.chunks(LINE).zip(other.chunks(LINE)).enumerate() {
+            if known != other {
+                let from = start + (index * LINE) as u64;
+                let to = from + known.len() as u64 - 1;
+                match parts.last_mut() {
+                    Some(part) if part.1 + 1 == from => part.1 = to,
+                    _ => parts.push((from, to)),
+                }
+            }
         }
+        parts
+    }
+
+    fn group_of(&self, code: usize) -> usize {
+        let [added, of_core, _] = self.groups;
+        usize::from(code >= added) + usize::from(code >= added + of_core)
+    }
+
+    /// Bytes of an image from one address to another, if one of its regions has them all.
+    fn bytes(&self, code: usize, start: u64, last: u64) -> Option<&[u8]> {
+        let length = usize::try_from(last - start).ok()?.checked_add(1)?;
+        self.codes.get(code)?.regions.iter().find_map(|region| region.starting_at(start)?.get(..length))
+    }
+
+    /// The range of an address, in the view of a space.
+    fn range_of(&self, address: u64, space: Space) -> Option<MemoryRange> {
+        covering(self.view(space), address).map(|(_, range)| range)
+    }
+}
+
+/// The range that contains an address, and its first address.
+fn covering(view: &View, address: u64) -> Option<(u64, MemoryRange)> {
+    let (&first, &range) = view.range(..=address).next_back()?;
+    (range.last >= address).then_some((first, range))
+}
+
+/// Marks a part of a range as ambiguous.
+fn mark(view: &mut View, first: u64, start: u64, until: u64) {
+    let Some(range) = view.remove(&first) else { return };
+    if first < start {
+        view.insert(first, MemoryRange { last: start - 1, ..range });
+    }
+    view.insert(start, MemoryRange { last: until, is_ambiguous: true, ..range });
+    if until < range.last {
+        view.insert(until + 1, range);
     }
 }
 
 impl CodeMemory for Program {
     fn read<'b>(&'b self, address: u64, space: Space, _buffer: &'b mut [u8]) -> &'b [u8] {
-        let Some((_, range)) = self.view(space).range(..=address).next_back() else { return &[] };
-        let Some(left) = range.last.checked_sub(address) else { return &[] };
+        let Some(range) = self.range_of(address, space).filter(|range| !range.is_ambiguous) else { return &[] };
         let region = self.codes.get(range.code).and_then(|code| code.regions.get(range.region));
         let bytes = region.and_then(|region| region.starting_at(address)).unwrap_or_default();
-        let length = usize::try_from(left).map_or(usize::MAX, |left| left.saturating_add(1));
+        let length = usize::try_from(range.last - address).map_or(usize::MAX, |left| left.saturating_add(1));
         &bytes[..length.min(bytes.len())]
+    }
+
+    fn is_ambiguous(&self, address: u64, space: Space) -> bool {
+        self.range_of(address, space).is_some_and(|range| range.is_ambiguous)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unspool_capture::Spaces;
+    use unspool_coresight::Security;
+
+    use super::*;
+
+    const SPACE: Space = Space::new(Security::NonSecure, 0);
+
+    fn image(raw: bool, address: u64, bytes: &[u8]) -> Code {
+        let regions = vec![Region { address, bytes: bytes.to_vec().into(), spaces: Spaces::ANY }];
+        Code { raw, regions, ..Code::default() }
+    }
+
+    /// Each 64 bytes from 0x1000 on: the byte that is read there, `?` if it is ambiguous, `-` if there is none.
+    fn lines(program: &Program) -> String {
+        let line = |index: u64| {
+            let address = 0x1000 + index * LINE as u64;
+            match program.read(address, SPACE, &mut []).first() {
+                Some(byte) => char::from(*byte),
+                None if program.is_ambiguous(address, SPACE) => '?',
+                None => '-',
+            }
+        };
+        (0..6).map(line).collect()
+    }
+
+    #[test]
+    fn images_that_contradict_each_other_are_ambiguous() {
+        let repeat = |lines: &[u8]| lines.iter().flat_map(|line| [*line; LINE]).collect::<Vec<u8>>();
+        let (all, same, other) = (repeat(b"aaaa"), repeat(b"aa"), repeat(b"bb"));
+        let at = |line: u64| 0x1000 + line * LINE as u64;
+        let rows = [
+            ("alone", vec![image(false, at(0), &all)], "aaaa--"),
+            ("the same bytes", vec![image(false, at(0), &all), image(false, at(1), &same)], "aaaa--"),
+            ("other bytes inside", vec![image(false, at(0), &all), image(false, at(1), &other)], "a??a--"),
+            ("other bytes at the end", vec![image(false, at(0), &all), image(false, at(3), &other)], "aaa?b-"),
+            ("the smaller one first", vec![image(false, at(1), &other), image(false, at(0), &all)], "a??a--"),
+            ("a patch before a program", vec![image(true, at(1), &other), image(false, at(0), &all)], "abba--"),
+            ("a dump after a program", vec![image(false, at(0), &all), image(true, at(1), &other)], "a??a--"),
+        ];
+        for (name, codes, expected) in rows {
+            assert_eq!(lines(&Program::new(codes)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn images_of_a_user_take_precedence() {
+        let codes = vec![image(false, 0x1000, &[b'u'; LINE]), image(false, 0x1000, &[b'c'; LINE])];
+        let program = Program { groups: [1, 1, 0], codes, ..Program::default() };
+        assert_eq!(lines(&program), "u-----");
     }
 }

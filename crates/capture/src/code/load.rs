@@ -26,6 +26,8 @@ const NOTE_LIMIT: usize = 1 << 10;
 pub struct LoadedCode {
     /// One for each image that has bytes; those of the requested core come first.
     pub codes: Vec<Code>,
+    /// Number of those of the requested core.
+    pub of_core: usize,
     /// Missing or invalid images.
     pub notes: Vec<Note>,
 }
@@ -46,14 +48,19 @@ impl Capture {
             Loader { capture: self, files, left: limit, seen: HashSet::new(), loaded: LoadedCode::default() };
         let own = self.cores.iter().enumerate().filter(|(index, _)| Some(*index) == core);
         let other = self.cores.iter().enumerate().filter(|(index, _)| Some(*index) != core);
-        let of_cores = own.chain(other).flat_map(|(_, core)| &core.images);
-        for image in of_cores.chain(self.devices.iter().flat_map(|device| &device.images)) {
+        let own = own.flat_map(|(_, core)| &core.images).map(|image| (image, true));
+        let of_devices = self.devices.iter().flat_map(|device| &device.images);
+        let others = other.flat_map(|(_, core)| &core.images).chain(of_devices).map(|image| (image, false));
+        for (image, is_own) in own.chain(others) {
             if loader.seen.len() == IMAGE_LIMIT {
                 let text = format!("more than {IMAGE_LIMIT} images; the rest are ignored");
                 loader.note(&image.file, NoteKind::TooMany, text);
                 break;
             }
             loader.load(image);
+            if is_own {
+                loader.loaded.of_core = loader.loaded.codes.len();
+            }
         }
         loader.loaded
     }

@@ -25,6 +25,10 @@ impl CodeMemory for Moment<'_> {
     fn map_of(&self, _context: &Context) -> MapId {
         MapId::ONLY
     }
+
+    fn is_ambiguous(&self, address: u64, space: Space) -> bool {
+        self.program.is_ambiguous(address, space)
+    }
 }
 
 /// The moments of one stream, each with the offset in the buffer where it begins.
