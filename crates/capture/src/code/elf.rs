@@ -126,13 +126,7 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
     }
 
     fn machine(&self) -> Machine {
-        match (self.header.e_machine(self.endian), self.header.is_class_64()) {
-            (elf::EM_AARCH64, _) => Machine::AArch64,
-            (elf::EM_ARM, _) => Machine::Arm,
-            (elf::EM_RISCV, false) => Machine::RiscV32,
-            (elf::EM_RISCV, true) => Machine::RiscV64,
-            (other, _) => Machine::Other(other.0),
-        }
+        Machine::from_elf(self.header.e_machine(self.endian).0, self.header.is_class_64())
     }
 
     /// Whether instructions are big-endian. A64 and RISC-V code is always little-endian, A32 and T32 code in BE8 files.
