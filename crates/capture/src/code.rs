@@ -7,6 +7,7 @@
 
 mod argument;
 mod elf;
+mod image_file;
 mod jitdump;
 mod kallsyms;
 mod kcore;
@@ -15,6 +16,8 @@ mod lines;
 mod load;
 mod perf_map;
 mod proc_maps;
+mod relocatable;
+mod search;
 mod spaces;
 mod symbols;
 
@@ -24,11 +27,13 @@ use std::sync::Arc;
 
 use crate::error::Error;
 pub use argument::ImageArgument;
+pub use image_file::ImageFile;
 pub use jitdump::{JitFunction, Jitdump};
 pub use kallsyms::{Kallsyms, KernelSymbol};
 pub use kcore::Kcore;
 pub use load::LoadedCode;
 pub use proc_maps::ProcMaps;
+pub use search::{FoundImage, ImageLoader, ImageNotFound, ImageSearch};
 pub use spaces::Spaces;
 pub use symbols::{Symbol, Symbols};
 
