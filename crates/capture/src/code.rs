@@ -7,7 +7,17 @@
 
 mod argument;
 mod elf;
+mod image_file;
+mod jitdump;
+mod kallsyms;
+mod kcore;
+mod latest;
+mod lines;
 mod load;
+mod perf_map;
+mod proc_maps;
+mod relocatable;
+mod search;
 mod spaces;
 mod symbols;
 
@@ -17,7 +27,13 @@ use std::sync::Arc;
 
 use crate::error::Error;
 pub use argument::ImageArgument;
+pub use image_file::ImageFile;
+pub use jitdump::{JitFunction, Jitdump};
+pub use kallsyms::{Kallsyms, KernelSymbol};
+pub use kcore::Kcore;
 pub use load::LoadedCode;
+pub use proc_maps::ProcMaps;
+pub use search::{FoundImage, ImageLoader, ImageNotFound, ImageSearch};
 pub use spaces::Spaces;
 pub use symbols::{Symbol, Symbols};
 
@@ -28,7 +44,8 @@ pub use symbols::{Symbol, Symbols};
 pub struct Code {
     /// The name of the file, as listed.
     pub name: String,
-    /// Whether the file is a memory dump. If not, it is an ELF file whose segments were placed by its program headers.
+    /// Whether the file is a memory dump. If not, it is an ELF file whose segments were placed by its program headers, or,
+    /// without a machine, a list of names.
     pub raw: bool,
     /// Memory regions, in the order of the file. They may overlap.
     pub regions: Vec<Region>,
@@ -161,6 +178,17 @@ impl fmt::Debug for Bytes {
 }
 
 impl Machine {
+    /// The architecture with this ELF machine number, in files of 64 or 32 bits.
+    pub(crate) fn from_elf(number: u16, is_64: bool) -> Self {
+        match (number, is_64) {
+            (183, _) => Self::AArch64,
+            (40, _) => Self::Arm,
+            (243, false) => Self::RiscV32,
+            (243, true) => Self::RiscV64,
+            (other, _) => Self::Other(other),
+        }
+    }
+
     /// Whether Arm cores, which are the ones that CoreSight traces, can execute its programs.
     pub fn is_arm(self) -> bool {
         matches!(self, Self::AArch64 | Self::Arm)
@@ -198,7 +226,12 @@ impl fmt::Display for Machine {
 /// `vdso.so: ELF AArch64, build-id f1944c94, 5 symbols, 0x0-0xad1`
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, if self.raw { "dump" } else { "ELF" })?;
+        let kind = match (self.raw, self.machine) {
+            (true, _) => "dump",
+            (false, Some(_)) => "ELF",
+            (false, None) => "names",
+        };
+        write!(f, "{}: {kind}", self.name)?;
         if let Some(machine) = self.machine {
             let (of, order) = (if self.raw { " of ELF" } else { "" }, if self.big_endian { " big-endian" } else { "" });
             write!(f, "{of} {machine}{order}")?;

@@ -52,7 +52,10 @@ mod store;
 pub use bare::BareOptions;
 pub use buffer::{Buffer, BufferFile, BufferFormat, BufferReader, FileOffset};
 pub use capture::{Capture, Core, Device, EventLog, Extra, Image, PackageFormat, Source, Stream};
-pub use code::{Bytes, Code, ImageArgument, LoadedCode, Machine, Region, Spaces, Symbol, Symbols};
+pub use code::{
+    Bytes, Code, FoundImage, ImageArgument, ImageFile, ImageLoader, ImageNotFound, ImageSearch, JitFunction, Jitdump,
+    Kallsyms, Kcore, KernelSymbol, LoadedCode, Machine, ProcMaps, Region, Spaces, Symbol, Symbols,
+};
 pub use error::Error;
 pub use event::{Call, KERNEL, Mapping, PatchCode, Pid, Placement, State, SystemEvent};
 pub use note::{Note, NoteKind};

@@ -71,6 +71,9 @@ fn open_zip(path: &Path) -> Result<Capture, Error> {
 }
 
 fn open_ini(path: &Path) -> Result<Capture, Error> {
+    // A link that the user names is followed: the package is where the file is. Links inside a package are its own.
+    let target = if path.is_symlink() { fs::canonicalize(path).map_err(Error::io(path))? } else { path.to_path_buf() };
+    let path = target.as_path();
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if !has_extension(path, "ini") {
         return Err(not_a_capture(path, "neither a directory, nor a zip archive, nor an ini file"));

@@ -2,7 +2,8 @@
 //!
 //! name as written in a package, with either slash ─▶ **store** ─▶ size and reader
 //!
-//! Names that point outside the package are refused here, so no other module has to check them.
+//! Names that point outside the package are refused here, so no other module has to check them. So are symbolic links in
+//! a directory that lead out of it: a package from elsewhere must not make us read, or copy, a file of this machine.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -192,7 +193,7 @@ fn find_in_directory(root: &Path, name: &str, path: &[&str]) -> Lookup {
     for name in if try_verbatim { &names[..] } else { &names[..1] } {
         match fs::metadata(root.join(name)) {
             Ok(metadata) if metadata.is_file() => {
-                return Lookup::File { name: (*name).to_string(), size: metadata.len(), exact: true };
+                return file_inside(root, (*name).to_string(), metadata.len(), true);
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 return Lookup::Unusable(error.to_string());
@@ -220,7 +221,18 @@ fn find_ignoring_case(root: &Path, path: &[&str]) -> Option<Lookup> {
         name.push_str(chosen);
     }
     let metadata = fs::metadata(root.join(&name)).ok().filter(fs::Metadata::is_file)?;
-    Some(Lookup::File { name, size: metadata.len(), exact: false })
+    Some(file_inside(root, name, metadata.len(), false))
+}
+
+/// A file that exists, unless a link on its path leads out of the package.
+fn file_inside(root: &Path, name: String, size: u64, exact: bool) -> Lookup {
+    // The path of a file in the current directory has an empty parent.
+    let root_path = if root.as_os_str().is_empty() { Path::new(".") } else { root };
+    match (fs::canonicalize(root_path), fs::canonicalize(root.join(&name))) {
+        (Ok(folder), Ok(file)) if file.starts_with(&folder) => Lookup::File { name, size, exact },
+        (Ok(_), Ok(_)) => Lookup::Outside,
+        (Err(error), _) | (_, Err(error)) => Lookup::Unusable(error.to_string()),
+    }
 }
 
 fn open_plain(path: &Path) -> Result<Body, Error> {
@@ -271,6 +283,58 @@ mod tests {
         let rows = [("a\\b/../../out", false), ("a\\b\\../../../out", false), ("a\\b/in", true)];
         for (name, exists) in rows {
             assert_eq!(matches!(store.find(name), Lookup::File { .. }), exists, "{name}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_that_lead_out_of_a_directory_are_not_followed() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("package");
+        fs::create_dir_all(root.join("sub")).unwrap();
+        fs::create_dir(dir.path().join("package2")).unwrap();
+        fs::write(dir.path().join("package2/secret"), b"secret").unwrap();
+        fs::write(root.join("sub/file"), b"file").unwrap();
+        let links = [
+            ("file_out", "../package2/secret"),
+            ("folder_out", "../package2"),
+            ("chain", "file_out"),
+            ("sub/up", "../../package2/secret"),
+            ("file_in", "sub/file"),
+            ("folder_in", "sub"),
+            ("sub/round", "../../package/sub/file"),
+            ("dangling", "nowhere"),
+        ];
+        links.iter().for_each(|(name, target)| symlink(target, root.join(name)).unwrap());
+        symlink(dir.path().join("package2/secret"), root.join("absolute")).unwrap();
+        symlink(&root, dir.path().join("link_to_package")).unwrap();
+        let rows = [
+            ("file_out", Some(false)),
+            ("FILE_OUT", Some(false)),
+            ("folder_out/secret", Some(false)),
+            ("chain", Some(false)),
+            ("sub/up", Some(false)),
+            ("absolute", Some(false)),
+            ("file_in", Some(true)),
+            ("File_In", Some(true)),
+            ("folder_in/file", Some(true)),
+            ("sub/round", Some(true)),
+            ("dangling", None),
+        ];
+        for root in [root, dir.path().join("link_to_package")] {
+            let store = Store::Directory(root);
+            for (name, expected) in rows {
+                let found = match store.find(name) {
+                    Lookup::File { size: 4, .. } => Some(true),
+                    Lookup::Outside => Some(false),
+                    other => {
+                        assert_eq!(other, Lookup::Missing, "{name}");
+                        None
+                    }
+                };
+                assert_eq!((found, store.open(name).is_ok()), (expected, expected == Some(true)), "{name}");
+            }
         }
     }
 

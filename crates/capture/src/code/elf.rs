@@ -13,6 +13,9 @@ use super::symbols::{ElfSymbol, Symbols};
 use super::{Bytes, Machine};
 use crate::note::NoteKind;
 
+/// Offset of the ELF class (32 or 64 bits).
+const CLASS: usize = 4;
+
 /// Maximum number of segments. A core dump has one per mapping of the process; the limit of Linux is about the same.
 const SEGMENT_LIMIT: usize = 64 << 10;
 
@@ -31,7 +34,17 @@ pub(crate) struct Elf {
     pub(crate) big_endian_code: bool,
     /// Position-independent: a shared library or a PIE program.
     pub(crate) is_dynamic: bool,
+    /// An object file, such as a kernel module: its sections have no addresses yet.
+    pub(crate) is_relocatable: bool,
+    /// The code was removed and the symbols were kept. The offsets in such a file are not those of the program.
+    pub(crate) is_debug_file: bool,
+    /// Whether it has the symbols of the linker, not only those that other programs use.
+    pub(crate) has_symbol_table: bool,
+    /// Name and checksum of the file with its symbols.
+    pub(crate) debug_link: Option<(String, u32)>,
     pub(crate) build_id: Option<Vec<u8>>,
+    /// Address of the lowest page of all segments, also of those without bytes in the file.
+    lowest: Option<u64>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) symbols: Symbols,
     pub(crate) problems: Vec<Problem>,
@@ -46,6 +59,7 @@ pub(crate) struct Segment {
     pub(crate) offset: u64,
     /// Page size, since loaders map whole pages.
     pub(crate) page: u64,
+    pub(crate) is_executable: bool,
 }
 
 /// A problem of a file; the text continues a sentence that starts with the file name.
@@ -59,20 +73,39 @@ pub(crate) fn is_elf(file: &[u8]) -> bool {
 impl Elf {
     /// Reads a file that [`is_elf`].
     pub(crate) fn read(file: &Bytes) -> Result<Self, Problem> {
-        /// Offset of the ELF class (32 or 64 bits).
-        const CLASS: usize = 4;
-        let bytes: &[u8] = file;
-        match bytes.get(CLASS) {
+        match file.get(CLASS) {
             Some(1) => Reader::<FileHeader32<Endianness>>::new(file).map(Reader::read),
             Some(2) => Reader::<FileHeader64<Endianness>>::new(file).map(Reader::read),
             _ => Err((NoteKind::Unreadable, "is an ELF file of unknown class".to_string())),
         }
     }
 
+    /// Link address of a symbol of any kind, by its name; the first one of several. `file` [`is_elf`].
+    pub(crate) fn symbol_address(file: &Bytes, name: &str) -> Option<u64> {
+        match file.get(CLASS) {
+            Some(1) => Reader::<FileHeader32<Endianness>>::new(file).ok()?.symbol_address(name),
+            Some(2) => Reader::<FileHeader64<Endianness>>::new(file).ok()?.symbol_address(name),
+            _ => None,
+        }
+    }
+
     /// Bias that moves the lowest page of the file to this address.
     pub(crate) fn bias_to(&self, address: u64) -> u64 {
-        let lowest = self.segments.iter().map(|segment| segment.address & !(segment.page - 1)).min();
-        address.wrapping_sub(lowest.unwrap_or(0))
+        let of_sections = || self.segments.iter().map(|segment| segment.address & !(segment.page - 1)).min();
+        address.wrapping_sub(self.lowest.or_else(of_sections).unwrap_or(0))
+    }
+
+    /// Bias of a program of which a loader mapped `length` bytes at `offset` to this address; `None` if no segment is there.
+    pub(crate) fn bias_of_part(&self, address: u64, length: u64, offset: u64) -> Option<u64> {
+        // A page may have the end of one segment and the start of the next one: most bytes decide, if both are code.
+        let common = |segment: &&Segment| {
+            let end = offset.saturating_add(length).min(segment.offset.saturating_add(segment.bytes.len() as u64));
+            end.saturating_sub(offset.max(segment.offset))
+        };
+        let there = self.segments.iter().filter(|segment| common(segment) > 0);
+        let segment = there.max_by_key(|segment| (segment.is_executable, common(segment)))?;
+        let linked = segment.address.wrapping_add(offset).wrapping_sub(segment.offset);
+        Some(address.wrapping_sub(linked))
     }
 
     /// Bias of a dump whose first byte is at this address; `None` if no segment contains the start of the file.
@@ -82,33 +115,38 @@ impl Elf {
     }
 }
 
-struct Reader<'a, H: FileHeader<Endian = Endianness>> {
-    file: &'a Bytes,
-    bytes: &'a [u8],
+pub(super) struct Reader<'a, H: FileHeader<Endian = Endianness>> {
+    pub(super) file: &'a Bytes,
+    pub(super) bytes: &'a [u8],
     header: &'a H,
-    endian: Endianness,
-    sections: SectionTable<'a, H>,
+    pub(super) endian: Endianness,
+    pub(super) sections: SectionTable<'a, H>,
+    /// Offset of the names of sections.
+    names: u64,
     problems: Vec<Problem>,
 }
 
 impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
-    fn new(file: &'a Bytes) -> Result<Self, Problem> {
+    pub(super) fn new(file: &'a Bytes) -> Result<Self, Problem> {
         let bytes: &[u8] = file;
         let broken = |error| (NoteKind::Unreadable, format!("starts like an ELF file but is invalid: {error}"));
         let header = H::parse(bytes).map_err(broken)?;
         let endian = header.endian().map_err(broken)?;
         let mut problems = Vec::new();
-        // Section names are not needed, so their table must not make the file unreadable.
+        // Few section names are needed, so their table must not make the file unreadable.
         let headers = header.section_headers(endian, bytes).unwrap_or_else(|_| {
             problems.push((NoteKind::Truncated, "ends before its section headers, so it has no symbols".to_string()));
             &[]
         });
         let sections = SectionTable::new(headers, StringTable::default());
-        Ok(Self { file, bytes, header, endian, sections, problems })
+        let names = header.shstrndx(endian, bytes).ok().and_then(|index| headers.get(index as usize));
+        let names = names.and_then(|section| section.file_range(endian)).map_or(u64::MAX, |(offset, _)| offset);
+        Ok(Self { file, bytes, header, endian, sections, names, problems })
     }
 
-    fn read(mut self) -> Elf {
-        let mut segments = self.segments();
+    pub(super) fn read(mut self) -> Elf {
+        let is_debug_file = self.is_debug_file();
+        let mut segments = if is_debug_file { Vec::new() } else { self.segments() };
         if segments.is_empty() {
             segments = self.code_sections();
         }
@@ -118,6 +156,11 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
             big_endian: self.endian == Endianness::Big,
             big_endian_code: self.is_code_big_endian(),
             is_dynamic: self.header.e_type(self.endian) == elf::ET_DYN,
+            is_relocatable: self.header.e_type(self.endian) == elf::ET_REL,
+            is_debug_file,
+            has_symbol_table: self.sections.iter().any(|section| section.sh_type(self.endian) == elf::SHT_SYMTAB),
+            debug_link: self.debug_link(),
+            lowest: self.lowest(),
             build_id: self.build_id(),
             segments,
             symbols,
@@ -125,14 +168,8 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
         }
     }
 
-    fn machine(&self) -> Machine {
-        match (self.header.e_machine(self.endian), self.header.is_class_64()) {
-            (elf::EM_AARCH64, _) => Machine::AArch64,
-            (elf::EM_ARM, _) => Machine::Arm,
-            (elf::EM_RISCV, false) => Machine::RiscV32,
-            (elf::EM_RISCV, true) => Machine::RiscV64,
-            (other, _) => Machine::Other(other.0),
-        }
+    pub(super) fn machine(&self) -> Machine {
+        Machine::from_elf(self.header.e_machine(self.endian).0, self.header.is_class_64())
     }
 
     /// Whether instructions are big-endian. A64 and RISC-V code is always little-endian, A32 and T32 code in BE8 files.
@@ -146,6 +183,41 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
             }
     }
 
+    /// Whether all code was removed from the file.
+    fn is_debug_file(&self) -> bool {
+        let wanted = elf::SHF_ALLOC.0 | elf::SHF_EXECINSTR.0;
+        let is_code = |section: &&H::SectionHeader| section.sh_flags(self.endian).0 & wanted == wanted;
+        let mut code = self.sections.iter().filter(is_code).map(|section| section.sh_type(self.endian)).peekable();
+        code.peek().is_some() && code.all(|kind| kind == elf::SHT_NOBITS)
+    }
+
+    fn debug_link(&self) -> Option<(String, u32)> {
+        let section = self.sections.iter().find(|section| self.is_named(section, b".gnu_debuglink\0"))?;
+        let data = section.data(self.endian, self.bytes).ok()?;
+        // The checksum follows the name at the next multiple of four.
+        let end = data.iter().position(|byte| *byte == 0)?;
+        let name = std::str::from_utf8(data.get(..end)?).ok()?.to_string();
+        let checksum = *data.get((end + 1).next_multiple_of(4)..)?.first_chunk()?;
+        let is_big = self.endian == Endianness::Big;
+        Some((name, if is_big { u32::from_be_bytes(checksum) } else { u32::from_le_bytes(checksum) }))
+    }
+
+    /// Whether the name of a section starts like this. Takes constant time, unlike finding the end of a name.
+    pub(super) fn is_named(&self, section: &H::SectionHeader, start: &[u8]) -> bool {
+        let at = self.names.checked_add(section.sh_name(self.endian).into()).and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| self.bytes.get(at..)).is_some_and(|name| name.starts_with(start))
+    }
+
+    fn lowest(&self) -> Option<u64> {
+        let headers = self.header.program_headers(self.endian, self.bytes).unwrap_or_default();
+        let loaded = headers.iter().filter(|header| header.p_type(self.endian) == elf::PT_LOAD);
+        let loaded = loaded.filter(|header| header.p_memsz(self.endian).into() > 0);
+        let page = |header: &H::ProgramHeader| {
+            header.p_vaddr(self.endian).into() & !(page_size(header.p_align(self.endian).into()) - 1)
+        };
+        loaded.map(page).min()
+    }
+
     fn segments(&mut self) -> Vec<Segment> {
         let headers = self.header.program_headers(self.endian, self.bytes).unwrap_or_else(|_| {
             self.problems.push((NoteKind::Truncated, "ends before its program headers".to_string()));
@@ -157,6 +229,7 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
             offset: header.p_offset(self.endian).into(),
             size: header.p_filesz(self.endian).into(),
             align: header.p_align(self.endian).into(),
+            is_executable: header.p_flags(self.endian).0 & elf::PF_X.0 != 0,
         });
         let ranges: Vec<LoadRange> = ranges.filter(|range| range.size > 0).take(SEGMENT_LIMIT + 1).collect();
         self.load(&ranges, "segments")
@@ -169,7 +242,13 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
             let (offset, size) = section.file_range(self.endian)?;
             let flags = section.sh_flags(self.endian).0;
             let address = section.sh_addr(self.endian).into();
-            (flags & wanted == wanted && size > 0).then_some(LoadRange { address, offset, size, align: 1 })
+            (flags & wanted == wanted && size > 0).then_some(LoadRange {
+                address,
+                offset,
+                size,
+                align: 1,
+                is_executable: true,
+            })
         });
         let ranges: Vec<LoadRange> = ranges.take(SEGMENT_LIMIT + 1).collect();
         if ranges.iter().skip(1).any(|range| Some(range.address) == ranges.first().map(|first| first.address)) {
@@ -227,6 +306,18 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
         Symbols::new(self.file, listed)
     }
 
+    fn symbol_address(&self, name: &str) -> Option<u64> {
+        let wanted: Vec<u8> = name.bytes().chain([0]).collect();
+        let table = self.sections.symbols(self.endian, self.bytes, elf::SHT_SYMTAB).ok()?;
+        let (strings, _) = self.sections.section(table.string_section()).ok()?.file_range(self.endian)?;
+        let is_wanted = |symbol: &&H::Sym| {
+            let at = strings.checked_add(symbol.st_name(self.endian).into()).and_then(|at| usize::try_from(at).ok());
+            let name = at.and_then(|at| self.bytes.get(at..)).unwrap_or_default();
+            name.starts_with(&wanted) && !symbol.is_undefined(self.endian)
+        };
+        table.iter().find(is_wanted).map(|symbol| symbol.st_value(self.endian).into())
+    }
+
     fn list(&self, table: &SymbolTable<'a, H>, listed: &mut Vec<ElfSymbol>) {
         let Ok(strings) = self.sections.section(table.string_section()) else { return };
         let Some((strings, _)) = strings.file_range(self.endian) else { return };
@@ -235,7 +326,13 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
     }
 
     /// A symbol if it names code.
-    fn code(&self, table: &SymbolTable<'a, H>, index: SymbolIndex, symbol: &H::Sym, strings: u64) -> Option<ElfSymbol> {
+    pub(super) fn code(
+        &self,
+        table: &SymbolTable<'a, H>,
+        index: SymbolIndex,
+        symbol: &H::Sym,
+        strings: u64,
+    ) -> Option<ElfSymbol> {
         let size = symbol.st_size(self.endian).into();
         let function = is_function(symbol.st_type());
         let mut address: u64 = symbol.st_value(self.endian).into();
@@ -313,13 +410,24 @@ struct LoadRange {
     offset: u64,
     size: u64,
     align: u64,
+    is_executable: bool,
 }
 
 impl LoadRange {
     fn segment(&self, file: &Bytes) -> Segment {
-        /// The smallest page size. A larger alignment allows larger pages but does not imply them.
-        const PAGE: u64 = 4 << 10;
-        let page = if self.align.is_power_of_two() { self.align.min(PAGE) } else { 1 };
-        Segment { address: self.address, bytes: file.part(self.offset, self.size), offset: self.offset, page }
+        Segment {
+            address: self.address,
+            bytes: file.part(self.offset, self.size),
+            offset: self.offset,
+            page: page_size(self.align),
+            is_executable: self.is_executable,
+        }
     }
+}
+
+/// The page size of a segment with this alignment.
+fn page_size(align: u64) -> u64 {
+    /// The smallest page size. A larger alignment allows larger pages but does not imply them.
+    const PAGE: u64 = 4 << 10;
+    if align.is_power_of_two() { align.min(PAGE) } else { 1 }
 }

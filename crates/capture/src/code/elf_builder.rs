@@ -16,6 +16,10 @@ pub(super) struct ElfBuilder {
     /// Name, value, size, type and binding, and the number of a code section (0 undefined, 0xfff1 absolute).
     pub(super) symbols: Vec<(&'static str, u64, u64, u8, u16)>,
     pub(super) build_id: Vec<u8>,
+    /// Names of the code sections; all of them or none.
+    pub(super) names: Vec<&'static str>,
+    /// Number of a code section, offset in it, type, number of a symbol from 1, addend. For 64-bit files.
+    pub(super) relocations: Vec<(u32, u64, u32, u32, i64)>,
 }
 
 pub(super) const LOCAL: u8 = 0;
@@ -36,6 +40,8 @@ impl Default for ElfBuilder {
             segments: true,
             symbols: vec![("main", 0x40_0010, 0x10, GLOBAL | FUNC, 1)],
             build_id: vec![0xab, 0xcd],
+            names: vec![],
+            relocations: vec![],
         }
     }
 }
@@ -70,14 +76,14 @@ impl Out {
     }
 }
 
-/// A section header: type, flags, address, offset, size, link, size of an entry.
-type Section = (u32, u64, u64, u64, u64, u32, u64);
+/// A section header: type, flags, address, offset, size, link, size of an entry, name, and the section it is about.
+type Section = (u32, u64, u64, u64, u64, u32, u64, u32, u32);
 
 impl ElfBuilder {
     pub(super) fn build(&self) -> Vec<u8> {
         let mut body = self.out();
         let start = self.header_size() + self.segment_count() * if self.wide { 56 } else { 32 };
-        let mut sections: Vec<Section> = vec![(0, 0, 0, 0, 0, 0, 0)];
+        let mut sections: Vec<Section> = vec![(0, 0, 0, 0, 0, 0, 0, 0, 0)];
         let append = |body: &mut Out, bytes: &[u8]| {
             body.bytes.resize(body.bytes.len().next_multiple_of(8), 0);
             body.bytes.extend(bytes);
@@ -87,17 +93,30 @@ impl ElfBuilder {
         for (address, align, bytes) in &self.code {
             let offset = append(&mut body, bytes);
             segments.push((1, *address, offset, bytes.len() as u64, *align));
-            sections.push((1, 0b110, *address, offset, bytes.len() as u64, 0, 0));
+            let name = 1 + self.names.iter().take(sections.len() - 1).map(|name| name.len() + 1).sum::<usize>();
+            let name = if self.names.is_empty() { 0 } else { name as u32 };
+            sections.push((1, 0b110, *address, offset, bytes.len() as u64, 0, 0, name, 0));
         }
         let note = self.note();
         let offset = append(&mut body, &note);
         segments.push((4, 0, offset, note.len() as u64, 4));
-        sections.push((7, 0, 0, offset, note.len() as u64, 0, 0));
+        sections.push((7, 0, 0, offset, note.len() as u64, 0, 0, 0, 0));
         let (table, names) = self.symbol_table();
         let (table_at, names_at) = (append(&mut body, &table), append(&mut body, &names));
         let strings = sections.len() as u32 + 1;
-        sections.push((2, 0, 0, table_at, table.len() as u64, strings, if self.wide { 24 } else { 16 }));
-        sections.push((3, 0, 0, names_at, names.len() as u64, 0, 0));
+        sections.push((2, 0, 0, table_at, table.len() as u64, strings, if self.wide { 24 } else { 16 }, 0, 0));
+        sections.push((3, 0, 0, names_at, names.len() as u64, 0, 0, 0, 0));
+        for &(section, offset, kind, symbol, addend) in &self.relocations {
+            let mut out = self.out();
+            out.longs(&[offset, u64::from(symbol) << 32 | u64::from(kind), addend.cast_unsigned()]);
+            let at = append(&mut body, &out.bytes);
+            sections.push((4, 0, 0, at, 24, strings - 1, 24, 0, section));
+        }
+        if !self.names.is_empty() {
+            let names: Vec<u8> = [""].iter().chain(&self.names).flat_map(|name| name.bytes().chain([0])).collect();
+            let at = append(&mut body, &names);
+            sections.push((3, 0, 0, at, names.len() as u64, 0, 0, 0, 0));
+        }
         let sections_at = append(&mut body, &[]);
         self.assemble(&segments, &body.bytes, sections_at, &sections)
     }
@@ -110,10 +129,10 @@ impl ElfBuilder {
         }
         out.bytes.resize(out.bytes.len().next_multiple_of(8), 0);
         out.bytes.extend(body);
-        for (kind, flags, address, offset, size, link, entry) in sections {
-            out.words(&[0, *kind]);
+        for (kind, flags, address, offset, size, link, entry, name, info) in sections {
+            out.words(&[*name, *kind]);
             out.longs(&[*flags, *address, *offset, *size]);
-            out.words(&[*link, 0]);
+            out.words(&[*link, *info]);
             out.longs(&[1, *entry]);
         }
         out.bytes
@@ -139,7 +158,8 @@ impl ElfBuilder {
         out.longs(&[0, if self.segments { self.header_size() as u64 } else { 0 }, sections_at]);
         out.words(&[self.flags]);
         let sizes = if self.wide { (56, 64) } else { (32, 40) };
-        out.halves(&[self.header_size() as u16, sizes.0, self.segment_count() as u16, sizes.1, sections, 0]);
+        let names = if self.names.is_empty() { 0 } else { sections - 1 };
+        out.halves(&[self.header_size() as u16, sizes.0, self.segment_count() as u16, sizes.1, sections, names]);
     }
 
     fn segment(&self, out: &mut Out, &(kind, address, offset, size, align): &(u32, u64, u64, u64, u64)) {

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::note::{Location, Note, NoteKind};
 
 /// Maximum total size of images. Also keeps the offsets of symbol names within 32 bits.
-const BYTE_LIMIT: u64 = 4 << 30;
+pub(super) const BYTE_LIMIT: u64 = 4 << 30;
 
 /// Maximum number of images of one capture, and of notes about them. Real captures have hundreds.
 const IMAGE_LIMIT: usize = 64 << 10;
@@ -117,7 +117,7 @@ pub(super) fn from_bytes(
 }
 
 /// The code of an ELF file, moved by `bias` from its link address.
-fn load_elf(name: &str, elf: &Elf, bias: u64, spaces: Spaces, problems: &mut Vec<Problem>) -> Code {
+pub(super) fn load_elf(name: &str, elf: &Elf, bias: u64, spaces: Spaces, problems: &mut Vec<Problem>) -> Code {
     let moved = |address: u64| address.wrapping_add(bias);
     let regions = elf.segments.iter().filter_map(|segment| Region::new(moved(segment.address), &segment.bytes, spaces));
     let regions: Vec<Region> = regions.collect();
@@ -129,7 +129,7 @@ fn load_elf(name: &str, elf: &Elf, bias: u64, spaces: Spaces, problems: &mut Vec
     code_of_elf(name, elf, bias, regions)
 }
 
-fn code_of_elf(name: &str, elf: &Elf, bias: u64, regions: Vec<Region>) -> Code {
+pub(super) fn code_of_elf(name: &str, elf: &Elf, bias: u64, regions: Vec<Region>) -> Code {
     Code {
         name: name.to_string(),
         raw: false,
@@ -145,13 +145,13 @@ fn code_of_elf(name: &str, elf: &Elf, bias: u64, regions: Vec<Region>) -> Code {
 }
 
 /// The code of a memory dump.
-fn load_dump(name: &str, address: u64, bytes: &Bytes, spaces: Spaces, problems: &mut Vec<Problem>) -> Code {
+pub(super) fn load_dump(name: &str, address: u64, bytes: &Bytes, spaces: Spaces, problems: &mut Vec<Problem>) -> Code {
     let regions: Vec<Region> = Region::new(address, bytes, spaces).into_iter().collect();
     check_end(&regions, bytes.len(), problems);
     Code { name: name.to_string(), raw: true, regions, ..Code::default() }
 }
 
-fn check_end(regions: &[Region], expected: usize, problems: &mut Vec<Problem>) {
+pub(super) fn check_end(regions: &[Region], expected: usize, problems: &mut Vec<Problem>) {
     let held = regions.iter().map(|region| region.bytes.len()).fold(0, usize::saturating_add);
     if held < expected {
         problems.push((NoteKind::BadValue, "extends past the end of the address space".to_string()));
@@ -254,7 +254,7 @@ impl<'a> Loader<'a> {
     }
 }
 
-fn note(file: &str, kind: NoteKind, text: &str) -> Note {
+pub(super) fn note(file: &str, kind: NoteKind, text: &str) -> Note {
     Location::file(file).note(kind, text)
 }
 
@@ -294,7 +294,7 @@ fn ignored_range(image: &Image) -> Option<Problem> {
 }
 
 /// All bytes of a file, or as many as the limit allows.
-fn read(file: &mut impl Read, size: u64, limit: u64) -> io::Result<(Bytes, Option<Problem>)> {
+pub(super) fn read(file: &mut impl Read, size: u64, limit: u64) -> io::Result<(Bytes, Option<Problem>)> {
     let mut bytes = Vec::new();
     // Only a hint: if the size is wrong or memory is short, reading reports the error.
     let _ = bytes.try_reserve_exact(usize::try_from(size.min(limit)).unwrap_or(0));

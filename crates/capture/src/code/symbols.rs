@@ -47,6 +47,28 @@ pub(crate) struct ElfSymbol {
     pub(crate) rank: u8,
 }
 
+/// Symbols under construction, from a source that is not an ELF file.
+#[derive(Debug, Default)]
+pub(crate) struct SymbolList {
+    /// Names, each with a zero byte after it.
+    names: Vec<u8>,
+    listed: Vec<ElfSymbol>,
+}
+
+impl SymbolList {
+    /// Adds a symbol. Those whose names no longer fit into 4 GiB are dropped.
+    pub(crate) fn push(&mut self, name: &str, address: u64, size: u64, limit: u64, rank: u8) {
+        if let Ok(at) = u32::try_from(self.names.len()) {
+            self.names.extend(name.bytes().chain([0]));
+            self.listed.push(ElfSymbol { address, size, limit, name: at, rank });
+        }
+    }
+
+    pub(crate) fn finish(self) -> Symbols {
+        Symbols::new(&self.names.into(), self.listed)
+    }
+}
+
 #[derive(Default)]
 struct Table {
     file: Bytes,

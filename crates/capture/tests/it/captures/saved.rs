@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use unspool_capture::{BareOptions, Capture, Error, NoteKind, PackageFormat};
 use unspool_coresight::Protocol;
 
-use super::{bytes, cpu, etm, folder, notes, open, put, snapshot_ini};
+use super::{bytes, cpu, etm, folder, has_note, notes, open, put, snapshot_ini};
 
 /// Saves the capture, opens the result and compares.
 fn round_trip(capture: &Capture) -> (TempDir, Capture) {
@@ -82,6 +82,27 @@ fn a_snapshot_is_preserved_as_a_package() {
     assert_eq!(kinds, [NoteKind::MissingFile, NoteKind::MissingFile, NoteKind::Dropped]);
     assert!(matches!(capture.save(dir.path()), Err(Error::NotEmpty { .. })));
     round_trip(&read);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_out_of_the_package_is_neither_read_nor_copied() {
+    use std::os::unix::fs::symlink;
+    let outside = folder(&[("secret", "of this machine")]);
+    let core = cpu("cpu_0") + "[dump1]\nfile=image\naddress=0\n";
+    let dir = folder(&[("snapshot.ini", snapshot_ini(&["cpu.ini"])), ("cpu.ini", core)]);
+    symlink(outside.path().join("secret"), dir.path().join("image")).unwrap();
+    let capture = Capture::open(dir.path()).unwrap();
+    assert!(has_note(&capture, NoteKind::OutsidePackage, "`image` points outside the package"), "{}", notes(&capture));
+    assert_eq!(capture.cores[0].images[0].size, None);
+    assert!(capture.read_file("image", 100).is_err());
+    let saved = tempfile::tempdir().unwrap();
+    capture.save(saved.path()).unwrap();
+    assert!(!saved.path().join("image").exists());
+    // The user may name a package, or its main file, through a link.
+    let link = outside.path().join("link.ini");
+    symlink(dir.path().join("snapshot.ini"), &link).unwrap();
+    assert_eq!(Capture::open(link).unwrap().cores.len(), 1);
 }
 
 #[test]
