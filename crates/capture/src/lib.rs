@@ -39,6 +39,7 @@ mod device;
 mod error;
 mod event;
 mod ini;
+mod log;
 mod lookup;
 mod metadata;
 mod note;
@@ -55,6 +56,7 @@ pub use capture::{Capture, Core, Device, EventLog, Extra, Image, PackageFormat, 
 pub use code::{Bytes, Code, ImageArgument, LoadedCode, Machine, Region, Spaces, Symbol, Symbols};
 pub use error::Error;
 pub use event::{Call, KERNEL, Mapping, PatchCode, Pid, Placement, State, SystemEvent};
+pub use log::{EventSummary, LogProblem, LogProblemKind, SystemLog};
 pub use note::{Note, NoteKind};
 pub use registers::{Register, Registers};
 pub use save::Saved;
