@@ -11,6 +11,7 @@ use unspool_coresight::Protocol;
 
 use crate::buffer::{Buffer, BufferReader};
 use crate::error::Error;
+use crate::event::SystemEvent;
 use crate::ini::{INI_LIMIT, INI_TOTAL, Ini, Section};
 use crate::lookup::Lookup;
 use crate::note::{Location, Note, NoteKind};
@@ -42,6 +43,8 @@ pub struct Capture {
     pub extras: Vec<Extra>,
     /// The system event log, if the package has one.
     pub event_log: Option<EventLog>,
+    /// The events of the system event log, in the order of its lines.
+    pub events: Vec<SystemEvent>,
     /// Missing and invalid parts of the package.
     pub notes: Vec<Note>,
     pub(crate) store: Arc<Store>,
@@ -227,6 +230,7 @@ impl Capture {
             devices: Vec::new(),
             extras: Vec::new(),
             event_log: None,
+            events: Vec::new(),
             notes: Vec::new(),
             store: Arc::new(store),
             ini_left: INI_TOTAL,
@@ -235,11 +239,15 @@ impl Capture {
     }
 
     pub(crate) fn note(&mut self, at: Location<'_>, kind: NoteKind, text: impl Into<String>) {
+        self.add_note(at.note(kind, text));
+    }
+
+    pub(crate) fn add_note(&mut self, note: Note) {
         if self.notes.len() < NOTE_LIMIT {
-            self.notes.push(at.note(kind, text));
+            self.notes.push(note);
         } else if !self.more_notes {
             self.more_notes = true;
-            self.notes.push(at.note(NoteKind::TooMany, "further notes are omitted"));
+            self.notes.push(Note { kind: NoteKind::TooMany, text: "further notes are omitted".to_string(), ..note });
         }
     }
 

@@ -39,6 +39,7 @@ mod device;
 mod error;
 mod event;
 mod ini;
+mod log;
 mod lookup;
 mod metadata;
 mod note;
@@ -58,6 +59,7 @@ pub use code::{
 };
 pub use error::Error;
 pub use event::{Call, KERNEL, Mapping, PatchCode, Pid, Placement, State, SystemEvent};
+pub use log::{EventSummary, LogProblem, LogProblemKind, SystemLog};
 pub use note::{Note, NoteKind};
 pub use registers::{Register, Registers};
 pub use save::Saved;

@@ -13,7 +13,7 @@ use crate::ini::Ini;
 use crate::lookup::Lookup;
 use crate::note::{Location, Note, NoteKind};
 use crate::store::Store;
-use crate::{package, snapshot};
+use crate::{log, package, snapshot};
 
 pub(crate) const SNAPSHOT: &str = "snapshot.ini";
 pub(crate) const CONTENTS: &str = "contents.ini";
@@ -120,6 +120,7 @@ fn read(path: &Path, store: Store, main: &str, format: PackageFormat, notes: Vec
         PackageFormat::Package => package::read(&mut capture, main, &ini),
         PackageFormat::Snapshot | PackageFormat::Bare => snapshot::read(&mut capture, main, &ini),
     }
+    log::load(&mut capture);
     if capture.sources.is_empty() && !capture.buffers.is_empty() {
         capture.note(Location::file(main), NoteKind::MissingKey, "no trace source is described");
     }

@@ -17,7 +17,7 @@ fn one_metadata_file_for_all_buffers() {
         ("trace.ini", trace),
         ("c0.data", "zero"),
         ("c1.data", "one"),
-        ("system-event-log", "- declare()\n"),
+        ("system-event-log", "# empty log\n"),
     ]);
     assert_eq!(notes(&capture), "");
     assert_eq!(capture.format, PackageFormat::Package);
@@ -82,6 +82,23 @@ trace.ini:8: [trace_2] is repeated and treated as another source
     assert_eq!(notes(&capture), expected);
     assert_eq!(sources(&capture), ["trace_300:-:[0, 1]", "trace_2:2:[0, 1]", "trace_2:2:[0, 1]"]);
     assert_eq!(capture.extras.len(), 2);
+}
+
+#[test]
+fn the_event_log_is_read_and_its_problems_are_noted() {
+    let text = "5 exec_process(7)\nodd()\n- declare_asid(END, 1, 7)\n";
+    for (name, key) in [("system-event-log", ""), ("log.txt", "event_log=log.txt\n")] {
+        let contents = format!("[trace]\nmetadata=t.ini\nbuffer0=x\n{key}");
+        let (_dir, capture) = open(&[
+            ("contents.ini", contents.as_str()),
+            ("t.ini", "[buffer]\nformat=coresight\n[trace_1]\nformat=ETE\n"),
+            ("x", "x"),
+            (name, text),
+        ]);
+        assert_eq!(notes(&capture), format!("{name}:2: column 1: unknown call `odd`\n"));
+        let events: Vec<String> = capture.events.iter().map(|event| format!("{}: {event}", event.place)).collect();
+        assert_eq!(events, ["1: 5 exec_process(7)", "3: - declare_asid(END, 1, 7)"]);
+    }
 }
 
 #[test]
