@@ -11,6 +11,7 @@ use unspool_coresight::Protocol;
 
 use crate::buffer::{Buffer, BufferReader};
 use crate::error::Error;
+use crate::event::SystemEvent;
 use crate::ini::{INI_LIMIT, INI_TOTAL, Ini, Section};
 use crate::lookup::Lookup;
 use crate::note::{Location, Note, NoteKind};
@@ -42,6 +43,8 @@ pub struct Capture {
     pub extras: Vec<Extra>,
     /// The system event log, if the package has one.
     pub event_log: Option<EventLog>,
+    /// What the operating system did while the trace was recorded, in the order in which it happened.
+    pub events: Vec<SystemEvent>,
     /// Missing and invalid parts of the package.
     pub notes: Vec<Note>,
     pub(crate) store: Arc<Store>,
@@ -64,6 +67,8 @@ pub enum PackageFormat {
     Package,
     /// Trace bytes without metadata.
     Bare,
+    /// A recording of perf or simpleperf: a file, or a directory with the file `data`.
+    Perf,
 }
 
 /// A trace source.
@@ -227,6 +232,7 @@ impl Capture {
             devices: Vec::new(),
             extras: Vec::new(),
             event_log: None,
+            events: Vec::new(),
             notes: Vec::new(),
             store: Arc::new(store),
             ini_left: INI_TOTAL,
