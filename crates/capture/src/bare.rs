@@ -68,7 +68,7 @@ impl Capture {
         let mut files = Vec::new();
         for name in &names {
             let (name, size) = capture.find_file(Location::file(name), name);
-            files.push(BufferFile { name, size });
+            files.push(BufferFile { name, offset: 0, size });
         }
         let mut buffer = Buffer {
             name: buffer_name(first),

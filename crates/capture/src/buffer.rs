@@ -86,7 +86,9 @@ pub struct Buffer {
 pub struct BufferFile {
     /// The name inside the package.
     pub name: String,
-    /// The size in bytes, `None` if the file is missing.
+    /// Offset of the buffer's first byte in the file.
+    pub offset: u64,
+    /// Number of the buffer's bytes in the file, `None` if the file is missing.
     pub size: Option<u64>,
 }
 
@@ -160,7 +162,8 @@ impl Buffer {
                 let start = end;
                 end = start.saturating_add(found.size.unwrap_or(0));
                 let (from, to) = (span.start.max(start), span.end.min(end));
-                (from < to).then(|| FileRange { file, start: from - start, length: to - from })
+                let skipped = found.offset.saturating_add(from - start);
+                (from < to).then(|| FileRange { file, start: skipped, length: to - from })
             })
         })
     }

@@ -43,7 +43,7 @@ pub struct Capture {
     pub extras: Vec<Extra>,
     /// The system event log, if the package has one.
     pub event_log: Option<EventLog>,
-    /// The events of the system event log, in the order of its lines.
+    /// What the operating system did while the trace was recorded: the lines of the event log, or the records of perf.data.
     pub events: Vec<SystemEvent>,
     /// Missing and invalid parts of the package.
     pub notes: Vec<Note>,
@@ -67,6 +67,8 @@ pub enum PackageFormat {
     Package,
     /// Trace bytes without metadata.
     Bare,
+    /// A recording of perf or simpleperf: a file, or a directory with the file `data`.
+    Perf,
 }
 
 /// A trace source.

@@ -3,7 +3,7 @@
 //! package on disk ─▶ **capture** ─▶ trace bytes, source metadata, code images, system event log
 //!
 //! A package is a snapshot directory (`snapshot.ini`), a trace package (`contents.ini`), either of them in a zip
-//! archive, or bare trace bytes that the caller describes. This crate opens the files and locates their contents; it
+//! archive, a recording of perf, or bare trace bytes that the caller describes. This crate opens the files and locates their contents; it
 //! does not interpret packets or instructions. Missing or invalid parts of a package are reported as [`Note`]s, not errors.
 //!
 //! ```
@@ -45,6 +45,7 @@ mod metadata;
 mod note;
 mod open;
 mod package;
+pub mod perf;
 mod registers;
 mod save;
 mod snapshot;

@@ -217,7 +217,7 @@ pub(crate) fn find_files(capture: &mut Capture, at: Location<'_>, value: &str) -
             break;
         }
         let (name, size) = capture.find_file(at, name);
-        files.push(BufferFile { name, size });
+        files.push(BufferFile { name, offset: 0, size });
     }
     files
 }

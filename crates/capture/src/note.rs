@@ -1,4 +1,4 @@
-//! Notes: missing or invalid parts of a capture, each with its file and line.
+//! Notes: missing or invalid parts of a capture, each with its file and line, or byte offset.
 //!
 //! Notes never stop the reading. The kind is for programs, the text is for people.
 
@@ -13,6 +13,8 @@ pub struct Note {
     pub file: String,
     /// The line in that file, counted from 1; `None` if the note is about the whole file.
     pub line: Option<u32>,
+    /// The byte offset in that file, if it is not text.
+    pub offset: Option<u64>,
     /// The message.
     pub text: String,
 }
@@ -59,13 +61,22 @@ pub enum NoteKind {
     Placed,
     /// The load address of a position-independent image is unknown or ambiguous.
     Unplaced,
+    /// A part of a recording is damaged or impossible, and was not read.
+    Damaged,
+    /// Nothing was traced in a session.
+    NoTrace,
+    /// Trace was lost while it was recorded, or is announced and not in the file.
+    TraceLost,
+    /// Records of the operating system were lost.
+    RecordsLost,
 }
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}:{line}: {}", self.file, self.text),
-            None => write!(f, "{}: {}", self.file, self.text),
+        match (self.line, self.offset) {
+            (Some(line), _) => write!(f, "{}:{line}: {}", self.file, self.text),
+            (None, Some(offset)) => write!(f, "{}: {offset:#x}: {}", self.file, self.text),
+            (None, None) => write!(f, "{}: {}", self.file, self.text),
         }
     }
 }
@@ -75,19 +86,25 @@ impl fmt::Display for Note {
 pub(crate) struct Location<'a> {
     pub(crate) file: &'a str,
     pub(crate) line: Option<u32>,
+    pub(crate) offset: Option<u64>,
 }
 
 impl<'a> Location<'a> {
     pub(crate) fn file(file: &'a str) -> Self {
-        Self { file, line: None }
+        Self { file, line: None, offset: None }
     }
 
     /// A line, or the whole file for line 0 (a section that the file does not contain).
     pub(crate) fn line(file: &'a str, line: u32) -> Self {
-        Self { file, line: Some(line).filter(|line| *line > 0) }
+        Self { file, line: Some(line).filter(|line| *line > 0), offset: None }
+    }
+
+    /// A byte offset.
+    pub(crate) fn offset(file: &'a str, offset: u64) -> Self {
+        Self { file, line: None, offset: Some(offset) }
     }
 
     pub(crate) fn note(self, kind: NoteKind, text: impl Into<String>) -> Note {
-        Note { kind, file: self.file.to_string(), line: self.line, text: text.into() }
+        Note { kind, file: self.file.to_string(), line: self.line, offset: self.offset, text: text.into() }
     }
 }

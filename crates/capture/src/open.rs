@@ -1,6 +1,6 @@
 //! Opening a capture: detects the package format and finds its main file.
 //!
-//! directory, zip archive or ini file ─▶ **open** ─▶ [`Capture`], or an error that describes what was found instead
+//! directory, zip archive, ini file or recording ─▶ **open** ─▶ [`Capture`], or an error that describes what was found instead
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -13,14 +13,15 @@ use crate::ini::Ini;
 use crate::lookup::Lookup;
 use crate::note::{Location, Note, NoteKind};
 use crate::store::Store;
-use crate::{log, package, snapshot};
+use crate::{log, package, perf, snapshot};
 
 pub(crate) const SNAPSHOT: &str = "snapshot.ini";
 pub(crate) const CONTENTS: &str = "contents.ini";
 
 impl Capture {
     /// Opens a package: a directory or a zip archive that contains `snapshot.ini` or `contents.ini` (the snapshot
-    /// takes precedence if both exist), or the path of such a file itself.
+    /// takes precedence if both exist), or the path of such a file itself; or a recording of perf: a file, a directory
+    /// with the file `data`, or a pipe, which is copied to an unnamed temporary file.
     ///
     /// # Errors
     ///
@@ -32,7 +33,9 @@ impl Capture {
         if metadata.is_dir() {
             open_directory(path)
         } else if !metadata.is_file() {
-            Err(not_a_capture(path, "neither a file nor a directory"))
+            perf::open_stream(path, &mut File::open(path).map_err(Error::io(path))?)
+        } else if starts_like_perf(path)? {
+            perf::open(path)
         } else if has_extension(path, "zip") || starts_like_zip(path)? {
             open_zip(path)
         } else {
@@ -45,7 +48,10 @@ fn open_directory(path: &Path) -> Result<Capture, Error> {
     let store = Store::Directory(path.to_path_buf());
     match main_file(&store) {
         Some((name, format)) => read(path, store, &name, format, Vec::new()),
-        None => Err(not_a_capture(path, &describe_directory(path)?)),
+        None => match perf::open_directory(path)? {
+            Some(capture) => Ok(capture),
+            None => Err(not_a_capture(path, &describe_directory(path)?)),
+        },
     }
 }
 
@@ -118,7 +124,7 @@ fn read(path: &Path, store: Store, main: &str, format: PackageFormat, notes: Vec
     }
     match format {
         PackageFormat::Package => package::read(&mut capture, main, &ini),
-        PackageFormat::Snapshot | PackageFormat::Bare => snapshot::read(&mut capture, main, &ini),
+        PackageFormat::Snapshot | PackageFormat::Bare | PackageFormat::Perf => snapshot::read(&mut capture, main, &ini),
     }
     log::load(&mut capture);
     if capture.sources.is_empty() && !capture.buffers.is_empty() {
@@ -154,8 +160,18 @@ fn has_extension(path: &Path, extension: &str) -> bool {
 }
 
 fn starts_like_zip(path: &Path) -> Result<bool, Error> {
+    let start = start(path)?;
+    Ok(start.starts_with(b"PK\x03\x04") || start.starts_with(b"PK\x05\x06"))
+}
+
+fn starts_like_perf(path: &Path) -> Result<bool, Error> {
+    Ok(perf::is_perf(&start(path)?))
+}
+
+/// The first bytes of a file.
+fn start(path: &Path) -> Result<Vec<u8>, Error> {
     let mut start = Vec::new();
     let file = File::open(path).map_err(Error::io(path))?;
-    file.take(4).read_to_end(&mut start).map_err(Error::io(path))?;
-    Ok(start == b"PK\x03\x04" || start == b"PK\x05\x06")
+    file.take(8).read_to_end(&mut start).map_err(Error::io(path))?;
+    Ok(start)
 }

@@ -73,6 +73,7 @@ fn describe(capture: &Capture) -> String {
     let format = match capture.format {
         PackageFormat::Snapshot => "snapshot",
         PackageFormat::Package => "trace package",
+        PackageFormat::Perf => "perf.data recording",
         _ => "bare buffer",
     };
     let [sources, buffers] = [(capture.sources.len(), "source"), (capture.buffers.len(), "buffer")];

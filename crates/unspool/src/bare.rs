@@ -70,7 +70,7 @@ pub fn open_bare<P: AsRef<Path>>(paths: &[P], bare: Bare) -> Result<Capture, Err
 
 fn note(capture: &mut Capture, kind: NoteKind, text: String) {
     let file = capture.buffers[0].name.clone();
-    capture.notes.push(Note { kind, file, line: None, text });
+    capture.notes.push(Note { kind, file, line: None, offset: None, text });
 }
 
 fn first_bytes(capture: &Capture) -> Result<Vec<u8>, Error> {

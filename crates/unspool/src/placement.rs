@@ -105,7 +105,7 @@ impl Placement {
                 (NoteKind::Unplaced, text)
             }
         };
-        Some(Note { kind, file: code.name.clone(), line: None, text })
+        Some(Note { kind, file: code.name.clone(), line: None, offset: None, text })
     }
 }
 

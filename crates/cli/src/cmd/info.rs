@@ -284,6 +284,7 @@ fn format_text(capture: &Capture) -> String {
     let format = match capture.format {
         PackageFormat::Snapshot => "snapshot",
         PackageFormat::Package => "trace package",
+        PackageFormat::Perf => "perf.data recording",
         _ => "bare buffer",
     };
     format!("{format}{}{version}", if capture.in_zip { " in a zip archive" } else { "" })

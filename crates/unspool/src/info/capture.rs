@@ -79,7 +79,7 @@ impl CaptureInfo<'_> {
         let sources: Vec<Value> = (0..traces.len()).map(|index| self.trace_json(&traces[index], index)).collect();
         let images: Vec<Value> =
             images(capture).iter().map(|(image, cores)| image_json(image, self.code_of(image), cores)).collect();
-        let notes: Vec<Value> = self.notes().iter().map(|note| json!({"file": note.file, "line": note.line, "kind": format!("{:?}", note.kind), "text": note.text})).collect();
+        let notes: Vec<Value> = self.notes().iter().map(|note| json!({"file": note.file, "line": note.line, "offset": note.offset, "kind": format!("{:?}", note.kind), "text": note.text})).collect();
         let extras: Vec<Value> = capture
             .extras
             .iter()
@@ -102,7 +102,11 @@ impl CaptureInfo<'_> {
 
     fn buffer_json(&self, index: usize) -> Value {
         let buffer = &self.capture.buffers[index];
-        let files: Vec<Value> = buffer.files.iter().map(|file| json!({"name": file.name, "size": file.size})).collect();
+        let files: Vec<Value> = buffer
+            .files
+            .iter()
+            .map(|file| json!({"name": file.name, "offset": file.offset, "size": file.size}))
+            .collect();
         let mut value =
             json!({"name": buffer.name, "format": buffer.format.name(), "bytes": buffer.len(), "files": files});
         match self.overview.map(|overview| &overview.buffers[index]) {
