@@ -50,6 +50,7 @@ mod registers;
 mod save;
 mod snapshot;
 mod store;
+mod timeline;
 
 pub use bare::BareOptions;
 pub use buffer::{Buffer, BufferFile, BufferFormat, BufferReader, FileOffset};
@@ -65,3 +66,7 @@ pub use note::{Note, NoteKind};
 pub use registers::{Register, Registers};
 pub use save::Saved;
 pub use store::FileReader;
+pub use timeline::{
+    Contents, ContextFormat, ContextGuess, ContextNumber, ContextProcess, ContextWidth, Direction, Extent, Hit,
+    Inference, Inferred, Piece, Timeline, TraceConfiguration, Version, View,
+};

@@ -1,0 +1,84 @@
+//! Numbers that stand for something for a time: threads and address space identifiers for processes, cores for the
+//! thread that they execute.
+//!
+//! events in order ─▶ **assignments** ─▶ what a number stands for after a number of events
+
+use std::collections::BTreeMap;
+
+use super::Direction;
+use super::process::NO_END;
+use crate::event::State;
+
+/// A value for a time: from a number of events, up to but not including another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Assigned {
+    from: u32,
+    until: u32,
+    value: u32,
+}
+
+/// What numbers stand for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Assignments {
+    /// For each number in order of time. At most the last one has no end.
+    numbers: BTreeMap<u32, Vec<Assigned>>,
+}
+
+impl Assignments {
+    /// What a number stands for after a number of events.
+    pub(super) fn at(&self, number: u32, position: u32) -> Option<u32> {
+        let list = self.numbers.get(&number)?;
+        let next = list.partition_point(|assigned| assigned.from <= position);
+        let last = list.get(next.checked_sub(1)?)?;
+        (position < last.until).then_some(last.value)
+    }
+
+    /// All numbers.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
+        self.numbers.keys().copied()
+    }
+
+    /// Whether a number ever stands for a value.
+    pub(super) fn ever(&self, number: u32, value: u32) -> bool {
+        self.numbers.get(&number).is_some_and(|list| list.iter().any(|assigned| assigned.value == value))
+    }
+
+    /// All values of a number.
+    pub(super) fn values(&self, number: u32) -> impl Iterator<Item = u32> + '_ {
+        self.numbers.get(&number).into_iter().flatten().map(|assigned| assigned.value)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    /// Applies an event. Returns whether it is about something that was not assigned before, without being a start.
+    pub(super) fn apply(&mut self, state: State, number: u32, value: u32, event: u32, direction: Direction) -> bool {
+        let list = self.numbers.entry(number).or_default();
+        let open = list.last_mut().filter(|last| last.until == NO_END);
+        let is_same = open.as_ref().is_some_and(|open| open.value == value);
+        let is_open = open.is_some();
+        if let Some(open) = open.filter(|_| state != State::Current || !is_same) {
+            open.until = event + 1;
+        }
+        // Without an earlier event about the number, it was assigned since the start of the log.
+        let is_first = list.is_empty() && direction == Direction::Backward;
+        let from = if is_first { 0 } else { event + 1 };
+        match state {
+            State::Start => list.push(Assigned { from: event + 1, until: NO_END, value }),
+            State::Current if is_same => {}
+            State::Current => list.push(Assigned { from, until: NO_END, value }),
+            State::End if is_first => list.push(Assigned { from, until: event + 1, value }),
+            State::End => {}
+        }
+        state != State::Start && !is_open
+    }
+
+    /// A number no longer stands for anything.
+    pub(super) fn clear(&mut self, number: u32, event: u32) {
+        let last = self.numbers.get_mut(&number).and_then(|list| list.last_mut());
+        if let Some(open) = last.filter(|last| last.until == NO_END) {
+            open.until = event + 1;
+        }
+    }
+}
