@@ -14,6 +14,7 @@ mod kcore;
 mod latest;
 mod lines;
 mod load;
+mod names;
 mod perf_map;
 mod proc_maps;
 mod relocatable;
