@@ -2,3 +2,4 @@
 
 mod captures;
 mod corpus;
+mod perf;
