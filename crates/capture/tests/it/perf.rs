@@ -1,6 +1,7 @@
 //! Recordings of perf that the tests write, opened as a user would.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod corpus;
 mod damage;
 mod forms;
 mod reference;

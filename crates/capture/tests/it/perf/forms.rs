@@ -279,7 +279,8 @@ fn facts_about_the_machine() {
 fn a_saved_recording_opens_as_a_package() {
     let (_dir, capture) = open(&recording(false).file());
     let folder = tempfile::tempdir().unwrap();
-    capture.save(folder.path()).unwrap();
+    let notes = capture.save(folder.path()).unwrap().notes;
+    assert!(notes.len() == 1 && notes[0].text == "4 system events are not saved", "{notes:?}");
     let saved = Capture::open(folder.path()).unwrap();
     assert_eq!(buffers(&saved), expected_buffers());
     assert_eq!(saved.sources, capture.sources);
