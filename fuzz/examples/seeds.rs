@@ -19,7 +19,7 @@ use unspool_coresight::etm4::{Config, Packet};
 use unspool_coresight::frame::{Formatter, HSYNC};
 use unspool_fuzz::ini::SEPARATOR;
 use unspool_fuzz::steps::ReadSteps;
-use unspool_fuzz::{code, setup, stf, zip};
+use unspool_fuzz::{code, perf, setup, stf, zip};
 use unspool_stf::builder::StfVersion;
 use unspool_tarmac::lower::Style;
 
@@ -34,6 +34,7 @@ fn main() -> io::Result<()> {
         ("flow", flows()),
         ("ini", inis()),
         ("zip", zips()),
+        ("perf", perfs()),
         ("code", codes()),
         ("astf", astfs()),
         ("stf", stfs()),
@@ -52,6 +53,25 @@ fn main() -> io::Result<()> {
         println!("{target}: {} seeds", seeds.len());
     }
     Ok(())
+}
+
+/// Recordings of perf: whole ones, and changes of our own.
+fn perfs() -> Vec<Seed> {
+    let whole = |form: u8| joined(&[&[0], &perf::recording(form)]);
+    vec![
+        ("file", whole(0)),
+        ("big_endian", whole(1)),
+        ("compressed", whole(2)),
+        ("compressed2_big_endian", whole(5)),
+        ("compressed2_damaged", whole(6)),
+        ("simpleperf_index", whole(8)),
+        ("pipe", whole(16)),
+        ("pipe_big_endian", whole(17)),
+        ("changed_size", vec![24, 48, 0, 1]),
+        ("changed_index", vec![8, 72, 0, 4, 0, 2, 7]),
+        ("changed_record", vec![8, 0x58, 1, 9, 0x5e, 1, 200]),
+        ("changed_compressed", vec![2, 0x20, 2, 1]),
+    ]
 }
 
 /// Streams of the plugin: code, and threads that execute it.

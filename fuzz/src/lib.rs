@@ -12,6 +12,7 @@ pub mod flow;
 pub mod frames;
 pub mod ini;
 pub mod packets;
+pub mod perf;
 pub mod record;
 pub mod setup;
 pub mod slice;
@@ -25,13 +26,14 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, in the order of the data flow.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
     ("flow", flow::check),
     ("ini", ini::check),
     ("zip", zip::check),
+    ("perf", perf::check),
     ("code", code::check),
     ("astf", astf::check),
     ("stf", stf::check),

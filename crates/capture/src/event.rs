@@ -119,7 +119,8 @@ pub enum Call {
 /// A file in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
-    /// The path of the file, as written; it may be a name such as `[vdso]`.
+    /// The path of the file, as written; it may be a name such as `[vdso]`. perf adds a symbol to the name of the kernel:
+    /// `[kernel.kallsyms]_text`.
     pub image: String,
     /// The build ID or UUID of the file in hexadecimal digits; empty if not given.
     pub build_id: String,
@@ -131,7 +132,8 @@ pub struct Mapping {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Placement {
     /// As its headers describe, with its lowest page at this address. A program that is not position-independent has its
-    /// own address, whatever this one is.
+    /// own address, whatever this one is. For a kernel with the name of a symbol, this is the address of that symbol; for
+    /// a kernel module, that of its text.
     Base(u64),
     /// Bytes of the file at an address.
     Part {

@@ -3,7 +3,7 @@
 //! directory, zip archive, ini file or recording ─▶ **open** ─▶ [`Capture`], or an error that describes what was found instead
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::archive::Archive;
@@ -21,7 +21,7 @@ pub(crate) const CONTENTS: &str = "contents.ini";
 impl Capture {
     /// Opens a package: a directory or a zip archive that contains `snapshot.ini` or `contents.ini` (the snapshot
     /// takes precedence if both exist), or the path of such a file itself; or a recording of perf: a file, a directory
-    /// with the file `data`, or a pipe, which is copied to an unnamed temporary file.
+    /// with the file `data`, or a pipe (`-` is the standard input), which is copied to an unnamed temporary file.
     ///
     /// # Errors
     ///
@@ -29,6 +29,9 @@ impl Capture {
     /// are listed in [`Capture::notes`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
+        if path.as_os_str() == "-" {
+            return perf::open_stream(path, &mut io::stdin().lock());
+        }
         let metadata = fs::metadata(path).map_err(Error::io(path))?;
         if metadata.is_dir() {
             open_directory(path)

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::buffer::{Buffer, BufferFormat};
-use crate::capture::{Capture, Extra, Image, Source};
+use crate::capture::{Capture, Extra, Image, PackageFormat, Source};
 use crate::error::Error;
 use crate::ini::IniText;
 use crate::lookup::path_components;
@@ -80,6 +80,11 @@ impl<'a> Writer<'a> {
         if let Some(log) = &self.capture.event_log {
             contents.section("trace")?;
             contents.entry("event_log", self.copied.get(log.file.as_str()).unwrap_or(&log.file))?;
+        }
+        if self.capture.format == PackageFormat::Perf && !self.capture.events.is_empty() {
+            let text = format!("{} system events are not saved", self.capture.events.len());
+            let file = self.capture.path.display().to_string();
+            self.saved.notes.push(Location::file(&file).note(NoteKind::Dropped, text));
         }
         self.write_devices(&mut contents)?;
         for extra in &self.capture.extras {

@@ -80,11 +80,21 @@ fn describe(capture: &Capture) -> String {
     format!("{format}, {} in {}", many(sources.0 as u64, sources.1), many(buffers.0 as u64, buffers.1))
 }
 
-/// Reports what was assumed about the capture, since that changes the output.
+/// Reports what was assumed about the capture and what is missing from it, since that changes the output. Of what is
+/// missing, the part after the tenth is counted, unless all was asked for.
 pub(crate) fn report_assumptions(capture: &Capture) {
-    use NoteKind::{Assumed, BadValue, StartUnknown, UnknownFormat};
+    use NoteKind::{Assumed, BadValue, Damaged, RecordsLost, StartUnknown, TraceLost, UnknownFormat};
+    const MAX_LOST: usize = 10;
     let is_assumed = |kind| matches!(kind, Assumed | BadValue | StartUnknown | UnknownFormat);
     capture.notes.iter().filter(|note| is_assumed(note.kind)).for_each(diagnostic::warning);
+    let limit = if diagnostic::is_verbose() { usize::MAX } else { MAX_LOST };
+    let is_lost = |kind| matches!(kind, Damaged | RecordsLost | TraceLost);
+    let lost: Vec<&Note> = capture.notes.iter().filter(|note| is_lost(note.kind)).collect();
+    lost.iter().take(limit).for_each(diagnostic::warning);
+    if lost.len() > limit {
+        let more = lost.len() - limit;
+        diagnostic::warning(format_args!("and {more} more notes on damaged or lost parts; -v shows all of them"));
+    }
 }
 
 /// Reports notes on images: where position-independent ones were loaded, and problems. Those after the tenth are

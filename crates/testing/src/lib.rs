@@ -1,7 +1,8 @@
-//! Shared parts of the tests: skipping, the corpus, external tools, files of the repository, random numbers.
+//! Shared parts of the tests: skipping, the corpus, external tools, files of the repository, random numbers, and a writer
+//! of perf.data files.
 //!
 //! Only ever a dev-dependency. A test that cannot run here reports it through [`skip`]: one line on the standard error
-//! stream, or a failure under `UNSPOOL_STRICT=1`. Knows no trace format and depends on no other crate of the workspace.
+//! stream, or a failure under `UNSPOOL_STRICT=1`. Depends on no other crate of the workspace.
 
 #![allow(
     clippy::panic,
@@ -10,6 +11,7 @@
 )]
 
 mod document;
+pub mod perf;
 mod random;
 mod reference;
 mod scenario;

@@ -86,19 +86,18 @@ impl Identity {
         let is_ini = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("ini"));
         match FileKind::of(&start) {
             FileKind::Capture if is_ini || start.starts_with(b"PK") => Ok(package(path, is_ini)),
-            _ => Ok(Self::of_start(&start, &mut file, &path.display().to_string(), true)),
+            _ => Ok(Self::of_start(&start, &mut file, &path.display().to_string())),
         }
     }
 
     /// Identifies a stream by its first bytes. `name`: its name in the next step.
     pub fn of(start: &[u8], name: &str) -> Self {
-        let is_whole = (start.len() as u64) < HEAD;
-        Self::of_start(start, &mut Cursor::new(start), name, is_whole)
+        Self::of_start(start, &mut Cursor::new(start), name)
     }
 
-    fn of_start(start: &[u8], file: &mut (impl Read + Seek), name: &str, is_whole: bool) -> Self {
+    fn of_start(start: &[u8], file: &mut (impl Read + Seek), name: &str) -> Self {
         match FileKind::of(start) {
-            FileKind::Capture if perf::is_perf(start) => perf::identify(file, name, is_whole),
+            FileKind::Capture if perf::is_perf(start) => perf::identify(file),
             FileKind::Capture => Self::of_bytes(start, name, DEPTH),
             kind => Self::known(kind),
         }

@@ -89,7 +89,7 @@ impl<'c> Trace<'c> {
         let starts = |names: &[&str]| names.iter().any(|name| kind.starts_with(name));
         if starts(&["cortex-m", "star"]) {
             Profile::Microcontroller
-        } else if starts(&["cortex-", "neoverse", "arm-aa64", "armv8-a", "armv9-a"]) {
+        } else if starts(&["cortex-", "neoverse", "arm-aa64", "armv8-a", "armv9-a", "aarch64"]) {
             Profile::Application
         } else {
             Profile::Unknown

@@ -18,12 +18,19 @@ use super::problem::Problems;
 const HEADER: usize = 104;
 const PIPE_HEADER: u64 = 16;
 
+/// Offset of the bits of features in the header.
+const BITMAP: usize = 72;
+
 /// Maximum number of bytes of a feature section that are read.
 const SECTION_LIMIT: u64 = 64 << 20;
 
 /// Maximum number of bytes of the attributes, and of the ids of one.
 const ATTRS_LIMIT: u64 = 4 << 20;
 const IDS_LIMIT: u64 = 8 << 20;
+
+/// Sizes of an attribute with the range of its ids.
+const ENTRY_MIN: usize = 64 + 16;
+const ENTRY_MAX: usize = 4 << 10;
 
 /// What is known before the first record.
 #[derive(Debug)]
@@ -79,7 +86,7 @@ impl Beginning {
         let (entry, start, length) = (word(16), word(24), word(32));
         let bytes = section(input, start, length.min(ATTRS_LIMIT))?;
         let is_cut = (bytes.len() as u64) < length;
-        let entry = usize::try_from(entry).ok().filter(|entry| (16 + 8..=bytes.len().max(24)).contains(entry));
+        let entry = usize::try_from(entry).ok().filter(|entry| (ENTRY_MIN..=ENTRY_MAX).contains(entry));
         let Some(entry) = entry else {
             problems.add(0, 16, format!("{} bytes is no size of an event attribute", word(16)));
             return Ok(());
@@ -114,13 +121,13 @@ impl Beginning {
     ) -> io::Result<()> {
         let order = self.order;
         let bits = (0..256_u32).filter(|bit| {
-            order.u64(header, 72 + 8 * (bit / 64) as usize).is_some_and(|word| word >> (bit % 64) & 1 == 1)
+            order.u64(header, BITMAP + 8 * (bit / 64) as usize).is_some_and(|word| word >> (bit % 64) & 1 == 1)
         });
         for (index, feature) in (0_u64..).zip(bits) {
             let place = table.saturating_add(16 * index);
             let entry = section(input, place, 16)?;
             let (Some(at), Some(length)) = (order.u64(&entry, 0), order.u64(&entry, 8)) else {
-                problems.add(0, place, "the table of features is cut short");
+                problems.add(0, BITMAP as u64, format!("the table of features at {table:#x} is cut short"));
                 break;
             };
             let bytes = section(input, at, length.min(SECTION_LIMIT))?;

@@ -18,6 +18,7 @@ use crate::buffer::{Buffer, BufferFile, BufferFormat};
 use crate::capture::{Capture, Core, Extra, PackageFormat, Source};
 use crate::error::Error;
 use crate::note::{Location, NoteKind};
+use crate::registers::Registers;
 use crate::store::{LooseFile, Store};
 
 /// Maximum number of buffers, and of pairs of a buffer and a source.
@@ -78,7 +79,7 @@ fn capture(path: &Path, data: PerfData, store: Store, files: Vec<String>) -> Res
     let mut capture = Capture::new(path, PackageFormat::Perf, store);
     let mut writer = Writer { files, capture: &mut capture };
     writer.facts(&data);
-    writer.sources(&data.units);
+    writer.sources(&data.units, data.features.arch.as_deref().unwrap_or("unknown"));
     writer.problems(&data);
     writer.buffers(&data);
     capture.events = data.events;
@@ -116,8 +117,8 @@ impl Writer<'_> {
         }
     }
 
-    /// A source and a core for each unit.
-    fn sources(&mut self, units: &[Unit]) {
+    /// A source and a core for each unit. The type of a core is the architecture.
+    fn sources(&mut self, units: &[Unit], arch: &str) {
         for (index, unit) in units.iter().enumerate() {
             let name = format!("cpu{}", unit.cpu);
             self.capture.sources.push(Source {
@@ -130,7 +131,7 @@ impl Writer<'_> {
                 buffers: Vec::new(),
                 core: Some(index),
             });
-            let (kind, registers) = (String::new(), crate::Registers::default());
+            let (kind, registers) = (arch.to_string(), Registers::default());
             self.capture.cores.push(Core { name, kind, registers, images: Vec::new(), sources: vec![index] });
         }
     }

@@ -3,3 +3,4 @@
 mod captures;
 mod corpus;
 mod images;
+mod perf;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use super::Identity;
+use super::{Identity, perf};
 use crate::sniff::FileKind;
 
 /// Entries that are looked at.
@@ -28,10 +28,8 @@ pub(super) fn identify(path: &Path) -> io::Result<Identity> {
     if files.iter().any(is_main) {
         return Ok(Identity::known(FileKind::Capture));
     }
-    if starts_with(&path.join("data"), b"PERFILE2") {
-        return Ok(
-            Identity::other("a perf.data directory").then(format!("try its file {}", path.join("data").display()))
-        );
+    if starts_with(&path.join("data"), b"PERFILE2") || starts_with(&path.join("data"), b"2ELIFREP") {
+        return Ok(perf::identify(&mut File::open(path.join("data"))?));
     }
     if starts_with(&path.join("metadata"), b"/* CTF") || starts_with(&path.join("metadata"), b"\x75\xd1\x1d\x57") {
         return Ok(Identity::other("a CTF trace").then("babeltrace2 reads it; unspool reads instruction traces"));

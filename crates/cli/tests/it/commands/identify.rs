@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use unspool::container::{CompressOptions, CompressedWriter, Container};
+use unspool::coresight::frame::Formatter;
+use unspool_testing::perf::{ETM4, Event, PerfWriter, Trailer};
 
 use super::write_zip;
 use crate::run::{Folder, on, text, unspool, unspool_with};
@@ -63,35 +65,14 @@ fn tar(name: &str) -> Vec<u8> {
     bytes
 }
 
-fn words(values: &[u64]) -> Vec<u8> {
-    values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-/// A record: type, misc, size, body.
-fn record(kind: u32, body: &[u8]) -> Vec<u8> {
-    let size = (8 + body.len()) as u16;
-    [&kind.to_le_bytes()[..], &[0, 0], &size.to_le_bytes(), body].concat()
-}
-
-/// A perf.data file with the events `cs_etm//u` and `dummy:u`, and the trace of one ETMv4.
-fn perf_data(trace: &[u8]) -> Vec<u8> {
-    let unit = [0x4040_4040_4040_4040, 7, 7, 0x40, 0x1e, 0x2800_0ea1, 0x4100_f403, 0x488, 0, 0];
-    let info = [words(&[3]), words(&[1, 8 << 32 | 1, 0]), words(&unit)].concat();
-    let auxtrace =
-        [words(&[trace.len() as u64, 0, 0]), 7_u32.to_le_bytes().to_vec(), vec![0xff; 4], 7_u64.to_le_bytes().to_vec()];
-    let data = [record(70, &info), record(11, &[0; 24]), record(71, &auxtrace.concat()), trace.to_vec()].concat();
-    let mut events = [2_u32.to_le_bytes(), 8_u32.to_le_bytes()].concat();
-    for name in ["cs_etm//u\0\0\0", "dummy:u\0"] {
-        events.extend([0; 8]);
-        events.extend([1_u32.to_le_bytes(), (name.len() as u32).to_le_bytes()].concat());
-        events.extend(name.as_bytes());
-        events.extend([0; 8]);
-    }
-    let table = 104 + data.len() as u64;
-    let sections = words(&[104, 144, 0, 0, 104, data.len() as u64, 0, 0]);
-    let features = words(&[1 << 12, 0, 0, 0]);
-    let feature = words(&[table + 16, events.len() as u64]);
-    [&b"PERFILE2"[..], &sections, &features, &data, &feature, &events].concat()
+/// A recording of perf with the frames of one ETMv4.
+fn perf_data(trace: &[u8]) -> PerfWriter {
+    let registers = [0x40, 0x1e, 0x2800_0ea1, 0x4100_f403, 0x488, 0, 0];
+    let mut file = PerfWriter::new(false, &[Event::trace(&[78])]);
+    file.info(1, &[(ETM4, 7, &registers)]);
+    file.aux(0, trace.len() as u64, 0, Trailer { cpu: 7, id: 78, time: 1, ..Trailer::default() });
+    file.auxtrace(7, u32::MAX, 0, trace);
+    file
 }
 
 /// Files that no verb reads: name, bytes, and the message after the name.
@@ -230,7 +211,10 @@ fn directories_and_archives_are_named_alike_by_all_verbs() {
     let capture = "a capture is a directory or zip archive that contains snapshot.ini or contents.ini";
     let rows = [
         ("nothing", format!("an empty directory; {capture}")),
-        ("perf", format!("a perf.data directory; try its file {}", path("perf/data").display())),
+        (
+            "perf",
+            "a perf.data file; unspool reads CoreSight trace, which 'perf record -e cs_etm//u' records on Arm".into(),
+        ),
         ("lttng", "a CTF trace; babeltrace2 reads it; unspool reads instruction traces".to_string()),
         (
             "outer",
@@ -345,69 +329,66 @@ fn a_log_with_a_mark_and_one_after_a_banner_are_read() {
 }
 
 #[test]
-fn a_perf_file_names_its_events_and_how_to_extract_its_trace() {
+fn a_perf_file_is_a_capture() {
+    // Synchronization, trace info and trace on, in one frame of ID 0x1e.
+    let mut formatter = Formatter::new();
+    formatter.push(0x1e, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 1, 0, 4]);
+    let file = perf_data(&formatter.finish());
     let folder = Folder::new();
-    let trace = fs::read(unspool_testing::example("hello-qemu").join("trace_0.bin")).unwrap();
-    let path = folder.file("perf.data", perf_data(&trace));
-    let what = format!(
-        "a perf.data file with the events cs_etm//u, dummy:u and CoreSight trace of 1 ETMv4 units: {} bytes in 1 buffers",
-        trace.len()
-    );
-    let mut messages: Vec<String> = Vec::new();
-    for verb in VERBS {
-        let run = run(verb, &path, &folder).expect(2, &[&format!("{}: this is {what}; extract", path.display())]);
-        messages.push(run.err);
+    fs::create_dir(folder.path("directory")).unwrap();
+    fs::write(folder.path("directory/data"), file.file()).unwrap();
+    let paths = [folder.file("perf.data", file.file()), folder.file("pipe", file.pipe()), folder.path("directory")];
+    for path in paths {
+        let packets =
+            ["# source 0x1e cpu7 (ETMv4), session 0, buffer cpu7-0", "alignment sync", "trace info", "trace on"];
+        on("packets", &path, &[]).expect(0, &[]).shows(&packets);
+        on("info", &path, &[]).expect(0, &[]).shows(&["perf.data recording", "cpu7-0", "formatted"]);
+        on("index", &path, &[]).expect(2, &["this is a capture, not a Tarmac log"]);
     }
-    messages.dedup();
-    assert_eq!(messages.len(), 1, "{messages:?}");
-    // The command works as it is printed, except for the name of the program.
-    let command = messages[0].split('\'').nth(1).unwrap();
-    assert_packets(command, trace.len());
-}
-
-/// Runs the command of a message with `packets` in place of `decode`, and asserts that the trace has packets.
-#[track_caller]
-fn assert_packets(command: &str, bytes: usize) {
-    let command = command.replace("unspool decode -", &format!("{} packets -", crate::run::UNSPOOL));
-    let command = command.replace(" --image PROGRAM", "");
-    let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
-    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-    assert!(listing.lines().count() > bytes / 100, "{command}\n{listing}");
-    assert!(listing.contains("alignment sync") && listing.contains("trace info"), "{listing}");
 }
 
 #[test]
 fn other_perf_files() {
     let folder = Folder::new();
-    let whole = perf_data(&[0; 64]);
     let big_endian = b"2ELIFREP\0\0\0\0\0\0\0\x68".to_vec();
     // Sections, counts and sizes that point anywhere.
     let wild: Vec<u8> = b"PERFILE2".iter().copied().chain([0xff; 4096]).collect();
+    let mut samples = PerfWriter::new(false, &[Event::trace(&[78])]);
+    let kind = samples.words(&[4]);
+    samples.tool(70, 0, &kind);
+    let names = [samples.string("arm_spe_0//u"), samples.string("dummy:u")];
+    let event = |name: &[u8]| [&[0; 8][..], &[1, 0, 0, 0], name, &[0; 8]].concat();
+    samples.feature(12, [&[2, 0, 0, 0, 8, 0, 0, 0][..], &event(&names[0]), &event(&names[1])].concat());
+    let described = "this is a perf.data file with the events arm_spe_0//u, dummy:u and Arm SPE samples; unspool reads";
     let rows = [
-        ("big", big_endian, "record -e cs_etm//u"),
+        ("big", big_endian, "this is a perf.data file; unspool reads CoreSight trace"),
         ("wild", wild, "record -e cs_etm//u"),
-        (
-            "pipe",
-            [&b"PERFILE2"[..], &words(&[16]), &record(70, &words(&[4]))].concat(),
-            "and the description of Arm SPE samples, but no trace bytes",
-        ),
-        ("cut", whole[..104 + 160].to_vec(), "ETMv4 units; no trace buffer is in its first part"),
+        ("file", samples.file(), described),
+        ("pipe", samples.pipe(), described),
     ];
     for (name, bytes, word) in rows {
         let path = folder.file(name, bytes);
         on("decode", &path, &[]).expect(2, &["this is a perf.data file", word]);
     }
+    // The end of the file is missing, and with it the trace.
+    let whole = perf_data(&[0; 64]).file();
+    let path = folder.file("cut", &whole[..whole.len() - 200]);
+    on("decode", &path, &[]).expect(2, &["no trace source could be read"]);
+    on("info", &path, &[]).expect(0, &[]).shows(&["0 buffers, 1 trace source", "cut short"]);
 }
 
 #[test]
 fn corpus_perf_files() {
     let Some(corpus) = unspool_testing::corpus("perf") else { return };
-    let file = corpus.join("perf_etm.data");
-    let expected =
-        "this is a perf.data file with the event cs-etm and CoreSight trace of 8 ETMv4 units: 384 bytes in 1 buffers";
-    let run = on("decode", &file, &[]).expect(2, &[expected]);
-    assert_packets(run.err.split('\'').nth(1).unwrap(), 384);
+    let shown = [
+        "session 0, buffer cpu7-0",
+        "# source 0x1e cpu7 (ETMv4), session 3, buffer cpu7-3",
+        "address 0x000000582b2b108c IS0, context EL0 nonsecure AArch64 contextid 0x4353",
+    ];
+    on("packets", &corpus.join("perf_etm.data"), &[]).expect(0, &[]).shows(&shown);
     let missing = corpus.join("perf_with_missing_aux_data.data");
-    on("decode", &missing, &[]).expect(2, &["ETMv4 units, but no trace bytes", "its buffers were lost"]);
+    on("packets", &missing, &[]).expect(2, &["no trace source could be read"]);
+    on("info", &missing, &[])
+        .expect(0, &[])
+        .shows(&["cpu7: 683968 bytes of trace are announced, and the file has none"]);
 }
