@@ -78,6 +78,7 @@ impl Capture {
             wrapped: options.wrapped,
             vendor: None,
             component: None,
+            recorded: None,
         };
         check_start(&mut capture, Location::file(&first.to_string_lossy()), &mut buffer);
         capture.buffers.push(buffer);

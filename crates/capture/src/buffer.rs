@@ -79,6 +79,19 @@ pub struct Buffer {
     pub vendor: Option<String>,
     /// The component that captured the trace (`ETB`), if given.
     pub component: Option<String>,
+    /// When it was recorded, on the clock of the system events, and of whom; `None` if not known.
+    pub recorded: Option<Recorded>,
+}
+
+/// The session of a recording that a buffer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Recorded {
+    /// The time of the session before it on the same processor or thread, after which it was recorded.
+    pub after: Option<u64>,
+    /// The time at which it had been recorded.
+    pub until: Option<u64>,
+    /// The thread, if only one was traced.
+    pub thread: Option<u32>,
 }
 
 /// One file of a buffer.

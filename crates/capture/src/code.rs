@@ -114,6 +114,11 @@ impl Code {
         }
     }
 
+    /// The bytes from this address to the end of its region; `None` if the address is in no region.
+    pub fn starting_at(&self, address: u64) -> Option<&[u8]> {
+        self.regions.iter().find_map(|region| region.starting_at(address))
+    }
+
     /// First address of the lowest page: the address after `@` that loads the file here.
     pub fn first_page(&self) -> u64 {
         const PAGE: u64 = 4 << 10;

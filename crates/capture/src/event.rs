@@ -117,7 +117,7 @@ pub enum Call {
 }
 
 /// A file in memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mapping {
     /// The path of the file, as written; it may be a name such as `[vdso]`. perf adds a symbol to the name of the kernel:
     /// `[kernel.kallsyms]_text`.

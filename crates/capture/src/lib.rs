@@ -53,7 +53,7 @@ mod store;
 mod timeline;
 
 pub use bare::BareOptions;
-pub use buffer::{Buffer, BufferFile, BufferFormat, BufferReader, FileOffset};
+pub use buffer::{Buffer, BufferFile, BufferFormat, BufferReader, FileOffset, Recorded};
 pub use capture::{Capture, Core, Device, EventLog, Extra, Image, PackageFormat, Source, Stream};
 pub use code::{
     Bytes, Code, FoundImage, ImageArgument, ImageFile, ImageLoader, ImageNotFound, ImageSearch, JitFunction, Jitdump,

@@ -101,6 +101,7 @@ pub(crate) fn read_buffer(
         wrapped: read_flag(capture, file, section, "wrapped"),
         vendor: text("vendor"),
         component: text("component"),
+        recorded: None,
     };
     check_start(capture, Location::line(file, section.line), &mut buffer);
     buffer

@@ -71,6 +71,13 @@ pub enum NoteKind {
     RecordsLost,
 }
 
+impl Note {
+    /// A note on something that was assumed about a file.
+    pub fn assumed(file: &str, text: &str) -> Self {
+        Location::file(file).note(NoteKind::Assumed, text)
+    }
+}
+
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.line, self.offset) {

@@ -182,6 +182,11 @@ impl Timeline {
         self.spaces.keys().copied()
     }
 
+    /// Number of different mappings.
+    pub fn mappings(&self) -> usize {
+        self.pieces.mappings.len()
+    }
+
     /// A mapping of a [`Piece`].
     pub fn mapping(&self, index: usize) -> Option<&Mapping> {
         match &self.events.get(self.pieces.mappings.get(index)?.event)?.call {

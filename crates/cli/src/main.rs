@@ -13,6 +13,7 @@ mod json;
 mod listing;
 mod output;
 mod pager;
+mod process_args;
 mod programs;
 mod progress;
 mod renamed;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use unspool::capture::{Capture, Code};
-use unspool::{Program, place_images};
+use unspool::{Program, SpaceOptions, place_images};
 
 use crate::diagnostic;
 use crate::listing::report_images;
@@ -13,15 +13,16 @@ pub(crate) struct Programs {
     added: Vec<Code>,
     /// The added code, where the capture executed it.
     placed: Vec<Code>,
+    spaces: SpaceOptions,
     loaded: Option<(Option<usize>, Program)>,
     /// Reported notes; images of several cores have the same ones.
     reported: BTreeSet<String>,
 }
 
 impl Programs {
-    /// `added`: code that comes before the images of a capture.
-    pub(crate) fn new(added: Vec<Code>) -> Self {
-        Self { added, placed: Vec::new(), loaded: None, reported: BTreeSet::new() }
+    /// `added`: code that comes before the images of a capture. `spaces`: where to find the files of processes.
+    pub(crate) fn new(added: Vec<Code>, spaces: SpaceOptions) -> Self {
+        Self { added, spaces, placed: Vec::new(), loaded: None, reported: BTreeSet::new() }
     }
 
     /// Starts with a capture, which shows where position-independent code was loaded.
@@ -33,20 +34,40 @@ impl Programs {
 
     /// The program as a core of the capture sees it. Reports missing and odd images.
     pub(crate) fn of(&mut self, capture: &Capture, core: Option<usize>) -> &Program {
+        // Files of processes are the same for all cores.
+        let core = core.filter(|_| capture.cores.iter().any(|core| !core.images.is_empty()));
         let loaded = match self.loaded.take() {
             Some(loaded) if loaded.0 == core => loaded,
-            _ => (core, self.load(capture, core)),
+            other => {
+                other.iter().for_each(|(_, program)| report_program(program, &mut self.reported));
+                (core, self.load(capture, core))
+            }
         };
         &self.loaded.insert(loaded).1
     }
 
     fn load(&mut self, capture: &Capture, core: Option<usize>) -> Program {
-        let (program, notes) = Program::of(capture, core, &self.placed);
+        let (program, notes) = Program::with_spaces(capture, core, &self.placed, &self.spaces);
         report_images(&notes, &mut self.reported);
         let text = "nothing can be decoded without program code: add it with --image FILE[@ADDR]";
-        if program.codes().is_empty() && self.reported.insert(text.into()) {
+        if program.is_empty() && self.reported.insert(text.into()) {
             diagnostic::warning(text);
         }
         program
+    }
+
+    /// Reports what was assumed about processes, and their files that were not found.
+    pub(crate) fn finish(&mut self) {
+        self.loaded.iter().for_each(|(_, program)| report_program(program, &mut self.reported));
+    }
+}
+
+fn report_program(program: &Program, reported: &mut BTreeSet<String>) {
+    report_images(&program.take_notes(), reported);
+    let missing = program.missing_images();
+    missing.values().filter(|reason| reported.insert((*reason).clone())).for_each(diagnostic::warning);
+    let text = "files of processes are missing: name them with --image FILE, or their folder with --sysroot FOLDER";
+    if !missing.is_empty() && reported.insert(text.into()) {
+        diagnostic::note(text);
     }
 }

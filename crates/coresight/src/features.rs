@@ -16,6 +16,8 @@ pub struct Features {
     pub cycle_counting: bool,
     /// Context identifiers are traced.
     pub context_ids: bool,
+    /// Bytes of a context identifier in a packet.
+    pub context_id_bytes: u8,
     /// Virtual context identifiers are traced.
     pub vmids: bool,
 }

@@ -102,7 +102,7 @@ pub use opened::{ExecutedBlock, ExecutedInstruction, Items, Opened, SourcePacket
 pub use overview::{BufferOverview, Overview, TraceOverview, overview};
 pub use parallel::{Parts, Progress};
 pub use placement::{place_images, place_images_by_steps};
-pub use program::Program;
+pub use program::{Program, SpaceOptions};
 pub use sniff::{FileKind, Peeked};
 #[cfg(feature = "text")]
 pub use stats::{Counted, count_steps};

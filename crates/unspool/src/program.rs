@@ -5,16 +5,19 @@
 //! of other cores. A memory dump takes precedence over ELF files after it, since it may be a patch. Any other overlap with
 //! different bytes is ambiguous: one of the images is that of another process, and nothing says which.
 
+mod address_spaces;
 mod moment;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use unspool_capture::{Capture, Code, Note, Region, Symbol};
+use unspool_capture::{Capture, Code, Note, Pid, Region, Symbol};
 use unspool_coresight::FlowRules;
-use unspool_flow::{CodeMemory, KnownCode, Space};
+use unspool_flow::{CodeMemory, KnownCode, MapId, Space};
 
+pub use self::address_spaces::SpaceOptions;
+use self::address_spaces::{AddressSpaces, Found};
 pub(crate) use self::moment::{Moment, Moments};
 use crate::demangle::is_demangled;
 use crate::placement::place_images;
@@ -28,6 +31,8 @@ pub struct Program {
     groups: [usize; 3],
     /// View of each space, computed on first use.
     views: [OnceLock<View>; 16],
+    /// Code that differs between processes, or changes.
+    spaces: Option<AddressSpaces>,
     /// What finished walks decoded, for those that follow.
     known: Mutex<Vec<KnownCode>>,
 }
@@ -57,13 +62,25 @@ impl Program {
     /// Images that a user added, then those of a capture as the given core sees them. Notes list missing and odd files,
     /// and the load addresses of [placed](place_images) images.
     pub fn of(capture: &Capture, core: Option<usize>, added: &[Code]) -> (Self, Vec<Note>) {
-        let mut codes = added.to_vec();
+        Self::with_spaces(capture, core, added, &SpaceOptions::default())
+    }
+
+    /// As [`of`](Self::of), with a choice of where to find the files of processes.
+    pub fn with_spaces(
+        capture: &Capture,
+        core: Option<usize>,
+        added: &[Code],
+        options: &SpaceOptions,
+    ) -> (Self, Vec<Note>) {
+        let spaces = AddressSpaces::new(capture, added, options);
+        let is_static = |code: &&Code| spaces.as_ref().is_none_or(|spaces| !spaces.places(code));
+        let mut codes: Vec<Code> = added.iter().filter(is_static).cloned().collect();
         let mut notes = place_images(capture, &mut codes);
         let loaded = capture.code(core);
         let groups = [codes.len(), loaded.of_core, loaded.codes.len() - loaded.of_core];
         codes.extend(loaded.codes);
         notes.extend(loaded.notes);
-        (Self { codes, groups, ..Self::default() }, notes)
+        (Self { codes, groups, spaces, ..Self::default() }, notes)
     }
 
     /// All images.
@@ -71,7 +88,33 @@ impl Program {
         &self.codes
     }
 
-    /// Function at an address, and the offset in it.
+    /// Is no code known, in no process?
+    pub fn is_empty(&self) -> bool {
+        self.codes.is_empty() && self.spaces.is_none()
+    }
+
+    /// Function at an address of a map, and the offset in it.
+    pub fn symbol_in(&self, map: MapId, address: u64) -> Option<(&str, u64)> {
+        let of_space = self.spaces.as_ref().filter(|_| map != MapId::ONLY);
+        of_space.and_then(|spaces| spaces.symbol(map, address)).or_else(|| self.symbol(address))
+    }
+
+    /// The process of a map, if events of the capture name it. The kernel is process 0.
+    pub fn process_of(&self, map: MapId) -> Option<Pid> {
+        self.spaces.as_ref()?.process_of(map)
+    }
+
+    /// Files of processes that were executed and not found, each with the reason.
+    pub fn missing_images(&self) -> BTreeMap<String, String> {
+        self.spaces.as_ref().map(AddressSpaces::missing).unwrap_or_default()
+    }
+
+    /// Notes since the last call: what was assumed about processes, and problems of their files.
+    pub fn take_notes(&self) -> Vec<Note> {
+        self.spaces.as_ref().map(AddressSpaces::take_notes).unwrap_or_default()
+    }
+
+    /// Function at an address of the images that all processes have, and the offset in it.
     pub fn symbol(&self, address: u64) -> Option<(&str, u64)> {
         self.codes.iter().find_map(|code| code.symbols.find(address))
     }
@@ -93,8 +136,8 @@ impl Program {
     }
 
     /// The moments of a trace: where its code changes.
-    pub(crate) fn moments(&self, _trace: &Trace<'_>) -> Result<Moments<'_>, Error> {
-        Ok(Moments::one(self))
+    pub(crate) fn moments(&self, trace: &Trace<'_>) -> Result<Moments<'_>, Error> {
+        Moments::of(self, trace)
     }
 
     /// Code that an earlier walk with these rules decoded, or none. A trace of many short buffers decodes code once.
@@ -210,15 +253,38 @@ fn mark(view: &mut View, first: u64, start: u64, until: u64) {
 
 impl CodeMemory for Program {
     fn read<'b>(&'b self, address: u64, space: Space, _buffer: &'b mut [u8]) -> &'b [u8] {
+        match self.find_in_spaces(address, space) {
+            Found::Bytes(bytes) => bytes,
+            Found::Missing | Found::Ambiguous => &[],
+            Found::Absent(left) => {
+                let bytes = self.read_static(address, space);
+                &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))]
+            }
+        }
+    }
+
+    fn is_ambiguous(&self, address: u64, space: Space) -> bool {
+        match self.find_in_spaces(address, space) {
+            Found::Bytes(_) | Found::Missing => false,
+            Found::Ambiguous => true,
+            Found::Absent(_) => self.range_of(address, space).is_some_and(|range| range.is_ambiguous),
+        }
+    }
+}
+
+impl Program {
+    fn find_in_spaces(&self, address: u64, space: Space) -> Found<'_> {
+        let spaces = self.spaces.as_ref().filter(|_| space.map != MapId::ONLY);
+        spaces.map_or(Found::Absent(u64::MAX), |spaces| spaces.find(space.map, address))
+    }
+
+    /// Code of the images that all processes have.
+    fn read_static(&self, address: u64, space: Space) -> &[u8] {
         let Some(range) = self.range_of(address, space).filter(|range| !range.is_ambiguous) else { return &[] };
         let region = self.codes.get(range.code).and_then(|code| code.regions.get(range.region));
         let bytes = region.and_then(|region| region.starting_at(address)).unwrap_or_default();
         let length = usize::try_from(range.last - address).map_or(usize::MAX, |left| left.saturating_add(1));
         &bytes[..length.min(bytes.len())]
-    }
-
-    fn is_ambiguous(&self, address: u64, space: Space) -> bool {
-        self.range_of(address, space).is_some_and(|range| range.is_ambiguous)
     }
 }
 

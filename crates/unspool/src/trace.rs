@@ -40,6 +40,11 @@ impl<'c> Trace<'c> {
         choose(&all, Some(wanted)).map(|index| all[index])
     }
 
+    /// All streams of the capture.
+    pub(crate) fn siblings(&self) -> Vec<Self> {
+        Self::all(self.capture)
+    }
+
     /// Source.
     pub fn source(&self) -> &'c Source {
         &self.capture.sources[self.stream.source]

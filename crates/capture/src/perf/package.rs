@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError};
 use unspool_coresight::Protocol;
 
 use super::{Absent, MAIN, PerfData, Session, Unit, is_perf};
-use crate::buffer::{Buffer, BufferFile, BufferFormat};
+use crate::buffer::{Buffer, BufferFile, BufferFormat, Recorded};
 use crate::capture::{Capture, Core, Extra, PackageFormat, Source};
 use crate::error::Error;
 use crate::note::{Location, NoteKind};
@@ -149,6 +149,8 @@ impl Writer<'_> {
     fn buffers(&mut self, data: &PerfData) {
         let members = Members::new(&data.units);
         let mut counts: HashMap<String, usize> = HashMap::new();
+        // The time of the last session of each owner.
+        let mut times: HashMap<String, u64> = HashMap::new();
         let mut links = 0;
         for session in &data.sessions {
             let owner = owner(session);
@@ -170,7 +172,8 @@ impl Writer<'_> {
             let count = counts.entry(owner.clone()).or_default();
             let name = format!("{owner}-{count}");
             *count += 1;
-            let buffer = self.buffer(name, session);
+            let after = session.time.and_then(|time| times.insert(owner, time));
+            let buffer = self.buffer(name, session, after);
             self.capture.buffers.push(buffer);
             for &member in members {
                 if let Some(source) = self.capture.sources.get_mut(member) {
@@ -180,7 +183,8 @@ impl Writer<'_> {
         }
     }
 
-    fn buffer(&self, name: String, session: &Session) -> Buffer {
+    fn buffer(&self, name: String, session: &Session, after: Option<u64>) -> Buffer {
+        let thread = session.tid.filter(|_| session.is_of_thread);
         let file = |index: usize| self.files.get(index).cloned().unwrap_or_default();
         let files = session.parts.iter().map(|part| BufferFile {
             name: file(part.file),
@@ -195,6 +199,7 @@ impl Writer<'_> {
             wrapped: None,
             vendor: None,
             component: None,
+            recorded: Some(Recorded { after, until: session.time, thread }),
         }
     }
 

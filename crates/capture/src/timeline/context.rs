@@ -80,6 +80,33 @@ impl ContextFormat {
     /// All formats.
     pub const ALL: [Self; 5] = [Self::Asid, Self::AsidPid, Self::AsidTid, Self::Tid, Self::Pid];
 
+    /// The name of the format on the command line and in packages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Asid => "asid",
+            Self::AsidPid => "asid+pid",
+            Self::AsidTid => "asid+tid",
+            Self::Tid => "tid",
+            Self::Pid => "pid",
+        }
+    }
+
+    /// The format of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// What the register contains, for people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Asid => "address space identifiers",
+            Self::AsidPid => "address space and process identifiers",
+            Self::AsidTid => "address space and thread identifiers",
+            Self::Tid => "thread identifiers",
+            Self::Pid => "process identifiers",
+        }
+    }
+
     /// The number in a traced value.
     pub fn number(self, value: u32, width: ContextWidth) -> ContextNumber {
         let value = value & width.mask();
@@ -105,6 +132,15 @@ impl ContextWidth {
             Self::Bits8 => 8,
             Self::Bits16 => 16,
             Self::Bits32 => 32,
+        }
+    }
+
+    /// The width for a number of bytes in a packet; none is as all.
+    pub fn of_bytes(bytes: u8) -> Self {
+        match bytes {
+            1 => Self::Bits8,
+            2 => Self::Bits16,
+            _ => Self::Bits32,
         }
     }
 

@@ -38,6 +38,14 @@ pub enum Piece {
 }
 
 impl Piece {
+    /// The mapping, if it is a part of a file.
+    pub fn mapping(&self) -> Option<usize> {
+        match self {
+            Piece::Image { mapping, .. } => Some(*mapping),
+            Piece::Patch { .. } => None,
+        }
+    }
+
     /// The offset of an address in the file, or in the code of the patch.
     pub fn offset(&self, address: u64) -> u64 {
         match self {

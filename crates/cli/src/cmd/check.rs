@@ -24,6 +24,7 @@ use crate::diagnostic;
 use crate::file::{TarmacArgs, end_verdict, losses_verdict, open, report_lines, stf_verdict};
 use crate::listing::each_trace;
 use crate::output::{Output, is_read_from, is_same};
+use crate::process_args::ProcessArgs;
 use crate::programs::Programs;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
@@ -62,6 +63,9 @@ pub(crate) struct Args {
     sources: SourceArgs,
     #[command(flatten)]
     images: ImageArgs,
+
+    #[command(flatten)]
+    processes: ProcessArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -89,7 +93,7 @@ Bare buffers are not accepted: 'unspool decode --protocol' reports their problem
 Offsets refer to uncompressed records; in a capture, to its buffer.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let mut programs = Programs::new(args.images.load()?);
+    let mut programs = Programs::new(args.images.load()?, args.processes.load()?);
     let mut report = Report::new(args);
     let (mut verdict, mut failed) = (Verdict::Clean, None);
     for path in &args.files {
@@ -108,6 +112,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         }
     }
     report.finish(verdict)?;
+    programs.finish();
     failed.map_or(Ok(verdict), Err)
 }
 

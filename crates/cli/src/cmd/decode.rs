@@ -28,6 +28,7 @@ use crate::args::{ImageArgs, JobsArgs, ListingArgs};
 use crate::json::write_summary;
 use crate::listing::{Listing, Window, each_trace};
 use crate::output::Output;
+use crate::process_args::ProcessArgs;
 use crate::programs::Programs;
 use crate::verdict::Verdict;
 
@@ -39,6 +40,9 @@ pub(crate) struct Args {
     listing: ListingArgs,
     #[command(flatten)]
     images: ImageArgs,
+
+    #[command(flatten)]
+    processes: ProcessArgs,
 
     /// Items to list, and to count for --skip and --limit
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Instructions)]
@@ -91,7 +95,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;
     let added = args.images.load()?;
     added.iter().try_for_each(Code::require_arm)?;
-    let mut programs = Programs::new(added);
+    let mut programs = Programs::new(added, args.processes.load()?);
     programs.start(&capture);
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
     let mut session = Session { args, programs, window: Window::new(&args.listing.range), summary: Summary::default() };
@@ -100,6 +104,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         write_summary(&mut output, "decode", verdict, |object| session.summary.put_totals(object));
     }
     output.finish()?;
+    session.programs.finish();
     session.summary.print();
     Ok(verdict)
 }
@@ -215,9 +220,9 @@ impl Printer<'_, '_, '_> {
                 }
             }
             (Form::Json(json), Ok(item)) => {
-                json.count(item);
+                let process = json.follow(item);
                 if shows {
-                    json::item(&mut self.listing, item, json.cycles);
+                    json::item(&mut self.listing, item, json.cycles, process);
                 }
             }
             (Form::Json(_), Err(error)) if shows => self.listing.error(error),

@@ -37,6 +37,7 @@ impl Decoders for Config {
             timestamps: self.timestamps,
             cycle_counting: self.cycle_counting,
             context_ids: self.context_ids,
+            context_id_bytes: self.context_id_bytes,
             vmids: self.vmids,
         }
     }

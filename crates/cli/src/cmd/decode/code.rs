@@ -5,7 +5,8 @@
 use std::fmt::Write as _;
 
 use unspool::Program;
-use unspool::flow::Instruction;
+use unspool::capture::Pid;
+use unspool::flow::{Instruction, MapId};
 use unspool::isa::{ControlFlow, Disassembler, Isa, OpcodeCache, OpcodeKey, decode};
 use unspool::model::json::quoted;
 
@@ -25,6 +26,8 @@ pub(super) struct CodeCache<'p> {
     palette: Palette,
     instructions: OpcodeCache<Key, Box<InstructionText>>,
     names: OpcodeCache<Address, String>,
+    /// The address map of what follows.
+    map: MapId,
 }
 
 /// Key of the instruction cache.
@@ -33,6 +36,7 @@ struct Key {
     address: u64,
     opcode: u32,
     isa: Isa,
+    map: MapId,
 }
 
 impl OpcodeKey for Key {
@@ -44,7 +48,7 @@ impl OpcodeKey for Key {
 
 /// Key of the name cache.
 #[derive(Clone, Copy, PartialEq)]
-struct Address(u64);
+struct Address(u64, MapId);
 
 impl OpcodeKey for Address {
     #[inline]
@@ -74,19 +78,25 @@ pub(super) struct InstructionText {
 impl<'p> CodeCache<'p> {
     pub(super) fn new(program: &'p Program, json: bool, palette: Palette) -> Self {
         let (instructions, names) = (OpcodeCache::new(INSTRUCTION_BITS), OpcodeCache::new(NAME_BITS));
-        Self { program, disassembler: Disassembler::new(), json, palette, instructions, names }
+        Self { program, disassembler: Disassembler::new(), json, palette, instructions, names, map: MapId::ONLY }
+    }
+
+    /// Continues in another address map. Returns its process, if it is known.
+    pub(super) fn enter(&mut self, map: MapId) -> Option<Pid> {
+        self.map = map;
+        self.program.process_of(map)
     }
 
     pub(super) fn instruction(&mut self, instruction: &Instruction) -> &InstructionText {
         let Instruction { address, opcode, isa, .. } = *instruction;
-        let Self { program, disassembler, json, palette, instructions, .. } = self;
-        let key = Key { address, opcode, isa };
+        let Self { program, disassembler, json, palette, instructions, map, .. } = self;
+        let key = Key { address, opcode, isa, map: *map };
         instructions.get_or_insert_with(key, || {
-            let (text, name) = (disassembler.text(isa, address, opcode), program.symbol(address));
-            let name = name.map(symbol_text);
+            let (text, symbol) = (disassembler.text(isa, address, opcode), program.symbol_in(*map, address));
+            let name = symbol.map(symbol_text);
             let parts = Parts { instruction, text, name };
             let (text, width, label) = if *json { parts.json() } else { parts.text(palette) };
-            let function = program.symbol(address).map(|(_, offset)| address - offset);
+            let function = symbol.map(|(_, offset)| address - offset);
             let flow = decode(isa, address, opcode).flow;
             Box::new(InstructionText { flow, text, width, function, label })
         })
@@ -94,7 +104,8 @@ impl<'p> CodeCache<'p> {
 
     /// Symbol at an address, after a blank: ` <square+0x4>`. Empty if there is none.
     pub(super) fn name(&mut self, address: u64) -> &str {
-        self.names.get_or_insert_with(Address(address), || named(self.program, address, &self.palette))
+        let Self { program, palette, names, map, .. } = self;
+        names.get_or_insert_with(Address(address, *map), || named(program.symbol_in(*map, address), palette))
     }
 }
 
@@ -137,8 +148,8 @@ impl Parts<'_> {
     }
 }
 
-fn named(program: &Program, address: u64, palette: &Palette) -> String {
-    let symbol = program.symbol(address).map(symbol_text);
+fn named(symbol: Option<(&str, u64)>, palette: &Palette) -> String {
+    let symbol = symbol.map(symbol_text);
     let symbol = symbol.map(|symbol| format!(" <{}>", printable(&symbol)));
     symbol.map_or_else(String::new, |symbol| palette.paint(palette.symbol, &symbol))
 }

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use unspool::Trace;
+use unspool::capture::Pid;
 use unspool::coresight::Located;
 use unspool::flow::{Instruction, Item, Range, item_fields};
 use unspool::isa::ControlFlow;
@@ -50,11 +51,14 @@ impl<'p> Json<'p> {
         line.as_bytes()
     }
 
-    /// Counts the cycles of an item, printed or not.
-    pub(super) fn count(&mut self, item: &Located<Item>) {
-        if let Item::CycleCount(Some(cycles)) = item.value {
-            self.cycles = self.cycles.saturating_add(u64::from(cycles));
+    /// Counts the cycles of an item, printed or not, and follows its address map. Returns the process of a map.
+    pub(super) fn follow(&mut self, item: &Located<Item>) -> Option<Pid> {
+        match item.value {
+            Item::CycleCount(Some(cycles)) => self.cycles = self.cycles.saturating_add(u64::from(cycles)),
+            Item::Map(map) => return self.cache.enter(map),
+            _ => {}
         }
+        None
     }
 
     pub(super) fn range(&mut self, range: &Range<'_>) -> &[u8] {
@@ -88,8 +92,13 @@ pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>) {
     line.push_str("}\n");
 }
 
-/// Writes any other item. `cycles`: total so far, as the cycle column of the text has it.
-pub(super) fn item(listing: &mut Listing<'_, '_>, item: &Located<Item>, cycles: u64) {
+/// Writes any other item. `cycles`: total so far, as the cycle column of the text has it. `process`: that of a map.
+pub(super) fn item(listing: &mut Listing<'_, '_>, item: &Located<Item>, cycles: u64, process: Option<Pid>) {
+    if matches!(item.value, Item::Map(_)) {
+        return listing.object("process", |object| {
+            object.nullable("pid", process);
+        });
+    }
     listing.object(item.value.name(), |object| {
         item_fields(item, &mut JsonFields(object));
         if matches!(item.value, Item::CycleCount(_)) {

@@ -6,8 +6,9 @@
 
 use std::fmt::Write as _;
 
+use unspool::capture::{KERNEL, Pid};
 use unspool::coresight::{Element, ElementError, Features, Located};
-use unspool::flow::{Around, Cause, FlowItem, Instruction, Item, Outcome, Range, Space};
+use unspool::flow::{Around, Cause, FlowItem, Instruction, Item, MapId, Outcome, Range, Space};
 use unspool::isa::{ControlFlow, Isa};
 use unspool::model::digits::{push_address, push_short_hex};
 use unspool::number::many;
@@ -30,6 +31,8 @@ pub(super) struct Text<'p> {
     cycles: Option<u64>,
     /// The function of the last instruction.
     function: Option<u64>,
+    /// The last process that was shown; the inner `None` is an unknown one.
+    process: Option<Option<Pid>>,
     line: String,
 }
 
@@ -50,6 +53,7 @@ impl<'p> Text<'p> {
             time: None,
             cycles: None,
             function: None,
+            process: None,
             line: String::new(),
         }
     }
@@ -158,7 +162,20 @@ impl<'p> Text<'p> {
         self.line.as_bytes()
     }
 
+    /// Continues in another address map. A process is named once; the kernel is part of all of them.
+    fn enter(&mut self, map: MapId) {
+        let process = self.cache.enter(map);
+        self.function = None;
+        if process != Some(KERNEL) && self.process.replace(process) != Some(process) {
+            let text = process.map_or("an unknown process".into(), |pid| format!("process {pid}"));
+            self.push_mark(false, &text);
+        }
+    }
+
     fn mark(&mut self, item: &Located<Item>) {
+        if let Item::Map(map) = item.value {
+            return self.enter(map);
+        }
         let in_column = match item.value {
             Item::Timestamp { .. } => self.columns.time,
             Item::CycleCount(_) => self.columns.cycles,

@@ -1,0 +1,355 @@
+//! Address spaces over time: whose code is at an address, and when.
+//!
+//! system events of a capture + images ─▶ **address spaces** ─▶ code and symbols by map and address
+//!
+//! A map is one process, or the kernel, in one or more versions of its address space. Where the process or the version is
+//! not known, an address has code only if all that are possible agree about it. Files are loaded when their code is
+//! executed; what is not found is listed.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+
+use unspool_capture::{
+    Call, Capture, Code, Contents, ContextFormat, ContextProcess, ContextWidth, Direction, Extent, Hit, ImageLoader,
+    ImageSearch, KERNEL, Mapping, Note, PackageFormat, PatchCode, Pid, Region, SystemEvent, Timeline, View,
+};
+use unspool_coresight::Context;
+use unspool_flow::MapId;
+
+use super::moment::{Moment, Window};
+
+/// How to find processes and their files.
+#[derive(Debug, Clone, Default)]
+pub struct SpaceOptions {
+    /// Where to look for files.
+    pub search: ImageSearch,
+    /// What CONTEXTIDR contains. Otherwise the package says so, or it is guessed if only one format explains the trace.
+    pub context_format: Option<ContextFormat>,
+    /// Events beside those of the capture.
+    pub events: Vec<SystemEvent>,
+}
+
+/// Address spaces of a capture.
+#[derive(Debug)]
+pub(super) struct AddressSpaces {
+    pub(super) timeline: Timeline,
+    /// Whether events say where the code of the kernel is.
+    has_kernel: bool,
+    /// Whether the times of events are those of timestamps in the trace.
+    pub(super) has_trace_clock: bool,
+    context_format: OnceLock<Option<ContextFormat>>,
+    loader: Mutex<ImageLoader>,
+    /// Code of each mapping of the timeline, once it was needed; `None` if its file was not found.
+    codes: Vec<OnceLock<Option<Code>>>,
+    /// Code of patches that name a file, by the name.
+    patches: Vec<(String, Vec<u8>)>,
+    /// Why files were not found, by the name of the image.
+    missing: Mutex<BTreeMap<String, String>>,
+    notes: Mutex<Vec<Note>>,
+    maps: RwLock<Maps>,
+}
+
+/// One or more versions of an address space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Map {
+    /// That of a process or the kernel.
+    Process { pid: Pid, view: View },
+    /// That of an unknown process that exists in a window.
+    Any(Window),
+    /// That of a process without events.
+    Unnamed,
+}
+
+/// Numbers of maps, in the order in which they were first used.
+#[derive(Debug, Default)]
+struct Maps {
+    list: Vec<Map>,
+    ids: HashMap<Map, MapId>,
+}
+
+/// What is at an address of a map.
+pub(super) enum Found<'s> {
+    /// These bytes, up to where something else may be.
+    Bytes(&'s [u8]),
+    /// A file that was not found.
+    Missing,
+    /// One of several pieces of code.
+    Ambiguous,
+    /// Nothing is known for this number of bytes: the images of the whole machine apply.
+    Absent(u64),
+}
+
+impl AddressSpaces {
+    /// The address spaces of a capture with system events; `None` if there are none.
+    pub(super) fn new(capture: &Capture, added: &[Code], options: &SpaceOptions) -> Option<Self> {
+        let events: Vec<SystemEvent> = capture.events.iter().chain(&options.events).cloned().collect();
+        if !events.iter().any(|event| has_code(&event.call)) {
+            return None;
+        }
+        let is_perf = capture.format == PackageFormat::Perf;
+        let mut loader = ImageLoader::new(search(capture, added, options));
+        let mut codes: HashMap<Mapping, Option<Code>> = HashMap::new();
+        let mut missing = BTreeMap::new();
+        let mut notes = Vec::new();
+        let layout = |mapping: &Mapping| {
+            let code = load(&mut loader, mapping, &mut missing, &mut notes);
+            let extents = code.as_ref().map(extents).unwrap_or_default();
+            codes.insert(mapping.clone(), code);
+            extents
+        };
+        let patches = named_patches(capture, &events);
+        let timeline = Timeline::new(events, Direction::Backward, layout);
+        let of_mapping = |index: usize| {
+            let known = timeline.mapping(index).and_then(|mapping| codes.remove(mapping));
+            known.map_or_else(OnceLock::new, OnceLock::from)
+        };
+        let has_kernel = timeline.processes().any(|pid| pid == KERNEL);
+        let format = options.context_format.or(is_perf.then_some(ContextFormat::Tid));
+        let codes = (0..timeline.mappings()).map(of_mapping).collect();
+        Some(Self {
+            has_kernel,
+            has_trace_clock: !is_perf,
+            context_format: format.map_or_else(OnceLock::new, |format| OnceLock::from(Some(format))),
+            loader: Mutex::new(loader),
+            codes,
+            patches,
+            missing: Mutex::new(missing),
+            notes: Mutex::new(notes),
+            maps: RwLock::default(),
+            timeline,
+        })
+    }
+
+    /// Do events place an image that the user added? Then it is not also in all address spaces.
+    pub(super) fn places(&self, code: &Code) -> bool {
+        let name = |path: &str| path.rsplit(['/', '\\']).next().unwrap_or_default().to_string();
+        let of_code = name(&code.name);
+        (0..self.timeline.mappings()).filter_map(|index| self.timeline.mapping(index)).any(|mapping| {
+            let is_kernel = mapping.image.starts_with("[kernel") && of_code == "vmlinux";
+            is_kernel || name(&mapping.image) == of_code
+        })
+    }
+
+    /// Guesses the format of context identifiers if it is not known yet; `values` makes a list of evidence.
+    pub(super) fn find_context_format(&self, width: ContextWidth, values: impl FnOnce() -> HashSet<u32>) {
+        self.context_format.get_or_init(|| {
+            let values: Vec<u32> = values().into_iter().collect();
+            let guess = self.timeline.guess_context(&values, width).format();
+            let text = match guess {
+                Some(format) => format!(
+                    "context identifiers are assumed to be {}, since no other format fits the events: \
+                     --context-id {} makes it certain",
+                    format.text(),
+                    format.name()
+                ),
+                None if values.iter().all(|value| *value == 0) => return None,
+                None => "context identifiers are ignored, since no single format fits the events: name it with \
+                         --context-id FORMAT"
+                    .to_string(),
+            };
+            self.lock_notes().push(Note::assumed("system events", &text));
+            guess
+        });
+    }
+
+    /// The map of a context in a window of time.
+    pub(super) fn map_of(&self, moment: &Moment<'_>, context: &Context) -> MapId {
+        let map = match context.el {
+            1.. if self.has_kernel => Map::Process { pid: KERNEL, view: self.view(KERNEL, moment.window) },
+            _ => self.process(moment, context),
+        };
+        if let Some(known) = self.maps.read().unwrap_or_else(PoisonError::into_inner).ids.get(&map) {
+            return *known;
+        }
+        let mut maps = self.maps.write().unwrap_or_else(PoisonError::into_inner);
+        let Maps { list, ids } = &mut *maps;
+        *ids.entry(map).or_insert_with(|| {
+            list.push(map);
+            MapId(u32::try_from(list.len()).unwrap_or(u32::MAX))
+        })
+    }
+
+    fn process(&self, moment: &Moment<'_>, context: &Context) -> Map {
+        let window = moment.window;
+        let named = |pid| Map::Process { pid, view: self.view(pid, window) };
+        if let Some(thread) = moment.thread {
+            return named(self.timeline.process_of(thread, window.after));
+        }
+        let format = self.context_format.get().copied().flatten();
+        match format.zip(context_number(context)) {
+            Some((format, value)) => {
+                let at = |position| self.timeline.process_of_context(format, value, moment.context_width, position);
+                let [before, after] = [window.before, window.after].map(at);
+                match (before, after) {
+                    (ContextProcess::Known(one), ContextProcess::Known(other)) if one != other => Map::Any(window),
+                    (ContextProcess::Ambiguous, _) | (_, ContextProcess::Ambiguous) => Map::Any(window),
+                    (ContextProcess::Known(pid), _) | (_, ContextProcess::Known(pid)) => named(pid),
+                    _ => Map::Unnamed,
+                }
+            }
+            None => self.running(window, moment.core).map_or(Map::Any(window), named),
+        }
+    }
+
+    /// The process of the thread that a core executes throughout a window.
+    fn running(&self, window: Window, core: Option<u32>) -> Option<Pid> {
+        let core = core?;
+        let events = self.timeline.events().get(window.before..window.after)?;
+        let switches = |event: &SystemEvent| matches!(event.call, Call::Switch { core: on, .. } if on == core);
+        let thread = self.timeline.thread_on(core, window.before).filter(|_| !events.iter().any(switches))?;
+        Some(self.timeline.process_of(thread, window.before))
+    }
+
+    fn view(&self, pid: Pid, window: Window) -> View {
+        self.timeline.version_within(pid, window.before, window.after)
+    }
+
+    fn map(&self, map: MapId) -> Map {
+        let maps = self.maps.read().unwrap_or_else(PoisonError::into_inner);
+        (map.0 as usize).checked_sub(1).and_then(|index| maps.list.get(index).copied()).unwrap_or(Map::Unnamed)
+    }
+
+    fn contents(&self, map: Map, address: u64) -> Contents<'_> {
+        match map {
+            Map::Process { pid, view } => self.timeline.lookup(pid, view, address),
+            Map::Any(window) => self.timeline.lookup_in_any(window.before, window.after, address),
+            Map::Unnamed => Contents::Absent { left: u64::MAX },
+        }
+    }
+
+    /// What is at an address.
+    pub(super) fn find(&self, map: MapId, address: u64) -> Found<'_> {
+        match self.contents(self.map(map), address) {
+            Contents::Certain(hit) => self.bytes(&hit, address),
+            Contents::Doubtful(..) => Found::Ambiguous,
+            Contents::Absent { left } => Found::Absent(left),
+        }
+    }
+
+    fn bytes(&self, hit: &Hit<'_>, address: u64) -> Found<'_> {
+        let limited = |bytes: &'_ [u8]| bytes.len().min(usize::try_from(hit.left).unwrap_or(usize::MAX));
+        if let Some(index) = hit.piece.mapping() {
+            let bytes = self.code(index).and_then(|code| code.starting_at(address)).unwrap_or_default();
+            return if bytes.is_empty() { Found::Missing } else { Found::Bytes(&bytes[..limited(bytes)]) };
+        }
+        let code = match self.timeline.patch_code(hit.piece) {
+            Some(PatchCode::Bytes(code)) => code.as_slice(),
+            Some(PatchCode::Id(id)) => {
+                self.patches.iter().find(|(name, _)| name == id).map_or(&[][..], |(_, code)| code.as_slice())
+            }
+            // The bytes are those in memory at the end, which a dump may have.
+            Some(PatchCode::Absent) | None => return Found::Absent(hit.left),
+        };
+        let bytes = usize::try_from(hit.offset).ok().and_then(|offset| code.get(offset..)).unwrap_or_default();
+        if bytes.is_empty() { Found::Missing } else { Found::Bytes(&bytes[..limited(bytes)]) }
+    }
+
+    /// The code of a mapping, which is loaded on first use.
+    fn code(&self, mapping: usize) -> Option<&Code> {
+        let loaded = self.codes.get(mapping)?.get_or_init(|| {
+            let mut loader = self.loader.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+            load(&mut loader, self.timeline.mapping(mapping)?, &mut missing, &mut self.lock_notes())
+        });
+        loaded.as_ref()
+    }
+
+    /// The function at an address, and the offset in it.
+    pub(super) fn symbol(&self, map: MapId, address: u64) -> Option<(&str, u64)> {
+        let hit = self.contents(self.map(map), address).certain()?;
+        self.code(hit.piece.mapping()?)?.symbols.find(address)
+    }
+
+    /// The process of a map; `None` if it is not known.
+    pub(super) fn process_of(&self, map: MapId) -> Option<Pid> {
+        match self.map(map) {
+            Map::Process { pid, .. } => Some(pid),
+            Map::Any(_) | Map::Unnamed => None,
+        }
+    }
+
+    /// Why files were not found, by the name of the image.
+    pub(super) fn missing(&self) -> BTreeMap<String, String> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes on files and assumptions since the last call.
+    pub(super) fn take_notes(&self) -> Vec<Note> {
+        std::mem::take(&mut *self.lock_notes())
+    }
+
+    fn lock_notes(&self) -> MutexGuard<'_, Vec<Note>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The number that identifies a process: CONTEXTIDR_EL2 where it is traced and used, otherwise CONTEXTIDR_EL1.
+pub(super) fn context_number(context: &Context) -> Option<u32> {
+    context.vmid.filter(|vmid| *vmid != 0).or(context.context_id)
+}
+
+/// Does an event say where code is?
+fn has_code(call: &Call) -> bool {
+    matches!(call, Call::Process { .. } | Call::Library { .. } | Call::Patch { .. })
+}
+
+/// Where to look for the files of a capture: where the user says, in the package, and beside a recording.
+fn search(capture: &Capture, added: &[Code], options: &SpaceOptions) -> ImageSearch {
+    let mut search = options.search.clone();
+    search.given.extend(added.iter().map(|code| PathBuf::from(&code.name)));
+    let is_perf = capture.format == PackageFormat::Perf;
+    if search.base.is_none() && is_perf {
+        search.base = capture.path.parent().map(Path::to_path_buf);
+    }
+    if search.package.is_none() && !is_perf {
+        search.package = Some(capture.clone());
+    }
+    search
+}
+
+fn load(
+    loader: &mut ImageLoader,
+    mapping: &Mapping,
+    missing: &mut BTreeMap<String, String>,
+    notes: &mut Vec<Note>,
+) -> Option<Code> {
+    match loader.load(mapping) {
+        Ok((code, more)) => {
+            notes.extend(more);
+            Some(code)
+        }
+        Err(error) => {
+            missing.insert(mapping.image.clone(), error.to_string());
+            None
+        }
+    }
+}
+
+/// Where the bytes of a file are that is mapped as a whole.
+fn extents(code: &Code) -> Vec<Extent> {
+    let extent = |region: &Region| Extent {
+        address: region.address,
+        length: region.bytes.len() as u64,
+        offset: region.address.wrapping_sub(code.bias),
+    };
+    code.regions.iter().map(extent).collect()
+}
+
+/// The code of patches that name a file of the package.
+fn named_patches(capture: &Capture, events: &[SystemEvent]) -> Vec<(String, Vec<u8>)> {
+    /// Maximum size of the code of a patch.
+    const LIMIT: u64 = 16 << 20;
+    let ids: HashSet<&str> = events.iter().filter_map(|event| patch_id(&event.call)).collect();
+    let mut patches: Vec<(String, Vec<u8>)> =
+        ids.into_iter().filter_map(|id| Some((id.to_string(), capture.read_file(id, LIMIT).ok()?))).collect();
+    patches.sort_unstable();
+    patches
+}
+
+fn patch_id(call: &Call) -> Option<&str> {
+    match call {
+        Call::Patch { code: PatchCode::Id(id), .. } => Some(id),
+        _ => None,
+    }
+}
