@@ -125,7 +125,7 @@ impl Drop for Follower {
 
 fn new_bar(total: u64, unit: Unit) -> ProgressBar {
     let template = match total {
-        _ if unit == Unit::Instructions => "{human_pos} instructions {per_sec}",
+        _ if unit == Unit::Instructions => "{human_pos} instructions in {elapsed}",
         0 => "{bytes} {binary_bytes_per_sec}",
         _ => "{bar:40} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left",
     };
