@@ -41,6 +41,28 @@ pub(crate) struct CaptureArgs {
     #[arg(required = true, value_name = "CAPTURE")]
     paths: Vec<PathBuf>,
 
+    #[command(flatten)]
+    bare: BareArgs,
+}
+
+impl CaptureArgs {
+    pub(crate) fn open(&self) -> anyhow::Result<Capture> {
+        match (self.bare.open(&self.paths)?, &self.paths[..]) {
+            (Some(capture), _) => Ok(capture),
+            (None, [path]) => open_package(path),
+            (None, _) => bail!("several files are one bare buffer: add --protocol ete or --protocol etm4"),
+        }
+    }
+
+    /// The paths, unless they are the parts of a bare buffer.
+    pub(crate) fn packages(&self) -> Option<&[PathBuf]> {
+        (!self.bare.is_given()).then_some(&self.paths[..])
+    }
+}
+
+/// Description of a bare buffer, which contains none.
+#[derive(Debug, clap::Args)]
+pub(crate) struct BareArgs {
     /// The file is a bare buffer of this protocol: ete (ETE) or etm4 (ETMv4). TRCDEVARCH of the trace unit shows which
     #[arg(long, value_name = "NAME", help_heading = "Bare buffers")]
     protocol: Option<String>,
@@ -76,21 +98,14 @@ pub(crate) struct CaptureArgs {
     wrapped: bool,
 }
 
-impl CaptureArgs {
-    pub(crate) fn open(&self) -> anyhow::Result<Capture> {
-        match (&self.protocol, &self.paths[..]) {
-            (Some(protocol), paths) => self.open_bare(protocol, paths),
-            (None, [path]) => open_package(path),
-            (None, _) => bail!("several files are one bare buffer: add --protocol ete or --protocol etm4"),
-        }
+impl BareArgs {
+    pub(crate) fn is_given(&self) -> bool {
+        self.protocol.is_some()
     }
 
-    /// The paths, unless they are the parts of a bare buffer.
-    pub(crate) fn packages(&self) -> Option<&[PathBuf]> {
-        self.protocol.is_none().then_some(&self.paths[..])
-    }
-
-    fn open_bare(&self, protocol: &str, paths: &[PathBuf]) -> anyhow::Result<Capture> {
+    /// Opens the parts of a bare buffer. `None`: the paths are something else.
+    pub(crate) fn open(&self, paths: &[PathBuf]) -> anyhow::Result<Option<Capture>> {
+        let Some(protocol) = &self.protocol else { return Ok(None) };
         let protocol = Protocol::from_name(protocol)
             .with_context(|| format!("unknown protocol '{protocol}'; use --protocol ete or --protocol etm4"))?;
         if let Some(directory) = paths.iter().find(|path| path.is_dir()) {
@@ -105,7 +120,7 @@ impl CaptureArgs {
         let registers = self.registers.iter().cloned().collect();
         let wrapped = self.wrapped.then_some(true);
         let bare = Bare { protocol, id: self.id, format, registers, write_pointer: self.write_pointer, wrapped };
-        Ok(open_bare(paths, bare)?)
+        Ok(Some(open_bare(paths, bare)?))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Signals that end unspool: Ctrl-C, and requests to terminate.
 //!
 //! A verb that is interrupted leaves no temporary file. `record` handles signals itself, since it ends the emulator first.
+//! While a pager has the terminal, Ctrl-C is for the pager, as in git.
 
 use std::fs;
 use std::io;
@@ -11,11 +12,13 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use unspool::target::remove_unfinished;
 
+use crate::pager;
+
 /// Removes temporary files when a signal arrives, which then ends unspool as it would have without this.
 pub(crate) fn remove_files_at_signals() -> io::Result<()> {
     let mut received = Signals::new(ending_signals())?;
     thread::spawn(move || {
-        for signal in received.forever() {
+        for signal in received.forever().filter(|signal| *signal != SIGINT || !pager::is_running()) {
             remove_unfinished();
             // It returns only for signals that do not end a process.
             let _ = emulate_default_handler(signal);

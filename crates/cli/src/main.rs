@@ -160,7 +160,7 @@ fn run(verb: &Verb) -> anyhow::Result<Verdict> {
         Verb::Encode(args) => cmd::encode::run(args),
         Verb::Program(args) => cmd::program::run(args),
         Verb::Record(args) => cmd::record::run(args),
-        Verb::Completions(args) => cmd::completions::run(args, &mut Cli::command()),
+        Verb::Completions(args) => cmd::completions::run(args, &Cli::command()),
         Verb::Man(args) => cmd::man::run(args, Cli::command()),
     }
 }

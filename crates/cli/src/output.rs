@@ -14,7 +14,7 @@ use unspool::number::many;
 
 use crate::args::OutputArgs;
 use crate::style::Palette;
-use crate::{diagnostic, pager};
+use crate::{diagnostic, pager, progress};
 
 pub(crate) struct Output {
     name: String,
@@ -23,6 +23,8 @@ pub(crate) struct Output {
     /// The file, if it is one.
     path: Option<PathBuf>,
     is_finished: bool,
+    /// Was anything written?
+    is_started: bool,
     /// Is the output on a terminal, where a progress bar would disturb it?
     pub(crate) on_terminal: bool,
     /// Colors of text.
@@ -86,11 +88,15 @@ impl Output {
 
     fn to(name: String, path: Option<PathBuf>, out: Box<dyn Write>, on_terminal: bool, palette: Palette) -> Self {
         let out = BufWriter::with_capacity(1 << 16, out);
-        Self { name, out, failed: None, path, is_finished: false, on_terminal, palette }
+        Self { name, out, failed: None, path, is_finished: false, is_started: false, on_terminal, palette }
     }
 
     /// Writes, unless writing failed before.
     pub(crate) fn write(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
+        if self.on_terminal && !self.is_started {
+            progress::end();
+        }
+        self.is_started = true;
         if self.failed.is_none() {
             self.failed = write(&mut self.out).err();
         }

@@ -15,6 +15,15 @@ use crate::diagnostic;
 /// Set by `--no-pager`.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
 
+/// Does a pager have the terminal?
+static IS_RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// Whether Ctrl-C is for the pager, which has the terminal and decides for itself when to end.
+#[cfg(unix)]
+pub(crate) fn is_running() -> bool {
+    IS_RUNNING.load(Ordering::Relaxed)
+}
+
 /// Writes to standard output directly from now on.
 pub(crate) fn turn_off() {
     IS_OFF.store(true, Ordering::Relaxed);
@@ -87,8 +96,9 @@ impl Running {
             }
         }
         let mut child = command.spawn()?;
+        IS_RUNNING.store(true, Ordering::Relaxed);
         let interrupted = Arc::new(AtomicBool::new(false));
-        // If it fails, Ctrl-C ends this program and leaves the pager.
+        // If it fails, the rest is written to the pager after Ctrl-C too.
         #[cfg(unix)]
         let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&interrupted));
         diagnostic::hold();
@@ -101,6 +111,7 @@ impl Drop for Running {
         drop(self.input.take());
         // Without its exit code: ending a pager early is no error.
         let _ = self.child.wait();
+        IS_RUNNING.store(false, Ordering::Relaxed);
         diagnostic::release();
     }
 }

@@ -1,10 +1,13 @@
 //! Progress of work that takes longer than a second, with rate and time left, shown only on a terminal.
 //!
 //! Takes positions in the input, from the work itself or by looking at a meter now and then; draws a line on standard
-//! error, unless the output itself goes to the terminal. Where the total is unknown, the line has a count and the rate.
+//! error, unless the output itself goes to the terminal: then the line disappears with the first output. Where the total is
+//! unknown, the line has a count and the rate.
 
 use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -19,18 +22,47 @@ const MIN_DURATION: Duration = Duration::from_secs(1);
 /// Time between two looks at a meter.
 const INTERVAL: Duration = Duration::from_millis(200);
 
+/// Set by [`end`].
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+
+/// The bar on the terminal.
+static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Removes the bar, and shows no other: output follows on the same terminal.
+pub(crate) fn end() {
+    HAS_ENDED.store(true, Ordering::Relaxed);
+    if let Some(bar) = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        bar.finish_and_clear();
+    }
+}
+
+/// Unit of positions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Bytes,
+    Instructions,
+}
+
 /// Bar that appears after [`MIN_DURATION`].
 pub(crate) struct Progress {
     start: Instant,
     bar: Option<ProgressBar>,
     allowed: bool,
+    unit: Unit,
 }
 
 impl Progress {
     /// `hidden`: never show a bar.
     pub(crate) fn new(hidden: bool) -> Self {
         let allowed = !hidden && !diagnostic::is_quiet() && io::stderr().is_terminal();
-        Self { start: Instant::now(), bar: None, allowed }
+        Self { start: Instant::now(), bar: None, allowed, unit: Unit::Bytes }
+    }
+
+    /// Bar of a recording, with the number of instructions so far. A program that writes to the terminal would be disturbed.
+    pub(crate) fn of_recording() -> Self {
+        let mut progress = Self::new(io::stdout().is_terminal());
+        progress.unit = Unit::Instructions;
+        progress
     }
 
     /// Bar that follows a meter until it is dropped, for work that does not report its progress.
@@ -54,11 +86,15 @@ impl Progress {
 
     /// `total`: 0 if it is unknown.
     pub(crate) fn at(&mut self, done: u64, total: u64) {
-        if !self.allowed || done == 0 || self.start.elapsed() < MIN_DURATION {
+        if !self.allowed || done == 0 || self.start.elapsed() < MIN_DURATION || HAS_ENDED.load(Ordering::Relaxed) {
             return;
         }
-        let start = self.start;
-        let bar = self.bar.get_or_insert_with(|| new_bar(total).with_elapsed(start.elapsed()));
+        let (start, unit) = (self.start, self.unit);
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = new_bar(total, unit).with_elapsed(start.elapsed());
+            *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
+            bar
+        });
         if total > 0 {
             bar.set_length(total);
         }
@@ -87,8 +123,9 @@ impl Drop for Follower {
     }
 }
 
-fn new_bar(total: u64) -> ProgressBar {
+fn new_bar(total: u64, unit: Unit) -> ProgressBar {
     let template = match total {
+        _ if unit == Unit::Instructions => "{human_pos} instructions in {elapsed}",
         0 => "{bytes} {binary_bytes_per_sec}",
         _ => "{bar:40} {bytes}/{total_bytes} {binary_bytes_per_sec}, {eta} left",
     };

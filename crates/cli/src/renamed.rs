@@ -70,7 +70,7 @@ fn suggestion(error: &clap::Error, arguments: impl Iterator<Item = String>) -> O
         ErrorKind::InvalidSubcommand => {
             let tried = found(ContextKind::InvalidSubcommand)?;
             let (_, verb) = VERBS.iter().find(|(foreign, _)| *foreign == tried)?;
-            Some(format!("there is no verb '{tried}'; use 'unspool {verb}'"))
+            Some(format!("there is no command '{tried}'; use 'unspool {verb}'"))
         }
         ErrorKind::UnknownArgument => {
             let tried = found(ContextKind::InvalidArg)?;

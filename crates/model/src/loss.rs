@@ -92,7 +92,7 @@ impl Lost {
 /// losses.add(Loss::Data, 19);
 /// assert_eq!(losses.of(Loss::Data).count, 2);
 /// assert_eq!(losses.of(Loss::Data).first, 17);
-/// assert_eq!(losses.to_string(), "2 data of accesses");
+/// assert_eq!(losses.to_string(), "2 × data of accesses");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Losses([Lost; Loss::ALL.len()]);
@@ -145,7 +145,7 @@ impl fmt::Display for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (loss, lost)) in self.iter().enumerate() {
             let comma = if index > 0 { ", " } else { "" };
-            write!(f, "{comma}{} {}", lost.count, loss.words())?;
+            write!(f, "{comma}{} × {}", lost.count, loss.words())?;
         }
         Ok(())
     }

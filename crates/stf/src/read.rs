@@ -13,6 +13,7 @@ mod instructions;
 mod markers;
 mod open;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -57,9 +58,20 @@ pub struct Reader<R> {
     /// The end mark was read.
     is_after_end: bool,
     count: MarkerCount,
+    /// Chunks in the window.
+    starts: VecDeque<ChunkStart>,
     /// State in the first chunk's header, if that was read for a seek; `None` inside: its size contradicts the file
     /// header.
     first: Option<Option<Follower>>,
+}
+
+/// Start of a chunk in the trace. The index may have another.
+#[derive(Debug, Clone, Copy)]
+struct ChunkStart {
+    chunk: u64,
+    offset: u64,
+    /// The chunk before it ends inside of a group of records.
+    is_inside_group: bool,
 }
 
 /// Source of the bytes of records.
@@ -91,6 +103,7 @@ impl<R: Read> Reader<R> {
             is_header_only: false,
             is_after_end: false,
             count: MarkerCount::default(),
+            starts: VecDeque::new(),
             first: None,
         }
     }

@@ -110,7 +110,8 @@ impl Checker {
         record(core, line, self.dialect, out);
     }
 
-    /// Handles our annotations: one may select a core, or mark a gap of the core that it names or of the current one.
+    /// Handles our annotations: one may select a core, or mark a gap or an exception of the core that it
+    /// names or of the current one.
     #[cold]
     fn comment(&mut self, text: &[u8]) {
         let annotation = Annotation::parse(text);
@@ -122,7 +123,8 @@ impl Checker {
             Some(name) => core_of(&mut self.cores, &mut self.current, Some(&name[..]).filter(|name| !name.is_empty())),
             None => self.cores.get_mut(self.current),
         };
-        if matches!(annotation, Some(Annotation::Step { event: Event::Gap(_), .. })) {
+        // An exception that no line has, as the signals of a recorded program, leads elsewhere too.
+        if matches!(annotation, Some(Annotation::Step { event: Event::Gap(_) | Event::Exception(_), .. })) {
             core.into_iter().for_each(Core::lose_track);
         }
     }

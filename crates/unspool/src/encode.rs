@@ -35,6 +35,8 @@ pub struct EncodeOptions {
     pub buffer: Option<BufferSettings>,
     /// Unit of the times of steps. Cycles are counted from times in cycles; otherwise each instruction takes one cycle.
     pub time_unit: TimeUnit,
+    /// Replace a capture that an encoder wrote to the directory.
+    pub replace: bool,
 }
 
 /// Makes a capture from sources, each of which is read on a thread of its own. The cores of a single source keep their
@@ -138,12 +140,13 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Starts a capture in this directory, which has to be new or empty.
+    /// Starts a capture in this directory, which has to be new or empty, or hold a capture that may be replaced. Its files
+    /// appear when all are complete.
     pub fn new(directory: &Path, options: EncodeOptions) -> Result<Self, SinkError> {
         if let Some(reason) = options.settings.refusal() {
             return Err(SinkError::Refused { position: None, reason });
         }
-        let output = Output::new(directory, options.formatted, options.buffer)?;
+        let output = Output::new(directory, options.replace, options.formatted, options.buffer)?;
         Ok(Self { options, output, cores: Vec::new() })
     }
 

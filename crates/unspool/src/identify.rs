@@ -217,7 +217,8 @@ fn compressed(container: Container, start: &[u8], name: &str, depth: usize) -> I
 
 fn unknown(start: &[u8]) -> Identity {
     let bytes: Vec<String> = start.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let protocol = "name its protocol with --protocol ete or --protocol etm4";
+    let protocol = "name its protocol with --protocol ete or --protocol etm4, which info, frames, packets, elements, decode, \
+                    check and convert take";
     match synchronization(start) {
         _ if start.iter().all(|byte| *byte == 0) => Identity::other(format!("{} zero bytes or more", start.len())),
         Some(Sync::Raw) => {

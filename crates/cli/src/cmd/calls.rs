@@ -61,8 +61,9 @@ Examples:
   unspool calls run.tarmac --image program.elf --depth 3
   unspool calls run.tarmac --core cpu1 --json
 
-Reads only Tarmac logs: convert other traces first. Each line has the first and the last line of the call in the log, the \
-times of both, the number of instructions from the first to the last, callees included, and the function. The first call of a core is the function that it was in when the log started. Calls are recognized \
+Reads only Tarmac logs: convert other traces first. Columns: 'line' and 'to line', the first and the last line of the call in the log; 'time' and 'to', the times of both, if \
+the log has times; 'instructions', their number from the first to the last, callees included; 'function', indented by the depth \
+of the call. The first call of a core is the function that it was in when the log started. Calls are recognized \
 by branches with link, return addresses and the stack pointer; exception handlers are shown as calls too.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
@@ -167,8 +168,9 @@ impl Listing<'_> {
         let Args { calls: CallArgs { complete, output, .. }, depth: limit } = self.args;
         if !output.json {
             let time = start_table(name, self.clock, out)?;
+            let times = if self.has_times() { format!(" {time:>14} {:>14}", "to") } else { String::new() };
             let [line, to_line, instructions] = ["line", "to line", "instructions"];
-            writeln!(out, "# {line:>8} {to_line:>10} {time:>14} {:>14} {instructions:>12}  function", "to")?;
+            writeln!(out, "# {line:>8} {to_line:>10}{times} {instructions:>12}  function")?;
         }
         let keep = |call: &Call| !complete || call.is_complete() || call.is_root();
         tree.each(keep, |depth, call| match limit {
@@ -178,13 +180,20 @@ impl Listing<'_> {
         })
     }
 
+    /// A log without times has no unit either.
+    fn has_times(&self) -> bool {
+        self.clock.unit().is_some()
+    }
+
     fn text(&mut self, depth: usize, call: &Call, out: &mut dyn Write) -> io::Result<()> {
+        let has_times = self.has_times();
         let Self { program, clock, names, line, .. } = self;
         let Call { entry, exit, function: address, .. } = call;
         line.clear();
         push_right(line, 10, entry.line);
         push_right(line, 11, exit.line);
         match clock.decimals() {
+            _ if !has_times => {}
             0 => [entry.time, exit.time].iter().for_each(|at| push_right(line, 15, *at)),
             _ => [entry.time, exit.time].iter().for_each(|at| line.push_str(&format!(" {:>14}", time(*clock, *at)))),
         }

@@ -19,7 +19,7 @@ use unspool::{
 };
 
 use self::report::{FileReport, Report};
-use crate::args::{ImageArgs, JobsArgs, OutputArgs, SourceArgs};
+use crate::args::{BareArgs, ImageArgs, JobsArgs, OutputArgs, SourceArgs};
 use crate::diagnostic;
 use crate::file::{TarmacArgs, end_verdict, losses_verdict, open, report_lines, stf_verdict};
 use crate::listing::each_trace;
@@ -35,7 +35,7 @@ use crate::verdict::Verdict;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// ASTF file, STF file, Tarmac log ('-': standard input), snapshot directory, trace package or a .zip of either. Several
-    /// are checked one after the other
+    /// are checked one after the other. With --protocol: a bare buffer, or its parts in order
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -67,6 +67,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     processes: ProcessArgs,
     #[command(flatten)]
+    bare: BareArgs,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -83,26 +85,33 @@ Examples:
   unspool check run.tarmac.xz --steps
   unspool check snapshot/ --source 0x10 --image app.elf
   unspool check *.astf
+  unspool check trbe.bin --protocol ete --image app.elf
   unspool check trace.astf --json | jq -r .rule | sort | uniq -c
 
 Errors are violations of the format or the architecture: exit code 1. Warnings report what is discouraged, unexpected, lost \
 or missing; the exit code stays 0 unless --strict is given.
 A capture is checked from its frames to its execution. Each region of code that is missing from all images gives one \
-warning. Facts that are absent from the trace, and state that is unknown after a gap, are not checked. \
-Bare buffers are not accepted: 'unspool decode --protocol' reports their problems.
+warning. Facts that are absent from the trace, and state that is unknown after a gap, are not checked.
 Offsets refer to uncompressed records; in a capture, to its buffer.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut programs = Programs::new(args.images.load()?, args.processes.load()?);
     let mut report = Report::new(args);
     let (mut verdict, mut failed) = (Verdict::Clean, None);
-    for path in &args.files {
+    // The files may be the parts of one bare buffer.
+    let size = if args.bare.is_given() { args.files.len() } else { 1 };
+    for paths in args.files.chunks(size.max(1)) {
+        let [path, ..] = paths else { continue };
         let mut file = FileReport::new(args, path);
-        let checked = check_path(args, path, &mut programs, &mut report, &mut file);
+        let checked = match args.bare.open(paths) {
+            Ok(Some(capture)) => check_capture(args, &capture, &mut programs, &mut report, &mut file),
+            Ok(None) => check_path(args, path, &mut programs, &mut report, &mut file),
+            Err(error) => Err(error),
+        };
         verdict = verdict.or(report.end_file(&file));
         match checked {
             Ok(checked) => verdict = verdict.or(checked),
-            Err(error) if args.files.len() == 1 => failed = Some(error),
+            Err(error) if args.files.len() == paths.len() => failed = Some(error),
             Err(error) => {
                 diagnostic::error(format_args!("{error:#}"));
                 verdict = verdict.or(Verdict::Problems);
@@ -124,7 +133,7 @@ fn check_path(
     file: &mut FileReport<'_>,
 ) -> anyhow::Result<Verdict> {
     if !args.tarmac.is_given() && (path.is_dir() || is_capture(path)) {
-        return check_capture(args, path, programs, report, file);
+        return check_capture(args, &open_capture(path)?, programs, report, file);
     }
     if args.steps {
         return check_steps(args, path, false, report, file);
@@ -149,7 +158,7 @@ fn check_path(
 /// Checks a file against the rules of its format.
 fn check_format(trace: &mut TraceFile, output: &mut Output, file: &mut FileReport<'_>) -> anyhow::Result<Verdict> {
     (file.name, file.unit) = (trace.name().to_string(), trace.kind().unit());
-    let mut progress = Progress::new(output.on_terminal);
+    let mut progress = Progress::new(false);
     let end = file.with(None, output, |check, take| check.file(trace, &mut progress.callback(), take));
     if let TraceFile::Tarmac(log) = trace {
         report_lines(log);
@@ -173,7 +182,7 @@ fn check_steps(
     let (kind, mut source, meter) = open_file_steps(args, path, &mut file.name)?;
     file.unit = kind.unit();
     let output = report.start()?;
-    let mut progress = Progress::new(output.on_terminal);
+    let mut progress = Progress::new(false);
     let checked = file
         .with(None, output, |check, take| check.steps(kind, &mut *source, (&meter, &mut progress.callback()), take));
     match checked {
@@ -214,17 +223,16 @@ fn open_file_steps(args: &Args, path: &Path, name: &mut String) -> anyhow::Resul
 
 fn check_capture(
     args: &Args,
-    path: &Path,
+    capture: &Capture,
     programs: &mut Programs,
     report: &mut Report<'_>,
     file: &mut FileReport<'_>,
 ) -> anyhow::Result<Verdict> {
-    let capture = open_capture(path)?;
-    programs.start(&capture);
+    programs.start(capture);
     let (output, mut buffers) = (report.start()?, BTreeSet::new());
-    each_trace(&capture, &args.sources, |trace| {
+    each_trace(capture, &args.sources, |trace| {
         trace.features()?;
-        let program = programs.of(&capture, trace.source().core);
+        let program = programs.of(capture, trace.source().core);
         let checks = TraceChecks {
             native: !args.steps,
             frames: buffers.insert(trace.buffer_index()),
@@ -246,7 +254,7 @@ fn check_trace(
     // A recording that was stopped and restarted may describe the same source under two names.
     file.add_source(source.id.map_or_else(|| source.name.clone(), |id| id.to_string()));
     let place = PlaceSource { id: source.id, name: &source.name, session: trace.session() };
-    let mut progress = Progress::new(output.on_terminal);
+    let mut progress = Progress::new(false);
     file.with(Some(place), output, |check, take| check.trace(trace, program, checks, &mut progress.callback(), take))?;
     Ok(Verdict::Clean)
 }

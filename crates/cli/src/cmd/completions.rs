@@ -7,7 +7,7 @@ use clap_complete::{Shell, generate};
 
 use crate::verdict::Verdict;
 
-/// Print a script that completes the verbs and options of unspool in a shell
+/// Print a script that completes the commands and options of unspool in a shell
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -24,9 +24,16 @@ Examples:
 
 bash and fish find the script at the next start. zsh needs ~/.zfunc in its fpath before compinit runs.";
 
-pub(crate) fn run(args: &Args, command: &mut Command) -> anyhow::Result<Verdict> {
+pub(crate) fn run(args: &Args, command: &Command) -> anyhow::Result<Verdict> {
     let mut script = Vec::new();
-    generate(args.shell, command, "unspool", &mut script);
+    generate(args.shell, &mut without_hidden(command), "unspool", &mut script);
     io::stdout().write_all(&script)?;
     Ok(Verdict::Clean)
+}
+
+/// The command line without the commands that help does not list: scripts would offer them.
+fn without_hidden(command: &Command) -> Command {
+    let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
+    let arguments = command.get_arguments().cloned();
+    Command::new("unspool").version(env!("UNSPOOL_VERSION")).args(arguments).subcommands(shown)
 }

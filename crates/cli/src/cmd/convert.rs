@@ -41,6 +41,8 @@ fn convert(args: &Args) -> anyhow::Result<Verdict> {
     args.force.check(args.output())?;
     let (tarmac, threads) = (args.tarmac(), args.jobs.threads());
     let file = match args.from {
+        Some(FileKind::Capture) | None if args.bare.is_given() => return convert_capture(args),
+        Some(_) if args.bare.is_given() => bail!("--protocol: IN is a bare buffer, and --from names another format"),
         Some(FileKind::Capture) => return convert_capture(args),
         Some(kind) => TraceFile::open_as(kind, &args.input, &tarmac.options(threads))?,
         None if !tarmac.is_given() && is_capture(&args.input) => return convert_capture(args),

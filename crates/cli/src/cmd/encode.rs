@@ -30,9 +30,13 @@ pub(crate) struct Args {
     #[arg(value_name = "IN", required = true)]
     inputs: Vec<PathBuf>,
 
-    /// Directory of the capture: a new or empty one
+    /// Directory of the capture: a new or empty one, unless --force is given
     #[arg(short, long, value_name = "CAPTURE")]
     output: PathBuf,
+
+    /// Replace a capture in the directory that 'encode' wrote; nothing else is replaced
+    #[arg(long)]
+    force: bool,
 
     /// Settings of the trace unit: lines NAME=VALUE for registers, protocol, source_addresses, seed, q_seed and
     /// overflow_seed
@@ -140,9 +144,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     for (register, what) in settings.unmodeled() {
         diagnostic::warning(format_args!("{register}: not supported by the trace unit model: {what}"));
     }
+    check_output(args)?;
     let (opened, meter) = open(args)?;
     let time_unit = opened.first().map_or(TimeUnit::Unknown, StepSource::time_unit);
-    let options = EncodeOptions { settings, formatted: args.formatted, buffer: buffer(args)?, time_unit };
+    let (formatted, buffer, replace) = (args.formatted, buffer(args)?, args.force);
+    let options = EncodeOptions { settings, formatted, buffer, time_unit, replace };
     let progress = Progress::follow(&meter);
     let result = encode(&args.output, opened, options);
     drop(progress);
@@ -184,6 +190,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     }
     let names: Vec<String> = args.inputs.iter().map(|input| input.display().to_string()).collect();
     Ok(losses_verdict(&names.join(", "), &losses))
+}
+
+/// Rejects a directory with a capture, unless it may be replaced, and one that an input is in.
+fn check_output(args: &Args) -> anyhow::Result<()> {
+    let directory = args.output.display();
+    let Ok(output) = args.output.canonicalize() else { return Ok(()) };
+    let mut inputs = args.inputs.iter().map(PathBuf::as_path).chain(args.images.paths());
+    if inputs.any(|input| input.canonicalize().is_ok_and(|input| input.starts_with(&output))) {
+        bail!("{directory}: an input is read from this directory; write to another one");
+    }
+    if !args.force && output.join("snapshot.ini").exists() {
+        bail!("{directory}: the directory has a capture; use --force to replace one that 'encode' wrote");
+    }
+    Ok(())
 }
 
 /// Steps of all inputs, and the meter of what is read.

@@ -8,6 +8,7 @@
 mod args;
 mod output_file;
 mod plugin;
+mod progress;
 mod signals;
 mod system;
 mod threads;

@@ -148,7 +148,7 @@ fn accesses_that_the_emulator_does_not_report_are_dropped_by_kind() {
     let dir = TempDir::new().unwrap();
     let Some(program) = a64(&dir, "unreported") else { return };
     let out = dir.path().join("out.astf");
-    let kinds = ["2 prefetches, the first at 0x", "2 operations on caches (DC, IC)", "1 blocks zeroed (DC ZVA)"];
+    let kinds = ["2 × prefetches, the first at 0x", "2 × operations on caches (DC, IC)", "1 × blocks zeroed (DC ZVA)"];
     record(&["-o", text(&out), "--from", "main"], &program, &[]).expect(0, &kinds);
     assert_clean(&out);
 }

@@ -417,7 +417,10 @@ fn addresses_come_from_registers_where_needed() {
         let run = system.record("plus.astf", &["--assume", "sp=x"], &[CPUS]);
         assert!(run.err.contains("it depends on x1") && run.err.contains("--astf-level basic"), "{run:?}");
         let run = system.record("basic.astf", &["--assume", "sp=x", "--astf-level", "basic"], &[CPUS]);
-        run.expect(0, &["4 prefetches", "2 operations on caches", "2 operations on translations", "1 blocks zeroed"]);
+        run.expect(
+            0,
+            &["4 × prefetches", "2 × operations on caches", "2 × operations on translations", "1 × blocks zeroed"],
+        );
         return assert_clean(&system.path("basic.astf"));
     }
     let trace = system.recorded("plus.astf", &[], &[CPUS]);

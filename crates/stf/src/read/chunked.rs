@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::error::{MAX_RECORD, MAX_WARNINGS, ReadError, ReadErrorKind, Warning};
 use super::markers::{ChunkSizes, MarkerCount, is_marker};
-use super::{Reader, Source};
+use super::{ChunkStart, Reader, Source};
 use crate::lift::Follower;
 use crate::position::Position;
 use crate::record::Record;
@@ -68,6 +68,9 @@ impl<R: Read> Reader<R> {
         if next.is_none() || self.count.chunk != next {
             self.check_markers(next, expected);
         }
+        if let Some(chunk) = next {
+            self.note_start(chunk);
+        }
         if self.end == 0 {
             (self.window, self.end) = (part.buffer, part.length);
         } else {
@@ -79,6 +82,26 @@ impl<R: Read> Reader<R> {
             (self.at_end, self.failed) = (true, end);
         }
         warnings.into_iter().for_each(|warning| self.warn(warning));
+    }
+
+    /// Notes that the next bytes are of this chunk, and forgets chunks before the window.
+    fn note_start(&mut self, chunk: u64) {
+        let left = self.end - self.start;
+        if self.starts.back().is_none_or(|last| last.chunk != chunk) {
+            let offset = self.next.offset + left as u64;
+            self.starts.push_back(ChunkStart { chunk, offset, is_inside_group: left > 0 });
+        }
+        while self.starts.get(1).is_some_and(|start| start.offset <= self.next.offset) {
+            self.starts.pop_front();
+        }
+    }
+
+    /// The chunk of a record that cannot be read. If a chunk ends inside of a group, and no instruction was found after
+    /// it, the damage may be there.
+    fn chunk_at(&self, offset: u64) -> Option<u64> {
+        let start = self.starts.iter().rev().find(|start| start.offset <= offset)?;
+        let is_before = start.is_inside_group && self.count.chunk == Some(start.chunk) && self.count.found == 0;
+        start.chunk.checked_sub(u64::from(is_before))
     }
 
     /// Checks the marker count of the current chunk, which has ended, and starts the next one.
@@ -112,21 +135,13 @@ impl<R: Read> Reader<R> {
             ReadErrorKind::Chunk { chunk, at, fault } => (chunk, at, Some(fault)),
             // The record may extend into later chunks, which are not damaged for that.
             ReadErrorKind::Malformed(_) | ReadErrorKind::TooLong => {
-                let mut end = 0_u64;
-                let chunk = index.iter().position(|entry| {
-                    end = end.saturating_add(entry.size);
-                    error.offset < end
-                })?;
-                (chunk as u64, index[chunk].offset, None)
+                let chunk = self.chunk_at(error.offset)?;
+                (chunk, index.get(chunk as usize)?.offset, None)
             }
             _ => return None,
         };
         let next_pc = index.get(chunk as usize + 1)?.pc;
-        // Offsets increase, so a later error is in a later chunk.
-        let offset = index.iter().take(chunk as usize + 1).try_fold(0_u64, |sum, entry| sum.checked_add(entry.size))?;
-        if offset > MAX_OFFSET {
-            return None;
-        }
+        let offset = self.end_of_damaged(chunk, index.get(chunk as usize)?.size)?;
         let instructions = (chunk + 1).checked_mul(markers)?;
         let found = if self.count.chunk == Some(chunk) { self.count.found } else { 0 };
         self.restart_at(chunk + 1, Position { record: error.record, offset });
@@ -134,6 +149,15 @@ impl<R: Read> Reader<R> {
         let warning = Warning::DamagedChunk { chunk, at, fault, lost: markers.saturating_sub(found) };
         self.warn(warning);
         Some(warning)
+    }
+
+    /// Offset in the trace of the end of a chunk that was not read to its end, by its size in the index. Offsets increase,
+    /// even if that is wrong. `None`: the size is impossible.
+    fn end_of_damaged(&self, chunk: u64, size: u64) -> Option<u64> {
+        let start = |number: u64| self.starts.iter().find(|start| start.chunk == number).map(|start| start.offset);
+        let end = start(chunk).map_or(Some(self.next.offset), |start| start.checked_add(size));
+        let end = start(chunk + 1).or(end).filter(|end| *end <= MAX_OFFSET)?;
+        Some(end.max(self.next.offset))
     }
 
     /// Seeks to the instruction after the first `before` ones, and sets the follower accordingly. With the index of a
@@ -180,7 +204,14 @@ impl<R: Read> Reader<R> {
         };
         let Source::Chunks(chunks) = &self.source else { return Ok(()) };
         let Some(index) = chunks.index() else { return Ok(()) };
-        let offset = index.iter().take(target as usize).map(|entry| entry.size).fold(0, u64::wrapping_add);
+        let mut sizes = index.iter().take(target as usize).map(|entry| entry.size);
+        let Some(offset) = sizes.try_fold(0, u64::checked_add).filter(|offset| *offset <= MAX_OFFSET) else {
+            self.warn(Warning::DamagedIndex("its sizes are larger than those of a file can be"));
+            self.first = Some(None);
+            self.restart_at(0, Position::default());
+            *follower = Follower::default();
+            return Ok(());
+        };
         let pc = index.get(target as usize).map_or(0, |entry| entry.pc);
         self.restart_at(target, Position { record: 0, offset });
         *follower = match target {
@@ -223,5 +254,6 @@ impl<R: Read> Reader<R> {
         self.failed = None;
         self.next = position;
         self.count = MarkerCount::default();
+        self.starts.clear();
     }
 }

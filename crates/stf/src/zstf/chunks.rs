@@ -426,8 +426,8 @@ impl Chunks {
         }
         let is_ordered = index.windows(2).all(|pair| pair[0].offset < pair[1].offset);
         let first = index.first().map_or(self.end, |entry| entry.offset);
-        let last = index.last().map_or(HEADER, |entry| entry.offset + 1);
-        if !is_ordered || first != HEADER || last > self.end {
+        let is_within = index.last().is_none_or(|entry| entry.offset < self.end);
+        if !is_ordered || first != HEADER || !is_within {
             return Err("its chunks are not where chunks can be");
         }
         Ok((index, self.end + 8 + count * ENTRY))

@@ -9,8 +9,9 @@ const ASYNCHRONOUS: [&[u8]; 5] = [b"Reset", b"External Debug Event", b"IRQ", b"F
 const BACKGROUND: &[u8] = b"Background Update";
 const VIRTUAL: [&[u8]; 3] = [b"Virtual IRQ", b"Virtual FIQ", b"Virtual System Error (Virtual Abort)"];
 
-/// Exceptions without a vector: entry to debug state, and a reset as plug-ins print it.
-const PLAIN: [&[u8]; 2] = [b"Debug Halt Mode Entry", b"Reset"];
+/// Exceptions without a vector: entry to debug state, a reset as plug-ins print it, and a synchronous exception whose vector
+/// a converter does not know.
+const PLAIN: [&[u8]; 3] = [b"Debug Halt Mode Entry", b"Reset", b"Synchronous"];
 
 pub(super) fn check_asynchronous(name: &[u8], is_rev3: bool, out: &mut FindingSink<'_>) {
     if is_rev3 && !ASYNCHRONOUS.contains(&name) && !VIRTUAL.contains(&name) && name != BACKGROUND {

@@ -53,6 +53,23 @@ const ACCEPTED: &[(&str, Dialect, &str)] = &[
                 ES  (0000000040100070:d503201f) O el1h_ns:        nop",
     ),
     (
+        "a signal, which no line has, leads to its handler",
+        Dialect::Rev3,
+        "Tarmac Text Rev 3
+                ES  (0000000000400798:52800021) O el0t_ns:        mov w1, #0x1
+# unspool exception unknown
+# unspool note text=signal 11 (SIGSEGV)
+                ES  (00000000004006e8:d503201f) O el0t_ns:        nop",
+    ),
+    (
+        "a synchronous exception whose vector is not known",
+        Dialect::Rev3,
+        "Tarmac Text Rev 3
+                ES  (0000000000400798:d4000001) O el0t_ns:        svc #0x0
+                    EXC Synchronous
+                ES  (000000000040079c:d503201f) O el0t_ns:        nop",
+    ),
+    (
         "a part of one core was left out",
         Dialect::FastModels,
         "10 clk cpu0 IT (1) 00001000 d503201f O EL1h_s : NOP

@@ -44,7 +44,7 @@ EndlessSpeculation "capture-endless-speculation" Error "elements"
 UnresolvedSpeculation "capture-unresolved-speculation" Warning "elements"
     "All P0 elements are committed or canceled at the end of the trace.";
 Overflow "capture-overflow" Warning "elements"
-    "The trace unit loses no trace.";
+    "The trace unit must not overflow: an overflow loses trace.";
 BranchNotTaken "capture-branch-not-taken" Error "flow"
     "A branch that the code makes unconditional is taken.";
 UnreachableAddress "capture-unreachable-address" Error "flow"

@@ -1,5 +1,9 @@
 //! Files of the capture: a snapshot directory, which other readers know too.
+//!
+//! They are written to a temporary directory, and get their names when all are complete.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,6 +16,7 @@ use unspool_model::SinkError;
 
 use super::core::Core;
 use super::totals::Encoded;
+use crate::target::TemporaryPath;
 
 /// Frames after which the id is repeated: at most that many at the start of a wrapped buffer are unreadable.
 const IDS_EVERY: usize = 16;
@@ -19,9 +24,19 @@ const IDS_EVERY: usize = 16;
 /// Bytes of trace that are collected before they are written.
 pub(super) const CHUNK: usize = 64 << 10;
 
+/// File that names all others.
+const SNAPSHOT: &str = "snapshot.ini";
+
+/// File that describes the buffers.
+const TRACE: &str = "trace.ini";
+
 #[derive(Debug)]
 pub(super) struct Output {
     directory: PathBuf,
+    /// Files of an earlier capture in the directory, to be replaced. `None`: the directory does not exist.
+    replaced: Option<BTreeSet<OsString>>,
+    /// Directory of the files until all are complete.
+    unfinished: TemporaryPath,
     /// Frames, if all cores share a buffer.
     formatter: Option<Formatter>,
     /// Buffers: one, or one for each core.
@@ -30,30 +45,34 @@ pub(super) struct Output {
     settings: Option<BufferSettings>,
     buffers: Vec<TraceBuffer>,
     trace_bytes: u64,
-    /// Files to remove unless all were written, and the directory if it is new.
-    made: Vec<PathBuf>,
-    made_directory: bool,
 }
 
 impl Output {
-    pub(super) fn new(directory: &Path, formatted: bool, settings: Option<BufferSettings>) -> Result<Self, SinkError> {
-        let made_directory = !directory.exists();
-        fs::create_dir_all(directory).map_err(|error| at(directory, &error))?;
-        if fs::read_dir(directory).map_err(|error| at(directory, &error))?.next().is_some() {
-            let reason = format!("{}: the directory is not empty", directory.display());
-            return Err(SinkError::Refused { position: None, reason });
-        }
+    /// `replace`: the directory may hold a capture that an encoder wrote.
+    pub(super) fn new(
+        directory: &Path,
+        replace: bool,
+        formatted: bool,
+        settings: Option<BufferSettings>,
+    ) -> Result<Self, SinkError> {
+        let replaced = directory.exists().then(|| earlier_files(directory, replace)).transpose()?;
+        // Inside of a directory that exists: the one around it may be read-only, or on another disk.
+        let unfinished = match replaced {
+            Some(_) => TemporaryPath::beside(&directory.join("capture")),
+            None => TemporaryPath::beside(directory),
+        };
+        let path = unfinished.path();
+        fs::create_dir_all(path).map_err(|error| at(directory, &error))?;
         let formatter = formatted.then(|| Formatter::with_ids_every(IDS_EVERY));
         let directory = directory.to_path_buf();
-        let (files, buffers, made) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { directory, formatter, files, settings, buffers, trace_bytes: 0, made, made_directory })
+        let (files, buffers) = (Vec::new(), Vec::new());
+        Ok(Self { directory, replaced, unfinished, formatter, files, settings, buffers, trace_bytes: 0 })
     }
 
     pub(super) fn add(&mut self, core: usize) -> Result<(), SinkError> {
         if self.formatter.is_none() || core == 0 {
-            let path = self.directory.join(buffer_file(core));
+            let path = self.unfinished.path().join(buffer_file(core));
             self.files.push(File::create_new(&path).map_err(|error| at(&path, &error))?);
-            self.made.push(path);
             self.buffers.extend(self.settings.map(TraceBuffer::new));
         }
         Ok(())
@@ -85,8 +104,8 @@ impl Output {
         for (file, buffer) in self.files.iter_mut().zip(&self.buffers) {
             file.write_all(buffer.memory())?;
         }
-        self.put("snapshot.ini", snapshot_text(cores.len()).as_bytes())?;
-        self.put("trace.ini", trace_text(cores.len(), is_framed, &self.buffers).as_bytes())?;
+        self.put(SNAPSHOT, snapshot_text(cores.len()).as_bytes())?;
+        self.put(TRACE, trace_text(cores.len(), is_framed, &self.buffers).as_bytes())?;
         let mut image_bytes = 0;
         for (index, core) in cores.iter().enumerate() {
             let segments = core.image.segments();
@@ -97,7 +116,9 @@ impl Output {
                 image_bytes += bytes.len() as u64;
             }
         }
-        (self.made, self.made_directory) = (Vec::new(), false);
+        // Other systems do not rename files that are open.
+        self.files.clear();
+        self.publish().map_err(|error| at(&self.directory, &error))?;
         Ok(Encoded {
             trace_bytes: self.trace_bytes,
             image_bytes,
@@ -107,22 +128,55 @@ impl Output {
         })
     }
 
-    fn put(&mut self, name: &str, bytes: &[u8]) -> Result<(), SinkError> {
-        let path = self.directory.join(name);
-        self.made.push(path.clone());
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), SinkError> {
+        let path = self.unfinished.path().join(name);
         fs::write(&path, bytes).map_err(|error| at(&path, &error))?;
         Ok(())
     }
+
+    /// Gives the complete files their names. The file that names the others is replaced last.
+    fn publish(&self) -> io::Result<()> {
+        let Some(replaced) = &self.replaced else { return fs::rename(self.unfinished.path(), &self.directory) };
+        let names = names_in(self.unfinished.path())?;
+        let others = names.iter().filter(|name| *name != SNAPSHOT);
+        for name in others.chain([&OsString::from(SNAPSHOT)]) {
+            fs::rename(self.unfinished.path().join(name), self.directory.join(name))?;
+        }
+        replaced.difference(&names).try_for_each(|name| fs::remove_file(self.directory.join(name)))
+    }
 }
 
-impl Drop for Output {
-    fn drop(&mut self) {
-        // What cannot be removed stays.
-        self.made.iter().for_each(|path| drop(fs::remove_file(path)));
-        if self.made_directory {
-            let _ = fs::remove_dir(&self.directory);
+/// Files of a capture that an encoder wrote, which may be replaced; none in an empty directory.
+fn earlier_files(directory: &Path, replace: bool) -> Result<BTreeSet<OsString>, SinkError> {
+    let names = names_in(directory).map_err(|error| at(directory, &error))?;
+    let foreign = names.iter().find(|name| !is_ours(&name.to_string_lossy()));
+    let reason = match foreign {
+        _ if names.is_empty() => return Ok(names),
+        Some(name) => format!("it has '{}', which is not a file of an encoded capture", name.display()),
+        None if !names.contains(&OsString::from(SNAPSHOT)) => {
+            format!("it has no {SNAPSHOT}, as an encoded capture has")
         }
-    }
+        None if replace => return Ok(names),
+        None => "it has a capture".to_string(),
+    };
+    let reason = format!("{}: the directory is not empty: {reason}", directory.display());
+    Err(SinkError::Refused { position: None, reason })
+}
+
+fn names_in(directory: &Path) -> io::Result<BTreeSet<OsString>> {
+    fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name())).collect()
+}
+
+/// Whether an encoder gives files this name.
+fn is_ours(name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers = |start: &str, end: &str| name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+    let has_number = |start, end| numbers(start, end).is_some_and(is_number);
+    [SNAPSHOT, TRACE].contains(&name)
+        || has_number("unit_", ".ini")
+        || has_number("cpu_", ".ini")
+        || has_number("trace_", ".bin")
+        || numbers("program_", ".bin").is_some_and(|rest| rest.split('_').all(is_number))
 }
 
 /// Writes trace to the file, or to a buffer that is written at the end.

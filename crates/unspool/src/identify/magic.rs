@@ -16,7 +16,7 @@ const ROWS: &[Row] = &[
     (0, b"Rar!\x1a\x07", "a RAR archive", "unpack it first"),
     (0, b"\x1f\x9d", "data compressed by 'compress'", "unpack it with 'gunzip {}'"),
     (0, b"!<arch>\n", "a static library or Debian package (ar archive)", "unpack it with 'ar x {}'"),
-    (0, b"unspool-idx\n", "an index of a Tarmac log", "name the log: verbs find the index beside it"),
+    (0, b"unspool-idx\n", "an index of a Tarmac log", "name the log: commands find the index beside it"),
     (
         0,
         b"unspool record ",

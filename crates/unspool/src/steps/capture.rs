@@ -61,6 +61,12 @@ impl CaptureSteps {
         Self { bytes_read: Arc::clone(bytes_read), ..self }
     }
 
+    /// Bytes of the buffers that are read.
+    pub fn size(&self) -> u64 {
+        let all = Trace::all(&self.capture);
+        self.traces.iter().filter_map(|at| all.get(*at)).map(|trace| trace.buffer().len()).sum()
+    }
+
     /// Numbers the core in the steps; the default is 0.
     #[must_use]
     pub fn with_core(self, core: u32) -> Self {

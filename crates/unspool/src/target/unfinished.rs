@@ -1,4 +1,4 @@
-//! Temporary files of this process: which exist, so that a signal handler can remove them.
+//! Temporary files and directories of this process: which exist, so that a signal handler can remove them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -11,17 +11,20 @@ static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 /// Removes the temporary files of all outputs that are not complete. For a process that is about to end: those outputs cannot be
 /// completed then.
 pub fn remove_unfinished() {
-    for path in std::mem::take(&mut *all()) {
-        // It may have been removed, or renamed.
-        let _ = fs::remove_file(path);
-    }
+    std::mem::take(&mut *all()).iter().for_each(|path| remove(path));
+}
+
+/// Removes a temporary file or directory. It may have been removed, or renamed.
+fn remove(path: &Path) {
+    let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }
 
 fn all() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A temporary path beside a file, for its content until it is complete. What is at the path is removed at the end.
+/// A temporary path beside a file or directory, for its content until it is complete. What is at the path is removed at the
+/// end.
 #[derive(Debug)]
 pub(crate) struct TemporaryPath(PathBuf);
 
@@ -50,7 +53,7 @@ impl Drop for TemporaryPath {
     fn drop(&mut self) {
         if all().remove(&self.0) {
             // If the file is complete, none has this name.
-            let _ = fs::remove_file(&self.0);
+            remove(&self.0);
         }
     }
 }
@@ -64,6 +67,9 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let temporary = TemporaryPath::beside(&folder.path().join("out.astf"));
         fs::write(temporary.path(), "half")?;
+        let directory = TemporaryPath::beside(&folder.path().join("capture"));
+        fs::create_dir(directory.path())?;
+        fs::write(directory.path().join("trace.bin"), "half")?;
         remove_unfinished();
         assert_eq!(fs::read_dir(folder.path())?.count(), 0);
         // Another process may use the name then.

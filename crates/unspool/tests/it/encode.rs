@@ -79,7 +79,7 @@ impl Executed {
 }
 
 fn options(settings: &Settings, formatted: bool) -> EncodeOptions {
-    EncodeOptions { settings: settings.clone(), formatted, buffer: None, time_unit: TimeUnit::Unknown }
+    EncodeOptions { settings: settings.clone(), formatted, buffer: None, time_unit: TimeUnit::Unknown, replace: false }
 }
 
 fn encode(steps: &[Step], directory: &Path, options: EncodeOptions) -> Encoded {

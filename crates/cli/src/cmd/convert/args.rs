@@ -15,14 +15,15 @@ use unspool::target::{astf_storage, log_container};
 use unspool::tarmac::dialect::Dialect;
 use unspool::tarmac::restyle::Style;
 
-use crate::args::{ASTF_LEVELS, Choice, ForceArgs, ImageArgs, JobsArgs, OutputFormat, one_of, parse_context};
+use crate::args::{ASTF_LEVELS, BareArgs, Choice, ForceArgs, ImageArgs, JobsArgs, OutputFormat, one_of, parse_context};
 use crate::file::{TarmacArgs, parse_dialect};
 
 /// Convert a trace to another format, or its records to another container, and report what is lost
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// ASTF file, STF file, Tarmac log ('-': standard input), snapshot directory, trace package or a .zip of either
+    /// ASTF file, STF file, Tarmac log ('-': standard input), snapshot directory, trace package or a .zip of either. With
+    /// --protocol: a bare buffer
     #[arg(value_name = "IN")]
     pub(super) input: PathBuf,
 
@@ -84,6 +85,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(super) images: ImageArgs,
+
+    #[command(flatten)]
+    pub(super) bare: BareArgs,
 
     /// Version of STF to write
     #[arg(long, value_name = "VERSION", value_parser = one_of(STF_VERSIONS))]
@@ -167,6 +171,7 @@ Examples:
   unspool convert snapshot/ run.tarmac --source 0x10
   unspool convert snapshot/ run.stf --source 0x10 --split
   unspool convert snapshot/ run.astf --accesses model.tarmac
+  unspool convert trbe.bin run.tarmac --protocol ete --image app.elf
 
 Without --to, the name of OUT selects the format, and a name without a known extension is rejected. ASTF: .astf or .raw is RAW; .xz or .lzma is LZMA; .gz, .zz, .z or .zlib is \
 zlib. The format keeps the header uncompressed in all cases, so xz and gzip do not open such files. \

@@ -4,6 +4,7 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use anyhow::{anyhow, bail};
 use unspool::analyze::diff;
@@ -18,7 +19,7 @@ use unspool::target::{WriteError, is_stream};
 use unspool::tarmac::parse::ParseOptions;
 use unspool::tarmac::restyle::Style;
 use unspool::tarmac::state::Machine;
-use unspool::{FileKind, Meter, OpenSteps, OpenedSteps, astf, open_steps, stf, tarmac};
+use unspool::{CaptureSteps, FileKind, Meter, OpenSteps, OpenedSteps, astf, open_capture, open_steps, stf, tarmac};
 
 use super::args::Args;
 use super::losses::{print_denial, print_losses, print_other_cores, print_rejection, print_written, unkept};
@@ -56,10 +57,12 @@ impl Source {
 
     pub(super) fn capture(args: &Args) -> anyhow::Result<(Self, OpenedSteps)> {
         let kind = FileKind::Capture;
-        let steps = open_steps(&args.input, &open_options(args, Some(kind))?)?;
+        let meter = Meter::default();
+        let steps = capture_steps(args)?.counting(&meter.read);
+        let meter = Meter { size: Some(steps.size()), ..meter };
         let name = args.input.display().to_string();
-        let source = Self { kind, origin: Origin::Capture, name, unit: "offset", meter: Meter::default() };
-        Ok((source, joined(args, kind, steps)?))
+        let source = Self { kind, origin: Origin::Capture, name, unit: "offset", meter };
+        Ok((source, joined(args, kind, Box::new(steps))?))
     }
 
     pub(super) fn convert(&self, args: &Args, steps: OpenedSteps, to: Format) -> anyhow::Result<Verdict> {
@@ -86,14 +89,10 @@ impl Source {
     /// Transfers the steps, keeps the output, and reports losses.
     fn transfer(&self, args: &Args, steps: OpenedSteps, to: Format, mut output: Sink) -> anyhow::Result<Verdict> {
         let stops_at_loss = args.native().stops_at_loss();
-        let (mut progress, mut count) = (Progress::new(false), 0_u64);
+        let progress = Progress::follow(&self.meter);
         let core = selected_core(args, self.kind)?;
         let sink = output.steps();
         let done = transfer(steps, core, sink, |_, sink| {
-            count += 1;
-            if count.is_multiple_of(STRIDE) {
-                self.meter.report(&mut progress.callback());
-            }
             if stops_at_loss && !sink.losses().is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         drop(progress);
@@ -239,9 +238,6 @@ fn sink_options(args: &Args, to: Format) -> anyhow::Result<SinkOptions> {
     })
 }
 
-/// Steps between two updates of the progress bar.
-const STRIDE: u64 = 1 << 14;
-
 fn open_options(args: &Args, kind: Option<FileKind>) -> anyhow::Result<OpenSteps> {
     Ok(OpenSteps {
         kind,
@@ -263,8 +259,18 @@ fn joined(args: &Args, kind: FileKind, steps: OpenedSteps) -> anyhow::Result<Ope
     Ok(Box::new(Join::new([steps, reopen(args, kind)?], open_other(args, other)?, pairing(args, kind)?)))
 }
 
+/// Steps of a capture or a bare buffer.
+fn capture_steps(args: &Args) -> anyhow::Result<CaptureSteps> {
+    let capture = match args.bare.open(slice::from_ref(&args.input))? {
+        Some(capture) => capture,
+        None => open_capture(&args.input)?,
+    };
+    Ok(CaptureSteps::new(capture, args.source.as_deref(), &args.images.load()?)?)
+}
+
 fn reopen(args: &Args, kind: FileKind) -> anyhow::Result<OpenedSteps> {
     match kind {
+        FileKind::Capture => Ok(Box::new(capture_steps(args)?)),
         FileKind::Tarmac => {
             Ok(TarmacFile::open(&args.input, &args.tarmac().options(None))?.into_steps(args.big_endian).0)
         }

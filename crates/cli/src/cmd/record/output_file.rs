@@ -12,7 +12,7 @@ use unspool::astf::lower::{LeftOut, LowerOptions};
 use unspool::astf::record::Storage;
 use unspool::convert::{FileSink, Format, OpenSinkError, SinkOptions};
 use unspool::model::{Coverage, Losses, SinkError, Step, StepSink, TimeUnit};
-use unspool::number::grouped;
+use unspool::number::{grouped, many};
 use unspool::target::{Reserve, Target, astf_storage, is_stream};
 
 use crate::diagnostic;
@@ -95,12 +95,12 @@ impl Written {
         for LeftOut { kind, count, first } in &self.left_out {
             let (count, kind) = (grouped(*count), kind.name());
             diagnostic::warning(format_args!(
-                "{name}: dropped: {count} {kind}, the first at {first:#x}: \
+                "{name}: dropped: {count} × {kind}, the first at {first:#x}: \
                  the emulator does not report the addresses that they access"
             ));
         }
         let dropped = if self.left_out.is_empty() { "" } else { ", including those dropped" };
-        diagnostic::note(format_args!("wrote {name}: {} instructions{dropped}", grouped(self.instructions)));
+        diagnostic::note(format_args!("wrote {name}: {}{dropped}", many(self.instructions, "instruction")));
         if !self.losses.is_empty() {
             diagnostic::warning(format_args!("{name}: dropped: the format has no field for it: {}", self.losses));
         }

@@ -18,6 +18,7 @@ use unspool::target::Reserve;
 use super::args::{Args, has_values};
 use super::output_file::{OutputFile, Written, numbered, part_name, refuse_existing};
 use super::plugin::Plugin;
+use super::progress::RecordingProgress;
 use super::signals::Signals;
 use super::{refuse_full_disk, report_lost};
 use crate::diagnostic;
@@ -60,15 +61,19 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
         cpus: Vec::new(),
         reserve: Arc::clone(&reserve),
     };
-    let mut failed = None;
-    recording.each(&mut |step| match traces.push(step) {
-        Ok(_) if reserve.is_released() => ControlFlow::Break(()),
-        Ok(flow) => flow,
-        Err(error) => {
-            failed = Some(error);
-            ControlFlow::Break(())
+    let (mut failed, mut progress) = (None, RecordingProgress::new());
+    recording.each(&mut |step| {
+        progress.add(1);
+        match traces.push(step) {
+            Ok(_) if reserve.is_released() => ControlFlow::Break(()),
+            Ok(flow) => flow,
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
         }
     })?;
+    drop(progress);
     if let Some(error) = failed {
         return Err(error);
     }

@@ -13,6 +13,7 @@ use unspool::model::{BlockSink, Coverage, Step, StoppedAt, TemplateTrace};
 use unspool::target::Reserve;
 
 use super::output_file::{OutputFile, Written, numbered, sink_error};
+use super::progress::RecordingProgress;
 
 /// Files of the threads, each created with the first step of its thread.
 pub(super) struct ThreadFiles {
@@ -21,13 +22,14 @@ pub(super) struct ThreadFiles {
     coverage: Coverage,
     files: Vec<Option<OutputFile>>,
     reserve: Arc<Reserve>,
+    progress: RecordingProgress,
     /// Error that ended the recording.
     failed: Option<anyhow::Error>,
 }
 
 impl ThreadFiles {
     pub(super) fn new(path: PathBuf, format: Format, coverage: Coverage, reserve: Arc<Reserve>) -> Self {
-        Self { path, format, coverage, files: Vec::new(), reserve, failed: None }
+        Self { path, format, coverage, files: Vec::new(), reserve, progress: RecordingProgress::new(), failed: None }
     }
 
     #[inline]
@@ -35,6 +37,7 @@ impl ThreadFiles {
         // A log has cores; other formats have one per file.
         let index = if self.format == Format::Tarmac { 0 } else { step.core as usize };
         if let Some(Some(file)) = self.files.get_mut(index) {
+            self.progress.add(1);
             return file.push(step).map_err(|error| file.error(error));
         }
         self.create(index)?;
@@ -48,14 +51,18 @@ impl ThreadFiles {
             return Ok(Some(StoppedAt { executions: 0, addresses: 0, is_final: false }));
         };
         let stopped = sink.push_templates(trace).map_err(|error| sink_error(path, error))?;
-        *instructions += match &stopped {
+        let pushed = match &stopped {
             None => trace.instructions,
             Some(stopped) => trace.instructions_of(stopped.executions),
         };
+        *instructions += pushed;
+        self.progress.add(pushed);
         Ok(stopped)
     }
 
+    /// Result of the recording, which has ended.
     pub(super) fn result(&mut self) -> anyhow::Result<()> {
+        self.progress.end();
         self.failed.take().map_or(Ok(()), Err)
     }
 

@@ -127,7 +127,7 @@ impl Native for TarmacPage {
         for (name, count) in [
             ("registers", self.counts.registers),
             ("exceptions", self.counts.exceptions),
-            ("branches", self.counts.branches),
+            ("BR lines", self.counts.branches),
         ] {
             if count > 0 {
                 writeln!(out, "  {name:<12} {}", grouped(count))?;

@@ -44,6 +44,25 @@ fn call_tree_as_text() {
 }
 
 #[test]
+fn a_log_without_times_has_no_columns_of_times() {
+    let lines = "Tarmac Text Rev 3
+                ES  (0000000000008000:94000002) O el0t_ns:        bl 0x8008
+                    R X30 0000000000008004
+                    BR (0000000000008008) O
+                ES  (0000000000008008:d65f03c0) O el0t_ns:        ret
+                    BR (0000000000008004) O
+                ES  (0000000000008004:d503201f) O el0t_ns:        nop
+";
+    let (_dir, path) = log(lines);
+    let expected = "\
+#     line    to line instructions  function
+         2          7            3  0x8000
+         5          5            1    0x8008
+";
+    assert_eq!(on("calls", &path, &[]).clean().out, expected);
+}
+
+#[test]
 fn call_tree_as_json() {
     let (_dir, path) = log(LOG);
     let run = on("calls", &path, &["--json"]).clean();

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::example;
-use crate::run::{log, on, text, unspool, unspool_with};
+use crate::run::{Folder, log, on, text, unspool, unspool_with};
 
 /// Valid lines with an unexplained change from EL0 to EL1.
 const LEVELS: &str = "\
@@ -140,4 +140,34 @@ fn several_files_have_one_summary() {
         unspool(&["check", "no-such-file.astf", text(&good)]).expect(2, &["no-such-file.astf", "not all of the files"]);
     assert!(run.out.contains("2 sources"), "{}", run.out);
     unspool(&["check", text(&good), text(&good)]).clean();
+}
+
+/// A bare buffer is checked and converted like the capture that it is a part of.
+#[test]
+fn bare_buffers_are_checked_and_converted() {
+    let (capture, folder) = (unspool_testing::example("hello-qemu"), Folder::new());
+    let (trace, image) = (capture.join("trace_0.bin"), capture.join("hello"));
+    let bare = ["--protocol", "ete", "--formatted", "--register", "TRCCONFIGR=0x1001", "--image", text(&image)];
+    let checked = on("check", &trace, &bare).expect(0, &[]);
+    let whole = on("check", &capture, &[]).clean();
+    let totals = |out: &str| out.lines().last().unwrap().split_once(": ").unwrap().1.to_string();
+    assert_eq!(totals(&checked.out), totals(&whole.out));
+    let [a, b] = [("a.tarmac", &trace, &bare[..]), ("b.tarmac", &capture, &[])].map(|(name, input, options)| {
+        let out = folder.path(name);
+        on("convert", input, &[&[text(&out)], options].concat()).expect(0, &["133 instructions"]);
+        fs::read_to_string(out).unwrap()
+    });
+    assert_eq!(a, b);
+    // Two parts are one buffer.
+    let bytes = fs::read(&trace).unwrap();
+    let [first, second] =
+        [("first", &bytes[..32]), ("second", &bytes[32..])].map(|(name, part)| folder.file(name, part));
+    let parts = [&["check", text(&first), text(&second)], &bare[..]].concat();
+    assert_eq!(totals(&unspool(&parts).expect(0, &[]).out), totals(&whole.out));
+    // Without the protocol, the message names an option that the command has.
+    on("check", &trace, &[]).expect(2, &["--protocol ete"]);
+    on("convert", &trace, &[text(&folder.path("c.stf"))]).expect(2, &["--protocol ete"]);
+    let other = folder.path("c.stf");
+    let options = [&[text(&other), "--from", "stf"], &bare[..]].concat();
+    on("convert", &trace, &options).expect(2, &["IN is a bare buffer, and --from names another format"]);
 }

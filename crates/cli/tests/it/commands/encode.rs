@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -74,4 +77,73 @@ fn unsupported_registers_are_reported() {
         assert_eq!(made.code, *code, "{options:?}: {}", made.err);
         assert!(made.err.contains(words), "{options:?}: {}", made.err);
     }
+}
+
+/// Names in a directory.
+fn names(directory: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort_unstable();
+    names
+}
+
+const NOP: &str = "1 clk IT (1) 00008000 d503201f O EL0t_n : NOP\n";
+
+#[test]
+fn only_captures_of_encode_are_replaced() {
+    let folder = Folder::new();
+    let log = folder.file("a.tarmac", NOP);
+    let two = folder.file("b.tarmac", NOP.to_string() + &NOP.replace("00008000", "00108000"));
+    let capture = folder.path("c");
+    let to = |input: &Path, options: &[&str]| on("encode", input, &[&["-o", text(&capture)], options].concat());
+    to(&two, &[]).expect(0, &["2 instructions"]);
+    let files = ["cpu_0.ini", "program_0_0.bin", "program_0_1.bin", "snapshot.ini", "trace.ini", "trace_0.bin"];
+    let files = [&files[..], &["unit_0.ini"]].concat();
+    assert_eq!(names(&capture), files);
+    to(&log, &[]).expect(2, &["c: the directory has a capture; use --force"]);
+    on("encode", &capture, &["-o", text(&capture), "--force"]).expect(2, &["an input is read from this directory"]);
+    assert_eq!(names(&capture), files);
+    // Files that the new capture does not have are removed.
+    to(&log, &["--force"]).expect(0, &["1 instruction of 1 core"]);
+    assert_eq!(names(&capture), files.iter().copied().filter(|name| *name != "program_0_1.bin").collect::<Vec<_>>());
+    on("decode", &capture, &[]).expect(0, &["1 instruction"]);
+    // A file of the user.
+    fs::write(capture.join("notes.txt"), "").unwrap();
+    to(&log, &["--force"]).expect(2, &["it has 'notes.txt', which is not a file of an encoded capture"]);
+    assert!(names(&capture).contains(&"notes.txt".to_string()));
+    // A directory that is no capture.
+    fs::remove_file(capture.join("notes.txt")).unwrap();
+    fs::remove_file(capture.join("snapshot.ini")).unwrap();
+    to(&log, &["--force"]).expect(2, &["it has no snapshot.ini"]);
+    // A new capture that fails leaves the earlier one.
+    let other = folder.path("d");
+    on("encode", &log, &["-o", text(&other)]).expect(0, &[]);
+    let before = names(&other);
+    let options = ["-o", text(&other), "--force", "--register", "TRCTRACEIDR=0x7f"];
+    on("encode", &log, &options).expect(2, &["trace id 0x7f of core 0 is reserved"]);
+    assert_eq!(names(&other), before);
+}
+
+/// A long input, and Ctrl-C.
+#[cfg(unix)]
+#[test]
+fn interrupted_encoding_leaves_nothing() {
+    let folder = Folder::new();
+    let log = folder.file("a.tarmac", NOP.repeat(500_000));
+    let (new, empty) = (folder.path("new"), folder.path("empty"));
+    fs::create_dir(&empty).unwrap();
+    for (capture, parent) in [(&new, folder.root()), (&empty, empty.as_path())] {
+        let mut command = crate::run::command();
+        command.args(["encode", text(&log), "-o", text(capture)]).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let is_temporary = |name: &String| name.ends_with(".part");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !names(parent).iter().any(is_temporary) {
+            assert!(Instant::now() < deadline, "no temporary directory");
+        }
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert_eq!(child.wait().unwrap().code(), None, "it ended before the signal");
+        assert!(!names(parent).iter().any(is_temporary), "{:?}", names(parent));
+    }
+    assert!(!new.exists() && names(&empty).is_empty());
 }

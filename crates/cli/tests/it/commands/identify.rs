@@ -163,12 +163,12 @@ fn other_files(folder: &Folder) -> Vec<(PathBuf, String)> {
         (
             "buffer.bin",
             raw_trace,
-            "data with trace synchronization, probably the buffer of one source; name its protocol with --protocol ete or --protocol etm4",
+            "data with trace synchronization, probably the buffer of one source; name its protocol with --protocol ete or --protocol etm4, which info, frames, packets, elements, decode, check and convert take",
         ),
         (
             "noise",
             noise,
-            "data of an unknown format: it starts with ff fe fd fc fb fa f9 f8, and has no trace synchronization in its first 256 bytes; if it is a bare trace buffer, name its protocol with --protocol ete or --protocol etm4",
+            "data of an unknown format: it starts with ff fe fd fc fb fa f9 f8, and has no trace synchronization in its first 256 bytes; if it is a bare trace buffer, name its protocol with --protocol ete or --protocol etm4, which info, frames, packets, elements, decode, check and convert take",
         ),
     ];
     let file = |(name, bytes, message): (&str, Vec<u8>, &str)| {

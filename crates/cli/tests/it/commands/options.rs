@@ -24,8 +24,8 @@ fn old_spellings_name_the_new_ones() {
         (&["info", "capture", "--registers"], "--registers is now --explain; 'unspool info --help'"),
         (&["diff", "a", "b", "--implicit-thumb"], "--implicit-thumb is now --implicit-thumb-a or --implicit-thumb-b"),
         (&["diff", "a", "b", "--core", "1"], "--core is now --core-a or --core-b"),
-        (&["disasm", "capture"], "there is no verb 'disasm'; use 'unspool decode'"),
-        (&["print", "trace.astf"], "there is no verb 'print'; use 'unspool dump'"),
+        (&["disasm", "capture"], "there is no command 'disasm'; use 'unspool decode'"),
+        (&["print", "trace.astf"], "there is no command 'print'; use 'unspool dump'"),
     ];
     for (args, expected) in rows {
         let run = unspool(args);
@@ -114,6 +114,9 @@ fn an_index_replaces_only_indexes() {
     on("state", &path, &["--at", "1", "--index", text(&other)]).expect(2, &["not an index; use --force"]);
     assert_eq!(fs::read_to_string(&other).unwrap(), "precious");
     on("index", &path, &["-o", text(&other), "--force"]).expect(0, &["note: wrote ", "notes.txt: "]);
+    // A device is never replaced.
+    #[cfg(unix)]
+    on("index", &path, &["-o", "/dev/null", "--force"]).expect(2, &["/dev/null: an index must be a file"]);
     assert_ne!(fs::read(&other).unwrap(), b"precious");
 }
 

@@ -13,7 +13,14 @@ const VERBS: [&str; 6] = ["info", "decode", "dump", "convert", "diff", "completi
 #[test]
 fn completions_name_the_verbs() {
     for shell in ["bash", "zsh", "fish"] {
-        unspool(&["completions", shell]).clean().shows(&VERBS);
+        let script = unspool(&["completions", shell]).clean().shows(&VERBS).out;
+        // Help does not list `man`, so completion does not offer it.
+        let mut words = script.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-');
+        assert!(
+            !words.any(|word| word == "man" || word == "unspool__man" || word == "unspool__subcmd__man"),
+            "{shell}"
+        );
+        assert!(["--quiet", "--color"].iter().all(|option| script.contains(option) || shell == "fish"), "{shell}");
     }
     unspool(&["completions", "tcsh"]).expect(2, &["bash", "zsh", "fish"]);
 }

@@ -196,9 +196,33 @@ fn progress_of_a_file_has_the_time_left() {
     let folder = Folder::new();
     let path = folder.path("zeros.bin");
     std::fs::File::create(&path).unwrap().set_len(64 << 30).unwrap();
-    let packets = format!("timeout 3 {UNSPOOL} packets {} --protocol ete --raw > /dev/null", text(&path));
-    let Some(run) = on_terminal(&packets, &[]) else { return };
-    assert!(run.out.contains("iB/s") && run.out.contains("left"), "{:?}", run.out);
+    let bare = format!("{} --protocol ete --raw", text(&path));
+    let out = folder.path("out.tarmac");
+    let rows = [
+        format!("packets {bare} > /dev/null"),
+        format!("check {bare} > /dev/null"),
+        // Nothing is printed before the end.
+        format!("check {bare}"),
+        format!("convert {bare} {}", text(&out)),
+    ];
+    for row in rows {
+        let Some(run) = on_terminal(&format!("timeout 3 {UNSPOOL} {row}"), &[]) else { return };
+        assert!(run.out.contains("iB/s") && run.out.contains("left"), "{row}: {:?}", run.out);
+    }
+}
+
+/// Ctrl-C is for the pager: the command waits until that ends.
+#[test]
+fn an_interrupted_pager_keeps_the_terminal() {
+    let (_folder, path) = log(&LOG.repeat(20_000));
+    // The signal goes to all processes on the terminal, as that of the key does.
+    let pager = "sh -c 'trap \"echo caught\" INT; head -n 1; kill -INT 0; sleep 0.3; echo waited'";
+    let dump = format!("{UNSPOOL} dump {}; echo code $?", text(&path));
+    let command = format!("trap : INT; {dump}");
+    let Some(run) = on_terminal(&command, &[("PAGER", pager)]) else { return };
+    let words = ["caught", "waited", "code 0"];
+    let found: Vec<_> = words.iter().map(|word| run.out.find(word)).collect();
+    assert!(found.iter().all(Option::is_some) && found.is_sorted(), "{:?}", run.out);
 }
 
 #[test]

@@ -314,3 +314,87 @@ fn chunks_after_damage_are_read() {
     }
     assert!(resumed > 100, "only {resumed} changes were noticed");
 }
+
+/// A file with these chunks, and an index that has these sizes for some of them.
+fn assembled(chunks: &[(u64, Vec<u8>)], markers: u64, sizes: &[(usize, u64)]) -> Vec<u8> {
+    let mut file = [b"ZSTF".to_vec(), markers.to_le_bytes().to_vec(), vec![0; 8]].concat();
+    let mut index = (chunks.len() as u64).to_le_bytes().to_vec();
+    for (number, (pc, records)) in chunks.iter().enumerate() {
+        let wrong = sizes.iter().find(|(chunk, _)| *chunk == number).map(|(_, size)| *size);
+        let entry = [file.len() as u64, *pc, wrong.unwrap_or(records.len() as u64)];
+        index.extend(entry.iter().flat_map(|word| word.to_le_bytes()));
+        file.extend(zstd::encode_all(&records[..], 1).unwrap());
+    }
+    let end = file.len() as u64;
+    file[12..20].copy_from_slice(&end.to_le_bytes());
+    [file, index].concat()
+}
+
+/// Chunks of four instructions, with their addresses.
+fn chunks_of_four() -> Vec<(u64, Vec<u8>)> {
+    let file = written(&trace(25), Storage::Zstf, options(4));
+    let zstf = ZstfFile::of(&file);
+    let ends = zstf.chunks.iter().skip(1).map(|chunk| chunk.0).chain([zstf.end]);
+    let chunks = zstf.chunks.iter().zip(ends);
+    chunks.map(|(chunk, end)| (chunk.1, zstd::decode_all(&file[chunk.0..end]).unwrap())).collect()
+}
+
+/// Numbers of the instructions, with reading resumed after damage, and the damaged chunks.
+fn numbers_and_damage(file: &[u8], threads: usize) -> (Vec<u64>, Vec<u64>) {
+    let mut reader = Reader::seekable(Cursor::new(file.to_vec()), ReadOptions { threads }).unwrap();
+    let (mut follower, mut numbers, mut damaged) = (Follower::default(), Vec::new(), Vec::new());
+    while let Err(error) = reader.each_instruction(&mut follower, |instruction| {
+        numbers.push(instruction.number);
+        ControlFlow::Continue(())
+    }) {
+        let Some(Warning::DamagedChunk { chunk, .. }) = reader.resume(&error, &mut follower) else { break };
+        damaged.push(chunk);
+    }
+    (numbers, damaged)
+}
+
+/// The index does not decide which chunk a record is in that cannot be read.
+#[test]
+fn wrong_sizes_do_not_repeat_or_skip_instructions() {
+    let mut chunks = chunks_of_four();
+    // No record has this descriptor.
+    chunks[4].1.insert(0, 254);
+    for sizes in [vec![], vec![(2, 1000)], vec![(2, 1)], vec![(4, 1)], vec![(0, 1), (1, 5000)]] {
+        let file = assembled(&chunks, 4, &sizes);
+        for threads in [1, 3] {
+            let expected: Vec<u64> = (1..=16).chain(21..=25).collect();
+            assert_eq!(numbers_and_damage(&file, threads), (expected, vec![4]), "{sizes:?}, {threads} threads");
+        }
+    }
+}
+
+#[test]
+fn seeking_with_impossible_sizes_counts_from_the_start() {
+    let chunks = chunks_of_four();
+    for sizes in [vec![(1, u64::MAX), (2, 5)], vec![(1, u64::MAX - 500)], vec![(1, u64::MAX / 2 + 1)]] {
+        let mut reader =
+            Reader::seekable(Cursor::new(assembled(&chunks, 4, &sizes)), ReadOptions { threads: 1 }).unwrap();
+        let (mut follower, mut numbers) = (Follower::default(), Vec::new());
+        assert!(reader.seek_instruction(20, &mut follower).unwrap(), "{sizes:?}");
+        let more = reader.each_instruction(&mut follower, |instruction| {
+            numbers.push((instruction.number, instruction.position.offset));
+            ControlFlow::Break(())
+        });
+        let before: usize = chunks[..5].iter().map(|(_, records)| records.len()).sum();
+        assert!(more.unwrap() && numbers == [(21, before as u64)], "{sizes:?}: {numbers:?}, {before:#x}");
+        let is_reported = |warning: &Warning| matches!(warning, Warning::DamagedIndex(_));
+        assert!(reader.warnings().iter().any(is_reported), "{sizes:?}: {:?}", reader.warnings());
+    }
+}
+
+/// An offset at the end of the address space.
+#[test]
+fn offsets_of_the_index_do_not_overflow() {
+    let mut file = assembled(&chunks_of_four(), 4, &[]);
+    let at = file.len() - 24;
+    file[at..at + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+    for (how, outcome) in both(&file, 1) {
+        assert_eq!(outcome.bytes, encoded(&trace(25)), "{how}");
+        assert!(outcome.warnings.iter().any(|warning| matches!(warning, Warning::DamagedIndex(_))), "{how}");
+    }
+}
