@@ -14,7 +14,7 @@ use unspool::coresight::fields::{Fields, Value};
 use unspool::coresight::frame::FrameError;
 use unspool::model::json::Object;
 use unspool::number::{grouped, many};
-use unspool::{Error, Trace, Watch};
+use unspool::{Error, PresentIds, Trace, Watch};
 
 use crate::args::{ListingArgs, RangeArgs, SourceArgs};
 use crate::diagnostic;
@@ -38,7 +38,8 @@ pub(crate) fn each_trace(
     let mut verdict = Verdict::Clean;
     let mut read = false;
     let mut reported = BTreeSet::new();
-    for trace in &traces {
+    let mut present = PresentIds::default();
+    for trace in traces.iter().filter(|trace| present.may_have(trace)) {
         let started = Instant::now();
         let listed = list(trace);
         diagnostic::detail(format_args!("{}: {:.3} s", trace.source().name, started.elapsed().as_secs_f64()));

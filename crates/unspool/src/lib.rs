@@ -79,6 +79,7 @@ mod opened;
 mod overview;
 mod parallel;
 mod placement;
+mod present;
 mod program;
 pub mod slice;
 mod sniff;
@@ -102,6 +103,7 @@ pub use opened::{ExecutedBlock, ExecutedInstruction, Items, Opened, SourcePacket
 pub use overview::{BufferOverview, Overview, TraceOverview, overview};
 pub use parallel::{Parts, Progress};
 pub use placement::{place_images, place_images_by_steps};
+pub use present::PresentIds;
 pub use program::{Program, SpaceOptions};
 pub use sniff::{FileKind, Peeked};
 #[cfg(feature = "text")]

@@ -28,7 +28,7 @@ use self::items::{Feed, spawn};
 use crate::file::OpenedSteps;
 use crate::identify::{Identity, Wanted};
 use crate::steps::{CaptureSteps, OpenSteps, open_capture, open_steps};
-use crate::{Error, FileError, FileKind, Program, Trace, Watch};
+use crate::{Error, FileError, FileKind, PresentIds, Program, Trace, Watch};
 
 /// Opens a capture, an ASTF file, an STF file or a Tarmac log. The first bytes decide which.
 ///
@@ -344,7 +344,9 @@ fn feed_steps<T>(parts: Vec<Part>, feed: &mut Feed<T>, mut take: impl FnMut(&Ste
 /// Feeds the blocks of the sources of a capture.
 fn feed_blocks(capture: &Capture, codes: &[Code], chosen: &[(usize, String)], feed: &mut Feed<ExecutedBlock>) {
     for (index, name) in chosen {
-        for trace in Trace::all(capture).iter().filter(|trace| trace.source().name == *name) {
+        let mut present = PresentIds::default();
+        let is_chosen = |trace: &&Trace<'_>| trace.source().name == *name && present.may_have(trace);
+        for trace in Trace::all(capture).iter().filter(is_chosen) {
             let (program, _) = Program::of(capture, trace.source().core, codes);
             let mut sink = RangeFeed::new(feed, *index as u32);
             if let Err(error) = trace.flow(Transactions::Show, &program, &mut sink) {

@@ -40,6 +40,11 @@ impl<'c> Trace<'c> {
         choose(&all, Some(wanted)).map(|index| all[index])
     }
 
+    /// The capture.
+    pub fn capture(&self) -> &'c Capture {
+        self.capture
+    }
+
     /// All streams of the capture.
     pub(crate) fn siblings(&self) -> Vec<Self> {
         Self::all(self.capture)

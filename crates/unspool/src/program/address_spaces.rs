@@ -300,7 +300,8 @@ fn search(capture: &Capture, added: &[Code], options: &SpaceOptions) -> ImageSea
     search.given.extend(added.iter().map(|code| PathBuf::from(&code.name)));
     let is_perf = capture.format == PackageFormat::Perf;
     if search.base.is_none() && is_perf {
-        search.base = capture.path.parent().map(Path::to_path_buf);
+        let folder = capture.path.parent().unwrap_or(Path::new(""));
+        search.base = Some(if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_path_buf() });
     }
     if search.package.is_none() && !is_perf {
         search.package = Some(capture.clone());

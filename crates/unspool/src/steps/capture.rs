@@ -23,7 +23,7 @@ use unspool_model::{
     SourceError, Step, StepSource, TimeUnit,
 };
 
-use crate::{Error, Program, Trace, Watch};
+use crate::{Error, PresentIds, Program, Trace, Watch};
 
 /// Steps of one source of a capture, buffer by buffer.
 #[derive(Debug)]
@@ -148,7 +148,8 @@ impl StepSource for CaptureSteps {
         let all = Trace::all(&self.capture);
         let mut emitter = StepEmitter::new(self.time_unit, take);
         (emitter.bytes_read, emitter.core) = (Some(&*self.bytes_read), self.core);
-        for trace in self.traces.iter().filter_map(|at| all.get(*at)) {
+        let mut present = PresentIds::default();
+        for trace in self.traces.iter().filter_map(|at| all.get(*at)).filter(|trace| present.may_have(trace)) {
             emitter.is_microcontroller = trace.profile() == Profile::Microcontroller;
             emitter.counted = 0;
             let decoded = trace.instructions(Transactions::Show, &self.program, &mut emitter);
