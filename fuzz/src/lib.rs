@@ -11,6 +11,8 @@ pub mod encode;
 pub mod flow;
 pub mod frames;
 pub mod ini;
+pub mod jitdump;
+pub mod module;
 pub mod packets;
 pub mod record;
 pub mod setup;
@@ -25,7 +27,7 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, in the order of the data flow.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 16] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
@@ -33,6 +35,8 @@ pub const TARGETS: [Target; 14] = [
     ("ini", ini::check),
     ("zip", zip::check),
     ("code", code::check),
+    ("module", module::check),
+    ("jitdump", jitdump::check),
     ("astf", astf::check),
     ("stf", stf::check),
     ("tarmac", tarmac::check),
