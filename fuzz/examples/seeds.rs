@@ -19,7 +19,7 @@ use unspool_coresight::etm4::{Config, Packet};
 use unspool_coresight::frame::{Formatter, HSYNC};
 use unspool_fuzz::ini::SEPARATOR;
 use unspool_fuzz::steps::ReadSteps;
-use unspool_fuzz::{code, perf, setup, stf, zip};
+use unspool_fuzz::{code, jitdump, module, perf, setup, stf, zip};
 use unspool_stf::builder::StfVersion;
 use unspool_tarmac::lower::Style;
 
@@ -36,6 +36,8 @@ fn main() -> io::Result<()> {
         ("zip", zips()),
         ("perf", perfs()),
         ("code", codes()),
+        ("module", modules()),
+        ("jitdump", jitdumps()),
         ("astf", astfs()),
         ("stf", stfs()),
         ("tarmac", tarmacs()),
@@ -392,6 +394,28 @@ fn codes() -> Vec<Seed> {
         ("no_elf", joined(&[&[4], b"\x7fELF\x02\x01"])),
         ("changed", vec![0, 0x20, 0, 1, 0x48, 0, 0xff]),
         ("cut", vec![8, 0xf0, 3, 0]),
+    ]
+}
+
+fn modules() -> Vec<Seed> {
+    vec![
+        ("whole", joined(&[&[1], &module::ours()])),
+        ("with_kernel", joined(&[&[3], &module::ours()])),
+        ("program", joined(&[&[1], &code::ours(0)])),
+        ("narrow", joined(&[&[1], &code::ours(1)])),
+        // Another type of relocation, an offset outside the section, and a section without a name.
+        ("changed", vec![2, 0x58, 0, 1, 0x68, 0, 0xf0, 0x80, 1, 1]),
+        ("cut", vec![0, 0x60, 3, 0]),
+    ]
+}
+
+fn jitdumps() -> Vec<Seed> {
+    vec![
+        ("little_endian", joined(&[&[0], &jitdump::ours(false)])),
+        ("big_endian", joined(&[&[0], &jitdump::ours(true)])),
+        // The size of a record, the size of its code, and the code that is moved.
+        ("changed", vec![1, 0x2c, 0, 1, 0x50, 0, 9, 0xe8, 0, 1]),
+        ("cut", vec![2, 0x80, 1, 0]),
     ]
 }
 

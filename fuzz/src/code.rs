@@ -93,7 +93,7 @@ fn check_code(code: &Code, file: &[u8]) {
 }
 
 /// A region is in memory, and its bytes are in the file.
-fn check_region(region: &Region, file: &[u8]) {
+pub(crate) fn check_region(region: &Region, file: &[u8]) {
     let length = region.bytes.len() as u64;
     assert!(length > 0 && length <= file.len() as u64, "{region:?} of {} bytes", file.len());
     assert_eq!(region.address.checked_add(length - 1), Some(region.last()), "{region:?} leaves memory");
@@ -104,7 +104,7 @@ fn check_region(region: &Region, file: &[u8]) {
 }
 
 /// The first byte of a symbol belongs to it, the last one to it or to a symbol that starts later.
-fn check_symbols(code: &Code, file: &[u8]) {
+pub(crate) fn check_symbols(code: &Code, file: &[u8]) {
     assert_eq!(code.symbols.iter().count(), code.symbols.len());
     assert!(code.symbols.len() <= file.len() / 16, "{} symbols from {} bytes", code.symbols.len(), file.len());
     for symbol in code.symbols.iter().take(MAX_SYMBOLS) {
@@ -133,7 +133,8 @@ fn folder() -> &'static Path {
     PATH.get_or_init(|| scratch("code"))
 }
 
-fn changed(mut file: Vec<u8>, changes: &[u8]) -> Vec<u8> {
+/// A file with bytes changed: three bytes per change, an offset and the number to add.
+pub(crate) fn changed(mut file: Vec<u8>, changes: &[u8]) -> Vec<u8> {
     for change in changes.chunks_exact(3) {
         let at = usize::from(u16::from_le_bytes([change[0], change[1]]));
         match file.get_mut(at) {

@@ -11,6 +11,8 @@ pub mod encode;
 pub mod flow;
 pub mod frames;
 pub mod ini;
+pub mod jitdump;
+pub mod module;
 pub mod packets;
 pub mod perf;
 pub mod record;
@@ -26,7 +28,7 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, in the order of the data flow.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 17] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
@@ -35,6 +37,8 @@ pub const TARGETS: [Target; 15] = [
     ("zip", zip::check),
     ("perf", perf::check),
     ("code", code::check),
+    ("module", module::check),
+    ("jitdump", jitdump::check),
     ("astf", astf::check),
     ("stf", stf::check),
     ("tarmac", tarmac::check),

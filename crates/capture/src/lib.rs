@@ -5,6 +5,7 @@
 //! A package is a snapshot directory (`snapshot.ini`), a trace package (`contents.ini`), either of them in a zip
 //! archive, a recording of perf, or bare trace bytes that the caller describes. This crate opens the files and locates their contents; it
 //! does not interpret packets or instructions. Missing or invalid parts of a package are reported as [`Note`]s, not errors.
+//! Programs that are not in the package are found, checked and placed by an [`ImageLoader`].
 //!
 //! ```
 //! use std::fs;

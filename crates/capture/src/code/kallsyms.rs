@@ -6,7 +6,7 @@
 //! the memory after the last function of a module is not part of it. A kernel that hides its addresses (`kptr_restrict`)
 //! prints zeros; these are counted and never used.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::lines::{BadField, Fields, Line, NoteList, each_line};
@@ -23,6 +23,9 @@ const FUNCTION_LIMIT: u64 = 64 << 10;
 /// Maximum distance between functions of one module that are in one range of code.
 const GAP_LIMIT: u64 = 1 << 20;
 
+/// Maximum number of symbols of one name. The names of static functions occur some dozens of times.
+const SAME_NAME_LIMIT: usize = 1 << 10;
+
 const PAGE: u64 = 4 << 10;
 
 /// The symbols of a running kernel and its modules.
@@ -35,6 +38,8 @@ pub struct Kallsyms {
     text: Bytes,
     /// Sorted by address.
     entries: Vec<Entry>,
+    /// Indexes of the entries, sorted by name.
+    by_name: Vec<u32>,
 }
 
 /// A symbol of a running kernel.
@@ -80,7 +85,12 @@ impl Kallsyms {
             notes.add(0, NoteKind::MissingKey, || text.to_string());
         }
         entries.sort_by_key(|entry: &Entry| entry.address);
-        Self { notes: notes.finish(), hidden, text: text.into(), entries }
+        let notes = notes.finish();
+        let mut list = Self { notes, hidden, text: text.into(), entries, by_name: Vec::new() };
+        let mut by_name: Vec<u32> = (0..).take(list.entries.len()).collect();
+        by_name.sort_by_key(|index| list.entries.get(*index as usize).map(|entry| list.symbol(entry).name));
+        list.by_name = by_name;
+        list
     }
 
     /// All symbols whose address is known, sorted by address.
@@ -100,9 +110,7 @@ impl Kallsyms {
 
     /// The address of a symbol of the kernel itself; `None` if it is not listed, or with several addresses.
     pub fn address_of(&self, name: &str) -> Option<u64> {
-        let mut found = self.iter().filter(|symbol| symbol.module.is_none() && symbol.name == name);
-        let address = found.next()?.address;
-        found.all(|symbol| symbol.address == address).then_some(address)
+        self.unambiguous(name, |symbol| symbol.module.is_none())
     }
 
     /// The functions and labels of code, for lookup by address. Of several names for one address, global ones are
@@ -151,24 +159,30 @@ impl Kallsyms {
         joined(ranges)
     }
 
-    /// Addresses of the code of one module by name; names that are listed twice with different addresses are left out.
-    pub(super) fn of_module(&self, module: &str) -> HashMap<&str, u64> {
-        self.unambiguous(|symbol| symbol.module == Some(module) && symbol.is_code())
+    /// The address of a function of a module; `None` if it is not listed, or with several addresses.
+    pub(super) fn address_in_module(&self, name: &str, module: &str) -> Option<u64> {
+        self.unambiguous(name, |symbol| symbol.module == Some(module) && symbol.is_code())
     }
 
-    /// Addresses of the functions that modules can call: global ones of the kernel, and those that modules export. Names that
-    /// are listed with different addresses are left out.
-    pub(super) fn exported(&self) -> HashMap<&str, u64> {
-        self.unambiguous(|symbol| symbol.kind.is_ascii_uppercase() && symbol.is_code())
+    /// The address of a function that modules can call: a global one of the kernel, or one that a module exports. `None` if
+    /// it is not listed, or with several addresses.
+    pub(super) fn exported(&self, name: &str) -> Option<u64> {
+        self.unambiguous(name, |symbol| symbol.kind.is_ascii_uppercase() && symbol.is_code())
     }
 
-    fn unambiguous(&self, wanted: impl Fn(&KernelSymbol<'_>) -> bool) -> HashMap<&str, u64> {
-        let mut found: HashMap<&str, Option<u64>> = HashMap::new();
-        for symbol in self.iter().filter(wanted) {
-            let known = found.entry(symbol.name).or_insert(Some(symbol.address));
-            *known = known.filter(|known| *known == symbol.address);
+    fn unambiguous(&self, name: &str, wanted: impl Fn(&KernelSymbol<'_>) -> bool) -> Option<u64> {
+        let named = |index: &u32| Some(self.symbol(self.entries.get(*index as usize)?));
+        let first = self.by_name.partition_point(|index| named(index).is_some_and(|symbol| symbol.name < name));
+        let of_name = self.by_name.iter().skip(first).filter_map(named).take_while(|symbol| symbol.name == name);
+        let mut address = None;
+        for (count, symbol) in of_name.enumerate() {
+            // A name with more symbols than that is ambiguous in any case; a search must not take long.
+            if count == SAME_NAME_LIMIT || wanted(&symbol) && address.is_some_and(|known| known != symbol.address) {
+                return None;
+            }
+            address = address.or_else(|| wanted(&symbol).then_some(symbol.address));
         }
-        found.into_iter().filter_map(|(name, address)| Some((name, address?))).collect()
+        address
     }
 
     fn symbol(&self, entry: &Entry) -> KernelSymbol<'_> {
@@ -302,12 +316,11 @@ ffff800007000000 t bpf_prog_1\t[bpf]
             ("missing", None),
         ];
         rows.iter().for_each(|(name, expected)| assert_eq!(list.address_of(name), *expected, "{name}"));
-        let module = list.of_module("mod_a");
-        assert_eq!(module.get("a_exported"), Some(&0xffff_8000_0100_0020));
-        assert_eq!((module.get("a_data"), module.get("b_first")), (None, None));
-        let exported = list.exported();
-        assert!(["_text", "do_one", "weak_one", "a_exported"].iter().all(|name| exported.contains_key(name)));
-        assert!(!["helper", "a_init", "_etext"].iter().any(|name| exported.contains_key(name)));
+        assert_eq!(list.address_in_module("a_exported", "mod_a"), Some(0xffff_8000_0100_0020));
+        let others = [("a_data", "mod_a"), ("b_first", "mod_a"), ("helper", "mod_a"), ("_text", "")];
+        others.iter().for_each(|(name, module)| assert_eq!(list.address_in_module(name, module), None, "{name}"));
+        assert!(["_text", "do_one", "weak_one", "a_exported"].iter().all(|name| list.exported(name).is_some()));
+        assert!(["helper", "a_init", "_etext", "", "zzz"].iter().all(|name| list.exported(name).is_none()));
     }
 
     #[test]

@@ -124,7 +124,11 @@ pub(super) fn load_elf(name: &str, elf: &Elf, bias: u64, spaces: Spaces, problem
     let total: usize = elf.segments.iter().map(|segment| segment.bytes.len()).fold(0, usize::saturating_add);
     check_end(&regions, total, problems);
     if regions.is_empty() {
-        problems.push((NoteKind::MissingKey, "has no segment or section with code".to_string()));
+        let text = match elf.is_debug_file {
+            true => "has symbols but no code: it is the separate symbol file of a program",
+            false => "has no segment or section with code",
+        };
+        problems.push((NoteKind::MissingKey, text.to_string()));
     }
     code_of_elf(name, elf, bias, regions)
 }

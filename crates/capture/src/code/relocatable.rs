@@ -54,10 +54,7 @@ pub(super) fn place(
 ) -> Code {
     /// Offset of the ELF class.
     const CLASS: usize = 4;
-    let kernel = Kernel {
-        functions: kernel.map(|kernel| kernel.of_module(module)).unwrap_or_default(),
-        exported: kernel.map(Kallsyms::exported).unwrap_or_default(),
-    };
+    let kernel = Kernel { symbols: kernel, module };
     let placed = match file.get(CLASS) {
         Some(1) => Module::<FileHeader32<Endianness>>::read(file, base, &kernel, problems),
         _ => Module::<FileHeader64<Endianness>>::read(file, base, &kernel, problems),
@@ -74,10 +71,21 @@ pub(super) fn place(
 
 /// Addresses that the kernel lists.
 struct Kernel<'k> {
-    /// Functions of the module.
-    functions: HashMap<&'k str, u64>,
-    /// Functions that modules can call.
-    exported: HashMap<&'k str, u64>,
+    symbols: Option<&'k Kallsyms>,
+    /// The name of the module.
+    module: &'k str,
+}
+
+impl Kernel<'_> {
+    /// A function of the module.
+    fn function(&self, name: &str) -> Option<u64> {
+        self.symbols?.address_in_module(name, self.module)
+    }
+
+    /// A function of another module, or of the kernel itself.
+    fn exported(&self, name: &str) -> Option<u64> {
+        self.symbols?.exported(name)
+    }
 }
 
 struct Module<'a, H: FileHeader<Endian = Endianness>> {
@@ -161,20 +169,20 @@ impl<'a, H: FileHeader<Endian = Endianness>> Module<'a, H> {
 
     /// The address of each section according to most of its functions that the kernel lists.
     fn listed_addresses(&self, kernel: &Kernel<'_>) -> Vec<(usize, u64)> {
-        if kernel.functions.is_empty() {
+        if kernel.symbols.is_none() {
             return Vec::new();
         }
         // Functions of several source files may have one name: such names place nothing.
         let mut functions: HashMap<&str, Option<(usize, u64)>> = HashMap::new();
         for (index, symbol) in self.symbols.enumerate().take(SYMBOL_LIMIT) {
             let Some(section) = self.section_of(symbol, index) else { continue };
-            let Some(name) = self.name(symbol).filter(|name| kernel.functions.contains_key(name)) else { continue };
+            let Some(name) = self.name(symbol) else { continue };
             let here = Some((section, symbol.st_value(self.reader.endian).into()));
             functions.entry(name).and_modify(|known| *known = known.filter(|_| *known == here)).or_insert(here);
         }
         let mut votes: BTreeMap<usize, BTreeMap<u64, usize>> = BTreeMap::new();
         for (name, (section, value)) in functions.into_iter().filter_map(|(name, place)| Some((name, place?))) {
-            let Some(address) = kernel.functions.get(name) else { continue };
+            let Some(address) = kernel.function(name) else { continue };
             *votes.entry(section).or_default().entry(address.wrapping_sub(value)).or_default() += 1;
         }
         let most = |votes: BTreeMap<u64, usize>| votes.into_iter().max_by_key(|(_, count)| *count);
@@ -251,7 +259,7 @@ impl<'a, H: FileHeader<Endian = Endianness>> Module<'a, H> {
         let symbol = self.symbols.symbol(index).ok()?;
         let value: u64 = symbol.st_value(self.reader.endian).into();
         if symbol.is_undefined(self.reader.endian) {
-            return kernel.exported.get(self.name(symbol)?).copied();
+            return kernel.exported(self.name(symbol)?);
         }
         let section = self.sections.get(&self.section_of(symbol, index)?)?;
         Some(section.address?.wrapping_add(value))
@@ -338,7 +346,10 @@ fn encode(section: &[u8], address: u64, branches: &BTreeMap<u64, Branch>) -> (Ve
         let place = usize::try_from(offset).ok().and_then(|at| bytes.get_mut(at..)?.first_chunk_mut::<4>());
         // A relocation after the end of the section changes nothing.
         let Some(opcode) = place else { continue };
-        let target = branch.target.map(|target| target.wrapping_sub(address.wrapping_add(offset)).cast_signed());
+        let target = branch
+            .target
+            .filter(|_| offset % 4 == 0)
+            .map(|target| target.wrapping_sub(address.wrapping_add(offset)).cast_signed());
         match target.and_then(|distance| branch_opcode(u32::from_le_bytes(*opcode), branch.kind, distance)) {
             Some(encoded) => *opcode = encoded.to_le_bytes(),
             None => holes.push(offset),

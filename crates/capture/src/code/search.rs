@@ -137,6 +137,10 @@ impl ImageLoader {
     /// If no file is found for it.
     pub fn load(&mut self, mapping: &Mapping) -> Result<(Code, Vec<Note>), ImageNotFound> {
         let found = self.find(mapping)?;
+        if let Some(symbol) = kernel_symbol(&mapping.image) {
+            let (code, notes) = self.place_kernel(&found.file, symbol, mapping.placement);
+            return Ok((code, found.notes.into_iter().chain(notes).collect()));
+        }
         let (code, notes) = if found.file.is_module() {
             let (Placement::Base(address) | Placement::Part { address, .. }) = mapping.placement;
             found.file.place_module(address, &mapping.image, self.search.kernel.as_deref())
@@ -148,6 +152,26 @@ impl ImageLoader {
         let symbols = found.symbols.as_ref().zip(bias).and_then(|(file, bias)| file.symbols_moved(bias));
         let code = Code { symbols: symbols.unwrap_or_else(|| code.symbols.clone()), ..code };
         Ok((code, found.notes.into_iter().chain(notes).collect()))
+    }
+
+    /// The code of a kernel, which may be anywhere: one symbol has to be at its address.
+    ///
+    /// perf writes this address instead of an offset in the file, simpleperf as that of the mapping. It is zero where the
+    /// kernel hides it.
+    fn place_kernel(&self, file: &ImageFile, symbol: &str, placement: Placement) -> (Code, Vec<Note>) {
+        let listed = self.search.kernel.as_ref().and_then(|kernel| kernel.address_of(symbol));
+        let recorded = match placement {
+            Placement::Base(address) | Placement::Part { address, offset: 0, .. } => address,
+            Placement::Part { offset, .. } => offset,
+        };
+        let address = Some(recorded).filter(|address| *address != 0).or(listed);
+        let placed = address.and_then(|address| file.place_by_symbol(symbol, address));
+        placed.unwrap_or_else(|| {
+            let reason = if address.is_none() { "its address is hidden" } else { "the file does not have it" };
+            let text = format!("the kernel is not placed: the symbol `{symbol}` is needed, and {reason}");
+            let code = Code { name: file.name().to_string(), ..Code::default() };
+            (code, vec![note(file.name(), NoteKind::Unplaced, &text)])
+        })
     }
 
     /// The file of a mapping, and one with its symbols.
@@ -407,6 +431,13 @@ fn file_names(image: &str) -> Option<Vec<String>> {
         _ if image.starts_with('[') => vec![module_name(image) + ".ko"],
         _ => vec![image.rsplit(['/', '\\']).next().unwrap_or_default().to_string()],
     })
+}
+
+/// The symbol that a mapping of the kernel names: `_text` of `[kernel.kallsyms]_text`; `None` if it is not the kernel.
+fn kernel_symbol(image: &str) -> Option<&str> {
+    let is_kernel = image.starts_with("[kernel.kallsyms") || image.starts_with("[guest.kernel.kallsyms");
+    let (_, symbol) = image.split_once(']').filter(|_| is_kernel)?;
+    Some(if symbol.is_empty() { "_text" } else { symbol })
 }
 
 /// Whether a given file has this name. The names of modules have `-` in files and `_` in the kernel.

@@ -1,5 +1,7 @@
 //! Images made by compilers and linkers, and the memory of this process: what other tools say is what is expected.
+#![allow(clippy::unwrap_used)]
 
+mod jit;
 mod modules;
 mod programs;
 

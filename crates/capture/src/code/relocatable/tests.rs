@@ -116,6 +116,8 @@ fn targets_that_are_not_certain_are_left_out() {
         |relocation| ElfBuilder { relocations: vec![relocation, (1, 8, CALL, 1, 0), (1, 12, CALL, 1, 0)], ..module() };
     assert_eq!(words(&place(&odd((1, 0, CALL, 1, 0)), "").0)[0].0, 4);
     assert_eq!(words(&place(&odd((1, 16, CALL, 1, 0)), "").0)[0].1.len(), 4);
+    let unaligned: Vec<u64> = words(&place(&odd((1, 2, CALL, 1, 0)), "").0).iter().map(|(start, _)| *start).collect();
+    assert_eq!(unaligned, [0, 6, 16]);
     assert_eq!(words(&place(&odd((1, 8, CALL, 2, 0)), "").0)[0].1.len(), 2);
 }
 

@@ -256,6 +256,31 @@ fn symbols_of_a_separate_file() {
 }
 
 #[test]
+fn a_kernel_is_where_its_symbol_is() {
+    // Its only symbol, `main`, is linked at 0x400010.
+    let dir = folder(&[("vmlinux", right())]);
+    let kernel = |list: &str| Some(Arc::new(Kallsyms::parse("kallsyms", list.into())));
+    let part = |address, offset| Placement::Part { address, length: 0x1000, offset };
+    let moved = 0xffff_8000_0801_0010;
+    let rows = [
+        ("perf", "[kernel.kallsyms]main", part(0x1000, moved), "", Some(moved)),
+        ("simpleperf", "[kernel.kallsyms]main", part(moved, 0), "", Some(moved)),
+        ("hidden", "[kernel.kallsyms]main", part(0, 0), "", None),
+        ("hidden, and listed", "[kernel.kallsyms]main", part(0, 0), "ffff800008010010 T main\n", Some(moved)),
+        ("another symbol", "[kernel.kallsyms]_text", part(0x1000, moved), "", None),
+        ("a guest", "[guest.kernel.kallsyms.7]main", part(0x1000, moved), "", Some(moved)),
+    ];
+    for (name, image, placement, list, expected) in rows {
+        let search =
+            ImageSearch { given: vec![dir.path().to_path_buf()], kernel: kernel(list), ..ImageSearch::default() };
+        let (code, notes) = ImageLoader::new(search).load(&Mapping { placement, ..mapping(image, ID) }).unwrap();
+        assert_eq!(code.symbols.iter().next().map(|symbol| symbol.address), expected, "{name}");
+        assert_eq!(code.regions.first().map(|region| region.address + 0x10), expected, "{name}");
+        assert_eq!(notes.len(), usize::from(expected.is_none()), "{name}");
+    }
+}
+
+#[test]
 fn build_ids() {
     let rows: [(&str, Option<&[u8]>); 6] = [
         ("abCD", Some(&[0xab, 0xcd])),
