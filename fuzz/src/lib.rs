@@ -8,6 +8,7 @@ pub mod astf;
 pub mod code;
 pub mod elements;
 pub mod encode;
+pub mod events;
 pub mod flow;
 pub mod frames;
 pub mod ini;
@@ -25,7 +26,7 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, in the order of the data flow.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
@@ -33,6 +34,7 @@ pub const TARGETS: [Target; 14] = [
     ("ini", ini::check),
     ("zip", zip::check),
     ("code", code::check),
+    ("events", events::check),
     ("astf", astf::check),
     ("stf", stf::check),
     ("tarmac", tarmac::check),
