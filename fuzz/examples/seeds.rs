@@ -38,6 +38,7 @@ fn main() -> io::Result<()> {
         ("code", codes()),
         ("module", modules()),
         ("jitdump", jitdumps()),
+        ("events", events()),
         ("astf", astfs()),
         ("stf", stfs()),
         ("tarmac", tarmacs()),
@@ -73,6 +74,26 @@ fn perfs() -> Vec<Seed> {
         ("changed_index", vec![8, 72, 0, 4, 0, 2, 7]),
         ("changed_record", vec![8, 0x58, 1, 9, 0x5e, 1, 200]),
         ("changed_compressed", vec![2, 0x20, 2, 1]),
+    ]
+}
+
+/// Event logs: every call, a log that has lost its start, and one with patches and wrong lines.
+fn events() -> Vec<Seed> {
+    let calls = "# every call\n- declare_process(CURRENT, 0, 0xffff800000000000, \"vmlinux\", \"0123\")\n\
+                 10 declare_process(START, 7, 0x400000, \"bin/app\")\n20 declare_library(START, 7, 0x7000, \"l\", \"\", 0x10, 0x100)\n\
+                 20 declare_thread(START, 8, 7)\n30 declare_asid(START, 3, 7)\n40 patch_code(7, 0x7010, 4, hex\"1f2003d5\")\n\
+                 40 patch_code(7, 0x7020, 8, \"jit\")\n50 fork_process(7, 9)\n60 exec_process(9)\n\
+                 60 declare_running(CURRENT, 1, 8)\n70 define_trace(START, 0x10, \"ETM 0\", ETMCR=0x1000, x=2)\n\
+                 80 declare_process(END, 7, 0x400000, \"bin/app\")\n90 declare_process(START, 7, 0x8000, \"b\")\n";
+    let lost = "5 patch_code(7, 0x3000, 4, None)\n6 fork_process(7, 8)\n7 declare_library(END, 8, 0x3000, \"lib\")\n\
+                8 declare_thread(END, 20, 7)\n9 declare_asid(CURRENT, 1, 7)\n- declare_library(CURRENT, 7, 0x2fc0, \"a\")\n\
+                3 declare_process(CURRENT, 7, 0x1000, \"app\")\n4 define_trace(END, 1, a)\n";
+    let odd = "\u{feff}1 declare()\r\n2 patch_code(1, 0xfffffffffffffff0, 64, \"\\u{e9}\\n\")\r\nx\r\n\
+               3 declare_library(START, 1, 0, \"all\", \"\", 0, 0xffffffffffffffff)\n4 patch_code(1, 0, 2, hex\"12\")";
+    vec![
+        ("calls", with(0x20, calls.as_bytes())),
+        ("lost_start", with(0x21, lost.as_bytes())),
+        ("odd", with(0x03, odd.as_bytes())),
     ]
 }
 

@@ -8,6 +8,7 @@ pub mod astf;
 pub mod code;
 pub mod elements;
 pub mod encode;
+pub mod events;
 pub mod flow;
 pub mod frames;
 pub mod ini;
@@ -28,7 +29,7 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, in the order of the data flow.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 18] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
@@ -39,6 +40,7 @@ pub const TARGETS: [Target; 17] = [
     ("code", code::check),
     ("module", module::check),
     ("jitdump", jitdump::check),
+    ("events", events::check),
     ("astf", astf::check),
     ("stf", stf::check),
     ("tarmac", tarmac::check),

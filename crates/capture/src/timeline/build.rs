@@ -17,7 +17,7 @@ use super::{Direction, Inference};
 use crate::event::{KERNEL, Pid, State};
 
 /// Maximum number of ranges that forks copy, over all processes.
-const COPY_LIMIT: usize = 8 << 20;
+const COPY_LIMIT: usize = 4 << 20;
 
 /// An event that concerns address spaces, with numbers for its mapping or code.
 #[derive(Debug, Clone, Copy)]

@@ -7,6 +7,7 @@
 //! mapped over a part of it.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::piece::{KnownMapping, Parts};
 use super::ranges::{Range, Ranges, size};
@@ -29,13 +30,10 @@ pub(super) const NO_END: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(super) struct Process {
     visible: Ranges<Placed>,
-    owners: Ranges<u32>,
+    /// Shared by parent and child until one of them changes.
+    files: Arc<Files>,
     /// Addresses that mappings were added to or removed from since the last reset.
     touched: Ranges<()>,
-    /// The mappings that are there.
-    present: BTreeSet<Key>,
-    /// Number of bytes that each mapping owns.
-    owned: HashMap<u32, u128>,
     rectangles: Vec<Rectangle>,
     changes: Vec<u32>,
     pub(super) lives: Vec<Life>,
@@ -71,50 +69,48 @@ impl Process {
         if self.visible.len() > 0 {
             self.assign((0, u64::MAX), None, event + 1);
         }
-        self.owners.clear();
+        self.files = Arc::default();
         self.touched.clear();
-        self.present.clear();
-        self.owned.clear();
         self.reset_by = Some(event);
     }
 
     /// The number of entries that a copy takes.
     pub(super) fn weight(&self) -> usize {
-        self.visible.len() + self.owners.len()
+        self.visible.len() + self.files.owners.len()
     }
 
     /// Starts with the memory of another process.
     pub(super) fn copy_from(&mut self, other: &Copied, event: u32) {
         other.visible.iter().for_each(|(range, piece)| self.assign(*range, Some(*piece), event + 1));
-        self.owners = other.owners.clone();
-        self.present = other.present.clone();
-        self.owned = other.owned.clone();
+        self.files = Arc::clone(&other.files);
     }
 
     /// What a new process gets.
     pub(super) fn copied(&self) -> Copied {
         let visible = self.visible.iter().map(|(range, placed)| (range, placed.piece)).collect();
-        Copied { visible, owners: self.owners.clone(), present: self.present.clone(), owned: self.owned.clone() }
+        Copied { visible, files: Arc::clone(&self.files) }
     }
 
     /// Whether a mapping is there: at least one byte of it, or its name if its size is unknown.
     pub(super) fn has(&self, index: u32, mapping: &KnownMapping) -> bool {
-        self.is_listed(index, mapping) && (self.owned.contains_key(&index) || mapping.parts.is_empty())
+        self.is_listed(index, mapping) && (self.files.owned.contains_key(&index) || mapping.parts.is_empty())
     }
 
     /// Whether a mapping is there, although others may cover all of it.
     pub(super) fn is_listed(&self, index: u32, mapping: &KnownMapping) -> bool {
-        self.present.contains(&key(index, mapping))
+        self.files.present.contains(&key(index, mapping))
     }
 
     /// Notes that a mapping is there, whatever parts of it are.
     pub(super) fn list(&mut self, index: u32, mapping: &KnownMapping) {
-        self.present.insert(key(index, mapping));
+        if !self.is_listed(index, mapping) {
+            Arc::make_mut(&mut self.files).present.insert(key(index, mapping));
+        }
     }
 
     /// The mappings at an address by which events name them: whole files, and parts of files too if wanted.
     pub(super) fn at_base(&self, base: u64, with_parts: bool) -> impl Iterator<Item = u32> + '_ {
-        self.present.range((base, false, 0)..=(base, with_parts, u32::MAX)).map(|(_, _, index)| *index)
+        self.files.present.range((base, false, 0)..=(base, with_parts, u32::MAX)).map(|(_, _, index)| *index)
     }
 
     /// Adds a mapping over all that is there.
@@ -135,9 +131,9 @@ impl Process {
     /// Adds parts of a mapping that were there before: in place of other mappings, and under patches that have none.
     pub(super) fn add_under(&mut self, index: u32, mapping: &KnownMapping, parts: &[(u32, Range)], position: u32) {
         for &(piece, range) in parts {
-            let others = self.owners.inside(range).filter(|(_, owner)| *owner != index);
+            let others = self.files.owners.inside(range).filter(|(_, owner)| *owner != index);
             let others: Parts = others.map(|(range, _)| (piece, range)).collect();
-            for free in self.owners.gaps(range, |_| true) {
+            for free in self.files.owners.gaps(range, |_| true) {
                 let hidden = self.visible.gaps(free, |_| true);
                 self.own(free, Some(index));
                 hidden.into_iter().for_each(|range| self.assign(range, Some(piece), position));
@@ -149,14 +145,14 @@ impl Process {
     /// Removes a mapping and the patches over it.
     pub(super) fn unmap(&mut self, index: u32, mapping: &KnownMapping, position: u32) {
         for (_, range) in &mapping.parts {
-            let owned = self.owners.inside(*range).filter(|(_, owner)| *owner == index);
+            let owned = self.files.owners.inside(*range).filter(|(_, owner)| *owner == index);
             let owned: Vec<Range> = owned.map(|(range, _)| range).collect();
             for range in owned {
                 self.own(range, None);
                 self.assign(range, None, position);
             }
         }
-        self.present.remove(&key(index, mapping));
+        Arc::make_mut(&mut self.files).present.remove(&key(index, mapping));
         self.touch(mapping);
     }
 
@@ -188,24 +184,8 @@ impl Process {
         (Space::new(self.changes, self.rectangles), self.lives)
     }
 
-    /// Changes the owner of a range.
     fn own(&mut self, range: Range, owner: Option<u32>) {
-        let owned = &mut self.owned;
-        let disown = |range: Range, owner: u32| {
-            let left = owned.get(&owner).copied().unwrap_or(0).saturating_sub(size(range));
-            if left == 0 {
-                owned.remove(&owner)
-            } else {
-                owned.insert(owner, left)
-            };
-        };
-        match owner {
-            Some(index) => {
-                self.owners.replace(range, index, disown);
-                *self.owned.entry(index).or_default() += size(range);
-            }
-            None => self.owners.remove(range, disown),
-        }
+        Arc::make_mut(&mut self.files).own(range, owner);
     }
 
     /// Makes a piece visible in a range, in the version that an event creates.
@@ -232,13 +212,43 @@ impl Process {
     }
 }
 
+/// The mappings of a process.
+#[derive(Debug, Clone, Default)]
+struct Files {
+    owners: Ranges<u32>,
+    /// The mappings that are there.
+    present: BTreeSet<Key>,
+    /// Number of bytes that each mapping owns.
+    owned: HashMap<u32, u128>,
+}
+
+impl Files {
+    /// Changes the owner of a range.
+    fn own(&mut self, range: Range, owner: Option<u32>) {
+        let owned = &mut self.owned;
+        let disown = |range: Range, owner: u32| {
+            let left = owned.get(&owner).copied().unwrap_or(0).saturating_sub(size(range));
+            if left == 0 {
+                owned.remove(&owner)
+            } else {
+                owned.insert(owner, left)
+            };
+        };
+        match owner {
+            Some(index) => {
+                self.owners.replace(range, index, disown);
+                *self.owned.entry(index).or_default() += size(range);
+            }
+            None => self.owners.remove(range, disown),
+        }
+    }
+}
+
 /// The memory of a process when it was copied.
 #[derive(Debug)]
 pub(super) struct Copied {
     visible: Vec<(Range, u32)>,
-    owners: Ranges<u32>,
-    present: BTreeSet<Key>,
-    owned: HashMap<u32, u128>,
+    files: Arc<Files>,
 }
 
 /// Address of a mapping, whether it is a part of a file, and its number.

@@ -275,7 +275,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn a_complete_log_shows_every_state_in_both_directions(actions in actions()) {

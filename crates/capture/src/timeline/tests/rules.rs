@@ -128,9 +128,12 @@ fn procedure_for_process_identifiers() {
     }
 }
 
+/// Name, log, address, what is there after each event, and what was inferred.
+type Row<'a> = (&'a str, &'a str, u64, &'a [&'a str], &'a [Inference]);
+
 #[test]
 fn winding_back() {
-    let rows: &[(&str, &str, u64, &[&str], &[Inference])] = &[
+    let rows: &[Row<'_>] = &[
         (
             "an end shows what was there before",
             "1 declare_library(END, 7, 0x3000, \"lib\")\n2 exec_process(7)",

@@ -90,7 +90,7 @@ fn forks_copy_within_a_limit() {
     let timeline = Timeline::new(events, Direction::Backward, page);
     let missing = timeline.inferred().iter().filter(|inferred| inferred.what == Inference::NotCopied).count();
     // Each copy has 10,000 visible ranges and as many owners.
-    assert_eq!(998 - missing, (8 << 20) / 20_000);
+    assert_eq!(998 - missing, (4 << 20) / 20_000);
     assert_eq!(at(&timeline, 2, 10_998, 0), "lib+0x0");
     assert_eq!(at(&timeline, 999, 10_998, 0), "-");
 }
