@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn any_range_has_the_bytes_of_the_file() {
-        let file: Vec<u8> = (0..40_000_u32).map(|at| (at * 7 >> 3) as u8).collect();
+        let file: Vec<u8> = (0..40_000_u32).map(|at| (at * 7 / 8) as u8).collect();
         let mut input = Input::new(Cursor::new(file.clone())).unwrap();
         let rows =
             [(0, 8), (8, 100), (4000, 200), (4200, 30_000), (3, 1), (39_990, 10), (39_990, 100), (40_000, 1), (5, 0)];
