@@ -59,7 +59,7 @@ pub enum NoteKind {
     Truncated,
     /// The load address of a position-independent image was found; the note is no problem.
     Placed,
-    /// The load address of a position-independent image is unknown or ambiguous.
+    /// The load address of an image is unknown or ambiguous.
     Unplaced,
     /// A part of a recording is damaged or impossible, and was not read.
     Damaged,

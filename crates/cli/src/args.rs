@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use unspool::astf::record::{Level, Storage};
-use unspool::capture::{BufferFormat, Capture, Code, ImageArgument, Register};
+use unspool::capture::{BufferFormat, Capture, Code, Error as CaptureError, ImageArgument, Register};
 use unspool::container::Container;
 use unspool::convert::Format;
 use unspool::coresight::Protocol;
@@ -125,10 +125,17 @@ impl BareArgs {
 }
 
 pub(crate) fn open_package(path: &Path) -> anyhow::Result<Capture> {
-    if is_standard(path) {
-        bail!("standard input is read as a bare buffer: add --protocol ete or --protocol etm4");
+    if !is_standard(path) {
+        return Ok(open_capture(path)?);
     }
-    Ok(open_capture(path)?)
+    match Capture::open(path) {
+        Err(CaptureError::NotACapture { .. }) => {
+            bail!(
+                "standard input is no perf.data file; to read it as a bare buffer, add --protocol ete or --protocol etm4"
+            )
+        }
+        opened => Ok(opened?),
+    }
 }
 
 #[derive(Debug, clap::Args)]

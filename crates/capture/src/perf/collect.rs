@@ -24,6 +24,9 @@ const KIND_LIMIT: usize = 1 << 10;
 /// Maximum number of AUX records and of AUXTRACE records.
 const AUX_LIMIT: usize = 4 << 20;
 
+/// Bytes of records that are read without a description of trace. Recorders write it before everything that grows.
+const READ_LIMIT: u64 = 256 << 20;
+
 /// Maximum number of reports of lost records and of trace IDs.
 const REPORT_LIMIT: usize = 1 << 20;
 
@@ -75,6 +78,10 @@ impl Visit for Collector {
     fn problems(&mut self) -> &mut Problems {
         &mut self.problems
     }
+
+    fn is_enough(&self, read: u64) -> bool {
+        read > READ_LIMIT && self.info.is_none()
+    }
 }
 
 impl Collector {
@@ -125,7 +132,7 @@ impl Collector {
             }
             body => {
                 if let Err(reason) = self.events.add(&record, &body, at) {
-                    self.problems.add(file, place, reason);
+                    self.problems.unused(file, place, reason);
                 }
                 self.has_room(!self.events.is_full(), "system events", found);
             }

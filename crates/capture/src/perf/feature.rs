@@ -87,7 +87,7 @@ impl Features {
             number::CPUS => self.cpus = order.u32(bytes, 4).zip(order.u32(bytes, 0)),
             number::COMMAND => self.command = strings(bytes, order),
             number::EVENTS => self.events = events(bytes, order),
-            number::BUILD_ID => self.build_ids = build_ids(bytes, order),
+            number::BUILD_ID => self.build_ids.extend(build_ids(bytes, order)),
             number::AUXTRACE => self.auxtrace = index(bytes, order),
             number::DIRECTORY => self.is_directory = order.u64(bytes, 0) == Some(1),
             number::META_INFO => self.meta = pairs(bytes),

@@ -138,7 +138,8 @@ impl Writer<'_> {
 
     fn problems(&mut self, data: &PerfData) {
         for problem in &data.problems {
-            self.note(problem.file, problem.offset, NoteKind::Damaged, problem.text.clone());
+            let kind = if problem.is_damage { NoteKind::Damaged } else { NoteKind::Unplaced };
+            self.note(problem.file, problem.offset, kind, problem.text.clone());
         }
         for loss in &data.losses {
             let text = format!("the kernel lost {} records", loss.count);

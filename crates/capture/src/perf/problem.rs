@@ -1,9 +1,10 @@
-//! Damage in a perf.data file: each with its file and byte offset, and a limit on their number.
+//! Damage in a perf.data file, and what is not used of it: each with its file and byte offset, and a limit on their
+//! number.
 
 /// Maximum number of problems that are kept.
 const LIMIT: usize = 1 << 10;
 
-/// A part of the file that could not be read or is impossible.
+/// A part of the file that could not be read, is impossible, or is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file, as an index into the files of the recording.
@@ -12,6 +13,8 @@ pub struct Problem {
     pub offset: u64,
     /// The message.
     pub text: String,
+    /// Whether the file is damaged there.
+    pub is_damage: bool,
 }
 
 /// Problems in the order in which they were found.
@@ -21,13 +24,23 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
+    /// Adds damage.
     pub(crate) fn add(&mut self, file: usize, offset: u64, text: impl Into<String>) {
+        self.push(Problem { file, offset, text: text.into(), is_damage: true });
+    }
+
+    /// Adds something intact that is not used.
+    pub(crate) fn unused(&mut self, file: usize, offset: u64, text: impl Into<String>) {
+        self.push(Problem { file, offset, text: text.into(), is_damage: false });
+    }
+
+    fn push(&mut self, problem: Problem) {
         match self.list.len() {
             LIMIT.. => {}
-            full if full == LIMIT - 1 => {
-                self.list.push(Problem { file, offset, text: "further problems are omitted".to_string() });
+            last if last == LIMIT - 1 => {
+                self.list.push(Problem { text: "further problems are omitted".to_string(), ..problem });
             }
-            _ => self.list.push(Problem { file, offset, text: text.into() }),
+            _ => self.list.push(problem),
         }
     }
 

@@ -301,7 +301,8 @@ mod tests {
 
     #[test]
     fn headers_of_every_kind() {
-        let rows: &[(&[u8], Option<(u32, u16, u32)>)] = &[
+        type Row<'a> = (&'a [u8], Option<(u32, u16, u32)>);
+        let rows: &[Row<'_>] = &[
             (&[11, 0, 0, 0, 0, 0, 64, 0], Some((11, 0, 64))),
             (&[10, 0, 0, 0, 2, 0x20, 0x88, 0], Some((10, 0x2002, 0x88))),
             (&[4, 0x80, 0, 0, 1, 0, 8, 0], Some((0x8004, 0, 0x1_0008))),

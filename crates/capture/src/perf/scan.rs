@@ -33,6 +33,9 @@ pub(crate) trait Visit {
     fn visit(&mut self, found: &Found<'_>);
 
     fn problems(&mut self) -> &mut Problems;
+
+    /// Whether nothing else is of use after this number of bytes of records.
+    fn is_enough(&self, read: u64) -> bool;
 }
 
 /// A file to scan.
@@ -59,11 +62,16 @@ impl<R: Read + Seek> Scan<'_, R> {
     /// Visits all records of a range.
     pub(crate) fn run(&mut self, range: Range<u64>, to: &mut impl Visit) -> io::Result<()> {
         let mut decompressor = Decompressor::new(self.order);
-        let mut at = range.start;
+        let (mut at, mut read) = (range.start, 0_u64);
         while at < range.end {
+            if to.is_enough(read) {
+                to.problems().unused(self.file, at, "no trace is described so far; the rest is not read");
+                return Ok(());
+            }
             let next = match self.extent(at)? {
                 Some(extent) if at.saturating_add(extent.size) <= range.end => {
                     self.visit(at, &extent, &mut decompressor, to)?;
+                    read = read.saturating_add(extent.size);
                     let next = at.saturating_add(extent.size).saturating_add(extent.payload);
                     self.check_next(at, next, range.end, to)?
                 }

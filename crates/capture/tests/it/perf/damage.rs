@@ -88,7 +88,7 @@ fn reading_resumes_at_the_index() {
     assert_eq!(bytes[first], 12, "the first record of the kernel");
     let index = &data.features.auxtrace;
     assert_eq!(index.len(), 2);
-    let problem = |offset: u64, text: String| Problem { file: 0, offset, text };
+    let problem = |offset: u64, text: String| Problem { file: 0, offset, text, is_damage: true };
     // A record without a size: the records up to the first AUXTRACE are lost.
     let mut no_size = bytes.clone();
     no_size[first + 6..first + 8].fill(0);

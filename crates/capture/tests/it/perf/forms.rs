@@ -4,7 +4,9 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use unspool_capture::perf::PerfData;
-use unspool_capture::{Call, Capture, KERNEL, Mapping, PackageFormat, PatchCode, Placement, State, SystemEvent};
+use unspool_capture::{
+    Call, Capture, KERNEL, Mapping, NoteKind, PackageFormat, PatchCode, Placement, State, SystemEvent,
+};
 use unspool_testing::perf::{Compression, Event, Index, name};
 
 use super::*;
@@ -226,6 +228,43 @@ fn events_of_every_kind() {
         let kind = u32::from_le_bytes(bytes[event.place as usize..][..4].try_into().unwrap());
         assert!([1, 3, 4, 7, 10, 12, 15, 20].contains(&kind), "{event:?}");
     }
+}
+
+#[test]
+fn what_is_not_used_is_not_damage() {
+    let mut file = recording(false);
+    let kernel = [file.halves(&[u32::MAX, 0]), file.words(&[0, u64::MAX, 0]), name("[kernel.kallsyms]")].concat();
+    file.kernel(1, 1, &kernel, process_event(0, 0));
+    let guest = [file.halves(&[5, 5]), file.words(&[0x1000, 0x1000, 0]), name("/bin/guest")].concat();
+    file.kernel(1, 5, &guest, process_event(7, 50));
+    let (_dir, capture) = open(&file.file());
+    let kinds: Vec<_> = capture.notes.iter().map(|note| (note.kind, note.text.as_str())).collect();
+    let expected = ["the address of the kernel is hidden", "a mapping of a guest is ignored"];
+    assert_eq!(kinds, expected.map(|text| (NoteKind::Unplaced, text)));
+    assert_eq!(calls(&capture.events), expected_events());
+}
+
+/// A recording of samples that has no trace is not read to its end.
+#[cfg(unix)]
+#[test]
+fn samples_without_trace_are_not_all_read() {
+    use std::os::unix::fs::FileExt;
+    const SIZE: u64 = 65_528;
+    const COUNT: u64 = 5000;
+    let mut bytes = writer(false).file();
+    let start = bytes.len() as u64;
+    bytes[48..56].copy_from_slice(&(SIZE * COUNT).to_le_bytes());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("perf.data");
+    fs::write(&path, &bytes).unwrap();
+    let out = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    // Only the headers: the rest of each sample is a hole.
+    let header = [&9_u32.to_le_bytes()[..], &[0, 0], &(SIZE as u16).to_le_bytes()].concat();
+    (0..COUNT).for_each(|index| out.write_all_at(&header, start + index * SIZE).unwrap());
+    out.set_len(start + SIZE * COUNT).unwrap();
+    let data = PerfData::open(&path).unwrap();
+    assert!(data.problems.iter().any(|problem| problem.text.contains("no trace is described so far")), "{data:?}");
+    assert!((4000..COUNT).contains(&data.counts[&9]), "{:?}", data.counts);
 }
 
 #[test]

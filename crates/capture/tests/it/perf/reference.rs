@@ -78,7 +78,7 @@ fn perf_has_the_same_sessions_and_mappings() {
             assert!(text.contains(&format!("size: {:#x} ", session.len())), "{text}: {session:?}");
         }
         let mappings = records(&dump, "MMAP2");
-        for event in capture.events.iter() {
+        for event in &capture.events {
             let unspool_capture::Call::Library { mapping, .. } = &event.call else { continue };
             let (_, text) = mappings.iter().find(|(offset, _)| *offset == event.place).unwrap();
             let unspool_capture::Placement::Part { address, length, offset } = mapping.placement else { panic!() };

@@ -7,7 +7,10 @@ use unspool_testing::perf::{ETE, ETM3};
 
 use super::*;
 
-fn sources(capture: &Capture) -> Vec<(String, Option<Protocol>, Option<u8>, Vec<usize>)> {
+/// Name, protocol, trace ID and buffers.
+type Described = (String, Option<Protocol>, Option<u8>, Vec<usize>);
+
+fn sources(capture: &Capture) -> Vec<Described> {
     let source = |it: &unspool_capture::Source| (it.name.clone(), it.protocol, it.id, it.buffers.clone());
     capture.sources.iter().map(source).collect()
 }
@@ -55,8 +58,9 @@ fn with_hardware_ids(ids: &[(u32, u64)]) -> Vec<u8> {
 #[test]
 fn the_kernel_reports_trace_ids() {
     let minor1 = |sink: u64, id: u64| 1 << 56 | sink << 8 | id;
-    type Ids<'a> = [(Option<u8>, &'a [usize]); 3];
-    let rows: &[(&str, &[(u32, u64)], Ids<'_>)] = &[
+    // name, CPUs and IDs; ID and buffers of each source
+    type Row<'a> = (&'a str, &'a [(u32, u64)], [(Option<u8>, &'a [usize]); 3]);
+    let rows: &[Row<'_>] = &[
         ("none", &[], [(None, &[]), (None, &[]), (None, &[])]),
         ("unique IDs", &[(3, 0x20), (7, 0x21)], [(Some(0x20), &[0]), (Some(0x21), &[0]), (None, &[])]),
         (

@@ -338,6 +338,8 @@ fn a_perf_file_is_a_capture() {
     fs::create_dir(folder.path("directory")).unwrap();
     fs::write(folder.path("directory/data"), file.file()).unwrap();
     let paths = [folder.file("perf.data", file.file()), folder.file("pipe", file.pipe()), folder.path("directory")];
+    let listed = unspool_with(&["packets", "-"], &file.pipe()).expect(0, &[]);
+    listed.shows(&["# source 0x1e cpu7 (ETMv4), session 0, buffer cpu7-0", "trace on"]);
     for path in paths {
         let packets =
             ["# source 0x1e cpu7 (ETMv4), session 0, buffer cpu7-0", "alignment sync", "trace info", "trace on"];
@@ -373,7 +375,7 @@ fn other_perf_files() {
     // The end of the file is missing, and with it the trace.
     let whole = perf_data(&[0; 64]).file();
     let path = folder.file("cut", &whole[..whole.len() - 200]);
-    on("decode", &path, &[]).expect(2, &["no trace source could be read"]);
+    on("decode", &path, &[]).expect(2, &["no trace source has a buffer"]);
     on("info", &path, &[]).expect(0, &[]).shows(&["0 buffers, 1 trace source", "cut short"]);
 }
 
@@ -387,7 +389,7 @@ fn corpus_perf_files() {
     ];
     on("packets", &corpus.join("perf_etm.data"), &[]).expect(0, &[]).shows(&shown);
     let missing = corpus.join("perf_with_missing_aux_data.data");
-    on("packets", &missing, &[]).expect(2, &["no trace source could be read"]);
+    on("packets", &missing, &[]).expect(2, &["no trace source has a buffer"]);
     on("info", &missing, &[])
         .expect(0, &[])
         .shows(&["cpu7: 683968 bytes of trace are announced, and the file has none"]);
