@@ -65,8 +65,10 @@ pub enum NoteKind {
     Damaged,
     /// Nothing was traced in a session.
     NoTrace,
-    /// Trace was lost while it was recorded, or is announced and not in the file.
+    /// Trace was lost while it was recorded.
     TraceLost,
+    /// Trace is announced and not in the file.
+    TraceAbsent,
     /// Records of the operating system were lost.
     RecordsLost,
 }

@@ -32,10 +32,15 @@ pub(crate) fn each_trace(
     report_assumptions(capture);
     let traces = sources.select(capture)?;
     diagnostic::detail(format_args!("{}: {}", capture.path.display(), describe(capture)));
+    // What is damaged or absent was reported.
+    let is_incomplete = |note: &Note| matches!(note.kind, NoteKind::Damaged | NoteKind::TraceAbsent);
+    let mut verdict = Verdict::of(capture.notes.iter().any(is_incomplete));
+    if traces.is_empty() && verdict == Verdict::Problems {
+        return Ok(verdict);
+    }
     if traces.is_empty() {
         bail!("{}: no trace source has a buffer; 'unspool info' shows what is missing", capture.path.display());
     }
-    let mut verdict = Verdict::Clean;
     let mut read = false;
     let mut reported = BTreeSet::new();
     let mut present = PresentIds::default();
@@ -84,12 +89,12 @@ fn describe(capture: &Capture) -> String {
 /// Reports what was assumed about the capture and what is missing from it, since that changes the output. Of what is
 /// missing, the part after the tenth is counted, unless all was asked for.
 pub(crate) fn report_assumptions(capture: &Capture) {
-    use NoteKind::{Assumed, BadValue, Damaged, RecordsLost, StartUnknown, TraceLost, UnknownFormat};
+    use NoteKind::{Assumed, BadValue, Damaged, RecordsLost, StartUnknown, TraceAbsent, TraceLost, UnknownFormat};
     const MAX_LOST: usize = 10;
     let is_assumed = |kind| matches!(kind, Assumed | BadValue | StartUnknown | UnknownFormat);
     capture.notes.iter().filter(|note| is_assumed(note.kind)).for_each(diagnostic::warning);
     let limit = if diagnostic::is_verbose() { usize::MAX } else { MAX_LOST };
-    let is_lost = |kind| matches!(kind, Damaged | RecordsLost | TraceLost);
+    let is_lost = |kind| matches!(kind, Damaged | RecordsLost | TraceAbsent | TraceLost);
     let lost: Vec<&Note> = capture.notes.iter().filter(|note| is_lost(note.kind)).collect();
     lost.iter().take(limit).for_each(diagnostic::warning);
     if lost.len() > limit {

@@ -211,19 +211,19 @@ impl Writer<'_> {
             Some(Absent::Empty) => add(NoteKind::NoTrace, format!("{owner}: nothing was traced")),
             Some(Absent::NoTrace) => {
                 add(
-                    NoteKind::TraceLost,
+                    NoteKind::TraceAbsent,
                     format!("{owner}: {missing} bytes of trace are announced, and the file has none"),
                 );
             }
             Some(Absent::NotRecorded) => {
                 add(
-                    NoteKind::TraceLost,
+                    NoteKind::TraceAbsent,
                     format!("{owner}: {missing} bytes of trace are announced and not in the file"),
                 );
             }
             None if missing > 0 => {
                 let all = missing.saturating_add(session.len());
-                add(NoteKind::TraceLost, format!("{owner}: {missing} of {all} bytes of trace are not in the file"));
+                add(NoteKind::TraceAbsent, format!("{owner}: {missing} of {all} bytes of trace are not in the file"));
             }
             None => {}
         }

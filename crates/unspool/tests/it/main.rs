@@ -18,6 +18,7 @@ mod corpus_calls;
 mod corpus_diff;
 mod corpus_flips;
 mod corpus_flow;
+mod corpus_perf;
 mod corpus_slice;
 mod encode;
 mod examples;

@@ -57,7 +57,7 @@ fn a_recording_whose_trace_was_lost() {
     assert_eq!(data.sessions.len(), 6);
     assert!(data.sessions.iter().all(|session| session.absent == Some(Absent::NoTrace)));
     let capture = Capture::open(&path).unwrap();
-    assert_eq!(capture.notes.iter().filter(|note| note.kind == NoteKind::TraceLost).count(), 6);
+    assert_eq!(capture.notes.iter().filter(|note| note.kind == NoteKind::TraceAbsent).count(), 6);
 }
 
 /// perf reads the recording once its index has a count, and lists the same records about trace.

@@ -107,8 +107,8 @@ fn sessions_that_lack_something() {
         (0x1000, 0x40, 1, Some(0x40), None, &[(NoteKind::TraceLost, "the buffer was full")]),
         (0x1000, 0x40, 4, Some(0x40), None, &[(NoteKind::TraceLost, "may be missing")]),
         (0x1000, 0x40, 8, Some(0x40), None, &[(NoteKind::TraceLost, "collision")]),
-        (0x10c0, 0x80, 0, Some(0x40), None, &[(NoteKind::TraceLost, "64 of 128 bytes of trace are not in the file")]),
-        (0x2000, 0x40, 0, None, Some(Absent::NotRecorded), &[(NoteKind::TraceLost, "announced and not in the file")]),
+        (0x10c0, 0x80, 0, Some(0x40), None, &[(NoteKind::TraceAbsent, "64 of 128 bytes of trace are not in the file")]),
+        (0x2000, 0x40, 0, None, Some(Absent::NotRecorded), &[(NoteKind::TraceAbsent, "announced and not in the file")]),
         // A snapshot ends at its offset, and has no more than was stored.
         (0x1100, 0x1000, 2, Some(0x100), None, &[]),
         (0x1100, 0x20, 2, Some(0x20), None, &[]),
