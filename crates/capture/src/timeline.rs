@@ -43,15 +43,14 @@ const KERNEL_HALF: u64 = 1 << 63;
 /// Address spaces over time.
 ///
 /// ```
-/// use unspool_capture::{Direction, Extent, SystemLog, Timeline};
-/// let log = "1 declare_process(START, 7, 0x400000, \"app\")\n5 declare_library(END, 7, 0x9000, \"lib.so\")\n";
+/// use unspool_capture::{Direction, SystemLog, Timeline};
+/// let log = "1 declare_thread(START, 8, 7)\n5 declare_library(END, 7, 0x9000, \"lib.so\", \"\", 0x200, 0x1000)\n";
 /// let events = SystemLog::read(log.as_bytes()).events;
-/// let layout = |mapping: &_| vec![Extent { address: if mapping_is_app(mapping) { 0x40_0000 } else { 0x9000 }, length: 0x1000, offset: 0 }];
-/// # fn mapping_is_app(mapping: &unspool_capture::Mapping) -> bool { mapping.image == "app" }
-/// let timeline = Timeline::new(events, Direction::Backward, layout);
-/// let at = timeline.position(3);
-/// let hit = timeline.lookup(7, timeline.version_at(7, at).into(), 0x9010).certain().unwrap();
-/// assert_eq!((hit.offset, hit.left), (0x10, 0xff0));
+/// let timeline = Timeline::new(events, Direction::Backward, |_| Vec::new());
+/// let position = timeline.position(3);
+/// let pid = timeline.process_of(8, position);
+/// let hit = timeline.lookup(pid, timeline.version_at(pid, position).into(), 0x9010).certain().unwrap();
+/// assert_eq!((hit.offset, hit.left), (0x210, 0xff0));
 /// ```
 #[derive(Debug, Clone)]
 pub struct Timeline {

@@ -38,6 +38,11 @@ impl Assignments {
         self.numbers.keys().copied()
     }
 
+    /// Whether any event names a number.
+    pub(super) fn has(&self, number: u32) -> bool {
+        self.numbers.contains_key(&number)
+    }
+
     /// Whether a number ever stands for a value.
     pub(super) fn ever(&self, number: u32, value: u32) -> bool {
         self.numbers.get(&number).is_some_and(|list| list.iter().any(|assigned| assigned.value == value))

@@ -201,7 +201,9 @@ impl<'a> Pass<'a> {
         }
         let (free, used) = process.untouched(mapping);
         self.add_found(pid, index, free);
-        self.found.filled.insert(event, used);
+        if !used.is_empty() {
+            self.found.filled.insert(event, used);
+        }
         if !self.is_snapshot {
             self.infer(event, Inference::CurrentWithoutStart);
         }

@@ -215,7 +215,7 @@ impl Timeline {
             processes.any(|pid| !format.has_asid() || self.has_asid_ever(asid, pid))
         };
         match format.number(value, width) {
-            ContextNumber::Asid(asid) => value == asid && self.asids.numbers().any(|known| known == asid),
+            ContextNumber::Asid(asid) => value == asid && self.asids.has(asid),
             ContextNumber::Pid { number, bits } => is_known(number, bits, false),
             ContextNumber::Tid { number, bits } => is_known(number, bits, true),
         }
