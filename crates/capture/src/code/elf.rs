@@ -10,7 +10,7 @@ use object::read::elf::{FileHeader, NoteIterator, ProgramHeader, SectionHeader, 
 use object::{Endianness, StringTable};
 
 use super::symbols::{ElfSymbol, Symbols};
-use super::{Bytes, Machine};
+use super::{Bytes, Code, Machine, Region};
 use crate::note::NoteKind;
 
 /// Offset of the ELF class (32 or 64 bits).
@@ -86,6 +86,22 @@ impl Elf {
             Some(1) => Reader::<FileHeader32<Endianness>>::new(file).ok()?.symbol_address(name),
             Some(2) => Reader::<FileHeader64<Endianness>>::new(file).ok()?.symbol_address(name),
             _ => None,
+        }
+    }
+
+    /// The code of the file, whose segments are in these regions.
+    pub(crate) fn code(&self, name: &str, bias: u64, regions: Vec<Region>) -> Code {
+        Code {
+            name: name.to_string(),
+            raw: false,
+            regions,
+            symbols: self.symbols.moved(bias),
+            build_id: self.build_id.clone(),
+            machine: Some(self.machine),
+            big_endian: self.big_endian,
+            big_endian_code: self.big_endian_code,
+            bias,
+            is_unplaced: false,
         }
     }
 
