@@ -87,7 +87,7 @@ fn check_code(code: &Code, file: &[u8]) {
     assert!(!code.to_string().is_empty());
     assert!(code.build_id.as_ref().is_none_or(|id| (1..=64).contains(&id.len())), "{code}");
     assert!(code.big_endian || !code.big_endian_code, "{code}");
-    assert!(code.regions.len() <= file.len() / 32 + 1, "{} regions from {} bytes", code.regions.len(), file.len());
+    assert!(code.regions.len() <= file.len() / 4 + 1, "{} regions from {} bytes", code.regions.len(), file.len());
     code.regions.iter().for_each(|region| check_region(region, file));
     check_symbols(code, file);
 }

@@ -6,6 +6,7 @@
 //! here, and regions at the same address are all kept: the user of the code chooses between them.
 
 mod argument;
+mod build_id;
 mod elf;
 mod image_file;
 mod jitdump;

@@ -195,6 +195,11 @@ pub(crate) struct ImageArgs {
     /// ADDR. Can be repeated. Takes precedence over the images of a capture
     #[arg(long = "image", value_name = "FILE[@ADDR]")]
     images: Vec<ImageArgument>,
+
+    /// Add names without code: the symbols of an ELF file (with its lowest page at ADDR), a copy of /proc/kallsyms, or a
+    /// perf map. Can be repeated
+    #[arg(long, value_name = "FILE[@ADDR]")]
+    symbols: Vec<ImageArgument>,
 }
 
 impl ImageArgs {
@@ -205,7 +210,12 @@ impl ImageArgs {
             notes.iter().for_each(diagnostic::warning);
             Ok(code)
         };
-        self.images.iter().map(load).collect()
+        let load_names = |names: &ImageArgument| {
+            let (code, notes) = Code::names_from_file(&names.path, names.address)?;
+            notes.iter().for_each(diagnostic::warning);
+            Ok(code)
+        };
+        self.images.iter().map(load).chain(self.symbols.iter().map(load_names)).collect()
     }
 
     /// As [`load`](Self::load); position-independent programs are placed where the instructions of a trace file show

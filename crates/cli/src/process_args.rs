@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use unspool::SpaceOptions;
-use unspool::capture::{ContextFormat, ImageSearch, Pid, ProcMaps};
+use unspool::capture::{Code, ContextFormat, ImageSearch, Jitdump, Kallsyms, Kcore, Pid, ProcMaps};
 
+use crate::args::ImageArgs;
 use crate::diagnostic;
 
 #[derive(Debug, Clone, clap::Args)]
@@ -29,6 +31,18 @@ pub(crate) struct ProcessArgs {
     #[arg(long, value_name = "FILE[:PID]", value_parser = parse_maps)]
     maps: Vec<MapsArgument>,
 
+    /// Add the symbols of the kernel, from a copy of /proc/kallsyms. They also place its modules
+    #[arg(long, value_name = "FILE")]
+    kallsyms: Option<PathBuf>,
+
+    /// Add the code of the kernel as it was in memory, from a copy of /proc/kcore. With --kallsyms, only its code is read
+    #[arg(long, value_name = "FILE")]
+    kcore: Option<PathBuf>,
+
+    /// Add code that a program generated, from its jitdump file (jit-PID.dump). Can be repeated
+    #[arg(long, value_name = "FILE")]
+    jitdump: Vec<PathBuf>,
+
     /// What the operating system writes to CONTEXTIDR: asid, asid+pid, asid+tid, tid or pid
     #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
     context_id: Option<ContextFormat>,
@@ -41,12 +55,16 @@ struct MapsArgument {
 }
 
 impl ProcessArgs {
-    /// Reads the files that are named.
+    /// Reads the files that say where code is.
     pub(crate) fn load(&self) -> anyhow::Result<SpaceOptions> {
         let mut events = Vec::new();
+        for path in &self.jitdump {
+            let dump = Jitdump::parse(&path.display().to_string(), &read(path)?)?;
+            dump.notes.iter().for_each(diagnostic::warning);
+            events.extend(dump.events);
+        }
         for MapsArgument { path, pid } in &self.maps {
-            let text = fs::read(path).with_context(|| format!("cannot open {}", path.display()))?;
-            let maps = ProcMaps::parse(&path.display().to_string(), &text, *pid);
+            let maps = ProcMaps::parse(&path.display().to_string(), &read(path)?, *pid);
             maps.notes.iter().for_each(diagnostic::warning);
             events.extend(maps.events);
         }
@@ -54,10 +72,40 @@ impl ProcessArgs {
             sysroots: self.sysroot.clone(),
             debug_dirs: self.debug_dir.clone(),
             ignore_build_ids: self.any_build_id,
+            kernel: self.kernel()?.map(Arc::new),
             ..ImageSearch::default()
         };
         Ok(SpaceOptions { search, context_format: self.context_id, events })
     }
+
+    /// The images of a program, and the code and symbols of the kernel.
+    pub(crate) fn codes(&self, images: &ImageArgs) -> anyhow::Result<Vec<Code>> {
+        let mut codes = images.load()?;
+        let kernel = self.kernel()?;
+        if let Some(path) = &self.kcore {
+            let mut kcore = Kcore::open(path)?;
+            let (code, notes) = match &kernel {
+                Some(kallsyms) => kcore.code(kallsyms, Kcore::DEFAULT_LIMIT),
+                None => kcore.read_all(Kcore::DEFAULT_LIMIT),
+            };
+            notes.iter().for_each(diagnostic::warning);
+            codes.push(code);
+        }
+        if let (Some(kallsyms), Some(path)) = (&kernel, &self.kallsyms) {
+            kallsyms.notes.iter().for_each(diagnostic::warning);
+            codes.push(kallsyms.code(&path.display().to_string()));
+        }
+        Ok(codes)
+    }
+
+    fn kernel(&self) -> anyhow::Result<Option<Kallsyms>> {
+        let parse = |path: &PathBuf| Ok(Kallsyms::parse(&path.display().to_string(), read(path)?));
+        self.kallsyms.as_ref().map(parse).transpose()
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot open {}", path.display()))
 }
 
 fn parse_format(name: &str) -> Result<ContextFormat, String> {

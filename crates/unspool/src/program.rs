@@ -255,7 +255,9 @@ impl CodeMemory for Program {
     fn read<'b>(&'b self, address: u64, space: Space, _buffer: &'b mut [u8]) -> &'b [u8] {
         match self.find_in_spaces(address, space) {
             Found::Bytes(bytes) => bytes,
-            Found::Missing | Found::Ambiguous => &[],
+            Found::Ambiguous => &[],
+            // A dump of memory may have what the file would have.
+            Found::Missing => self.read_static(address, space),
             Found::Absent(left) => {
                 let bytes = self.read_static(address, space);
                 &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))]
@@ -265,9 +267,9 @@ impl CodeMemory for Program {
 
     fn is_ambiguous(&self, address: u64, space: Space) -> bool {
         match self.find_in_spaces(address, space) {
-            Found::Bytes(_) | Found::Missing => false,
+            Found::Bytes(_) => false,
             Found::Ambiguous => true,
-            Found::Absent(_) => self.range_of(address, space).is_some_and(|range| range.is_ambiguous),
+            Found::Missing | Found::Absent(_) => self.range_of(address, space).is_some_and(|range| range.is_ambiguous),
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) use self::capture::{StepEmitter, choose, coverage, coverage_of_captur
 use crate::file::{AstfFile, FileError, FileOptions, Input, OpenedSteps, StfFile, TarmacFile, peek_input};
 use crate::identify::{Identity, Wanted};
 use crate::meter::Meter;
-use crate::{Error, FileKind};
+use crate::{Error, FileKind, SpaceOptions};
 
 /// Options for opening steps.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +33,8 @@ pub struct OpenSteps {
     pub source: Option<String>,
     /// Program code beside that of a capture.
     pub codes: Vec<Code>,
+    /// Where to find the files of the processes of a capture.
+    pub spaces: SpaceOptions,
     /// How a Tarmac log is read.
     pub tarmac: tarmac::read::ReadOptions,
     /// Data in a Tarmac log is big-endian.
@@ -74,7 +76,7 @@ pub fn open_steps(path: &Path, options: &OpenSteps) -> Result<OpenedSteps, Error
     };
     if kind == FileKind::Capture {
         let capture = open_capture(path)?;
-        let steps = CaptureSteps::new(capture, options.source.as_deref(), &options.codes)?;
+        let steps = CaptureSteps::with_spaces(capture, options.source.as_deref(), &options.codes, &options.spaces)?;
         return Ok(Box::new(steps.counting(&options.bytes_read)));
     }
     let file = File::open(path).map_err(of_file)?;

@@ -10,7 +10,7 @@ use object::read::elf::{FileHeader, NoteIterator, ProgramHeader, SectionHeader, 
 use object::{Endianness, StringTable};
 
 use super::symbols::{ElfSymbol, Symbols};
-use super::{Bytes, Machine};
+use super::{Bytes, Code, Machine, Region};
 use crate::note::NoteKind;
 
 /// Offset of the ELF class (32 or 64 bits).
@@ -43,7 +43,7 @@ pub(crate) struct Elf {
     /// Name and checksum of the file with its symbols.
     pub(crate) debug_link: Option<(String, u32)>,
     pub(crate) build_id: Option<Vec<u8>>,
-    /// Address of the lowest page of all segments, also of those without bytes in the file.
+    /// Address of the lowest page of all segments, for a file in which none has bytes.
     lowest: Option<u64>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) symbols: Symbols,
@@ -89,10 +89,26 @@ impl Elf {
         }
     }
 
+    /// The code of the file, whose segments are in these regions.
+    pub(crate) fn code(&self, name: &str, bias: u64, regions: Vec<Region>) -> Code {
+        Code {
+            name: name.to_string(),
+            raw: false,
+            regions,
+            symbols: self.symbols.moved(bias),
+            build_id: self.build_id.clone(),
+            machine: Some(self.machine),
+            big_endian: self.big_endian,
+            big_endian_code: self.big_endian_code,
+            bias,
+            is_unplaced: false,
+        }
+    }
+
     /// Bias that moves the lowest page of the file to this address.
     pub(crate) fn bias_to(&self, address: u64) -> u64 {
-        let of_sections = || self.segments.iter().map(|segment| segment.address & !(segment.page - 1)).min();
-        address.wrapping_sub(self.lowest.or_else(of_sections).unwrap_or(0))
+        let with_bytes = self.segments.iter().map(|segment| segment.address & !(segment.page - 1)).min();
+        address.wrapping_sub(with_bytes.or(self.lowest).unwrap_or(0))
     }
 
     /// Bias of a program of which a loader mapped `length` bytes at `offset` to this address; `None` if no segment is there.
@@ -183,12 +199,13 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
             }
     }
 
-    /// Whether all code was removed from the file.
+    /// Whether all code was removed from the file. Core files have code that was not dumped.
     fn is_debug_file(&self) -> bool {
         let wanted = elf::SHF_ALLOC.0 | elf::SHF_EXECINSTR.0;
         let is_code = |section: &&H::SectionHeader| section.sh_flags(self.endian).0 & wanted == wanted;
         let mut code = self.sections.iter().filter(is_code).map(|section| section.sh_type(self.endian)).peekable();
-        code.peek().is_some() && code.all(|kind| kind == elf::SHT_NOBITS)
+        let is_core = self.header.e_type(self.endian) == elf::ET_CORE;
+        !is_core && code.peek().is_some() && code.all(|kind| kind == elf::SHT_NOBITS)
     }
 
     fn debug_link(&self) -> Option<(String, u32)> {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::elf::{Elf, Problem, is_elf};
 use super::kallsyms::Kallsyms;
-use super::load::{BYTE_LIMIT, code_of_elf, load_dump, load_elf, note, read};
+use super::load::{BYTE_LIMIT, load_dump, load_elf, note, read};
 use super::relocatable;
 use super::{Bytes, Code, Region, Spaces, Symbols};
 use crate::error::Error;
@@ -181,14 +181,14 @@ impl ImageFile {
     ) -> Code {
         match (elf, bias) {
             (None, _) => Code { name: self.name.clone(), raw: true, regions, ..Code::default() },
-            (Some(elf), Some(bias)) => code_of_elf(&self.name, elf, bias, regions),
+            (Some(elf), Some(bias)) => elf.code(&self.name, bias, regions),
             (Some(elf), None) => {
                 let text = match elf.is_debug_file {
                     true => "has no code, and without the program it is not known where its symbols are",
                     false => "has no segment in the part that was mapped, so it is not known where its symbols are",
                 };
                 problems.push((NoteKind::Unplaced, text.to_string()));
-                Code { symbols: Symbols::default(), ..code_of_elf(&self.name, elf, 0, regions) }
+                Code { symbols: Symbols::default(), ..elf.code(&self.name, 0, regions) }
             }
         }
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::elf::{Elf, Problem, is_elf};
-use super::{Bytes, Code, Machine, Region, Spaces};
+use super::{Bytes, Code, Machine, Region, Spaces, relocatable};
 use crate::capture::{Capture, Image};
 use crate::error::Error;
 use crate::note::{Location, Note, NoteKind};
@@ -69,8 +69,8 @@ impl Capture {
 impl Code {
     /// The code in a file outside any capture, and notes about problems in it.
     ///
-    /// An ELF file is loaded as it was linked, or with its lowest page at `address`. Any other file is a dump of the
-    /// memory at `address`.
+    /// An ELF file is loaded as it was linked, or with its lowest page at `address`. An object file for AArch64 is placed
+    /// like a kernel module, with its `.text` section at `address`. Any other file is a dump of the memory at `address`.
     ///
     /// # Errors
     ///
@@ -95,14 +95,18 @@ pub(super) fn from_bytes(
     problems: &mut Vec<Problem>,
 ) -> Result<Code, Error> {
     if is_elf(bytes) {
-        match Elf::read(bytes) {
-            Ok(elf) => {
+        match (Elf::read(bytes), address) {
+            // The branches of an object file lead nowhere before it is placed.
+            (Ok(elf), Some(address)) if elf.is_relocatable && elf.machine == Machine::AArch64 => {
+                return Ok(relocatable::place(name, bytes, &elf, address, name, None, problems));
+            }
+            (Ok(elf), address) => {
                 problems.extend(elf.problems.iter().cloned());
                 let bias = address.map_or(0, |address| elf.bias_to(address));
                 let code = load_elf(name, &elf, bias, Spaces::ANY, problems);
                 return Ok(Code { is_unplaced: elf.is_dynamic && address.is_none(), ..code });
             }
-            Err(problem) => problems.push(problem),
+            (Err(problem), _) => problems.push(problem),
         }
     }
     let no_address = || {
@@ -130,22 +134,7 @@ pub(super) fn load_elf(name: &str, elf: &Elf, bias: u64, spaces: Spaces, problem
         };
         problems.push((NoteKind::MissingKey, text.to_string()));
     }
-    code_of_elf(name, elf, bias, regions)
-}
-
-pub(super) fn code_of_elf(name: &str, elf: &Elf, bias: u64, regions: Vec<Region>) -> Code {
-    Code {
-        name: name.to_string(),
-        raw: false,
-        regions,
-        symbols: elf.symbols.moved(bias),
-        build_id: elf.build_id.clone(),
-        machine: Some(elf.machine),
-        big_endian: elf.big_endian,
-        big_endian_code: elf.big_endian_code,
-        bias,
-        is_unplaced: false,
-    }
+    elf.code(name, bias, regions)
 }
 
 /// The code of a memory dump.
@@ -282,7 +271,7 @@ fn listed_dump(
     let dump = load_dump(&image.file, address, &bytes, spaces, problems);
     let with_elf = elf.filter(|_| image.offset == 0).and_then(|elf| {
         let bias = elf.bias_of_dump(address)?;
-        Some(code_of_elf(&image.file, elf, bias, dump.regions.clone()))
+        Some(elf.code(&image.file, bias, dump.regions.clone()))
     });
     with_elf.map_or(dump, |code| Code { raw: true, ..code })
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 use super::elf::{Elf, is_elf};
 use super::image_file::ImageFile;
 use super::kallsyms::Kallsyms;
-use super::load::{BYTE_LIMIT, code_of_elf, note, read};
+use super::load::{BYTE_LIMIT, note, read};
 use super::{Bytes, Code};
 use crate::error::Error;
 use crate::note::{Note, NoteKind};
@@ -68,7 +68,7 @@ fn names_of_elf(name: &str, bytes: &Bytes, address: Option<u64>) -> Result<(Code
     } else {
         let bias = address.map_or(0, |address| elf.bias_to(address));
         let is_unplaced = elf.is_dynamic && address.is_none();
-        (Code { is_unplaced, ..code_of_elf(name, &elf, bias, Vec::new()) }, Vec::new())
+        (Code { is_unplaced, ..elf.code(name, bias, Vec::new()) }, Vec::new())
     };
     if code.symbols.is_empty() {
         notes.push(note(name, NoteKind::MissingKey, "has no symbols"));

@@ -26,13 +26,12 @@ use object::read::{SectionIndex, SymbolIndex};
 
 use super::elf::{Elf, Problem, Reader};
 use super::kallsyms::Kallsyms;
-use super::load::code_of_elf;
 use super::symbols::Symbols;
 use super::{Bytes, Code, Machine, Region, Spaces};
 use crate::note::NoteKind;
 
-/// Maximum number of sections, relocations and symbols, and of bytes of code. Tables of a hostile file may overlap, so its
-/// size is no limit.
+/// Maximum number of sections, relocations and symbols, and of bytes of code. Tables and sections of a hostile file may
+/// overlap; those of others do not, so that the size of the file is another limit.
 const SECTION_LIMIT: usize = 16 << 10;
 const RELOCATION_LIMIT: usize = 4 << 20;
 const SYMBOL_LIMIT: usize = 4 << 20;
@@ -66,7 +65,7 @@ pub(super) fn place(
     if regions.is_empty() {
         problems.push((NoteKind::MissingKey, "has no section with code that can be used".to_string()));
     }
-    Code { symbols, ..code_of_elf(name, elf, 0, regions) }
+    Code { symbols, ..elf.code(name, 0, regions) }
 }
 
 /// Addresses that the kernel lists.
@@ -123,8 +122,7 @@ impl<'a, H: FileHeader<Endian = Endianness>> Module<'a, H> {
         let regions = match module.branches(kernel) {
             Some(branches) => module.regions(branches, problems),
             None => {
-                let text = format!("has more than {RELOCATION_LIMIT} relocations; its code is not used");
-                problems.push((NoteKind::TooMany, text));
+                problems.push((NoteKind::TooMany, "has too many relocations; its code is not used".to_string()));
                 Vec::new()
             }
         };
@@ -191,7 +189,7 @@ impl<'a, H: FileHeader<Endian = Endianness>> Module<'a, H> {
 
     /// Memory of the placed sections, without the branches whose targets are not known.
     fn regions(&self, mut branches: Branches, problems: &mut Vec<Problem>) -> Vec<Region> {
-        let (mut regions, mut unknown) = (Vec::new(), 0);
+        let (mut regions, mut unknown, mut unsupported) = (Vec::new(), 0, 0);
         for (index, section) in &self.sections {
             let Some(address) = section.address else { continue };
             let Some(branches) = branches.remove(index) else {
@@ -199,8 +197,7 @@ impl<'a, H: FileHeader<Endian = Endianness>> Module<'a, H> {
                 continue;
             };
             if self.reader.machine() != Machine::AArch64 {
-                let text = format!("a section is not used: relocations of {} are not supported", self.reader.machine());
-                problems.push((NoteKind::UnknownFormat, text));
+                unsupported += 1;
                 continue;
             }
             let (bytes, holes) = encode(&section.bytes, address, &branches);
@@ -213,6 +210,12 @@ impl<'a, H: FileHeader<Endian = Endianness>> Module<'a, H> {
             });
             regions.extend(parts);
         }
+        if unsupported > 0 {
+            let machine = self.reader.machine();
+            let text =
+                format!("{unsupported} of its sections are not used: relocations of {machine} are not supported");
+            problems.push((NoteKind::UnknownFormat, text));
+        }
         if unknown > 0 {
             let text =
                 format!("the targets of {unknown} branches are not known; these instructions are left out of the code");
@@ -223,7 +226,9 @@ impl<'a, H: FileHeader<Endian = Endianness>> Module<'a, H> {
 
     /// The branches of each section that has relocations; `None` if there are too many.
     fn branches(&self, kernel: &Kernel<'_>) -> Option<Branches> {
-        let (mut branches, mut left) = (Branches::new(), RELOCATION_LIMIT);
+        /// Size of the smallest relocation.
+        const SMALLEST: usize = 8;
+        let (mut branches, mut left) = (Branches::new(), RELOCATION_LIMIT.min(self.reader.bytes.len() / SMALLEST));
         let endian = self.reader.endian;
         for section in self.reader.sections.iter() {
             let target = section.sh_info(endian) as usize;
@@ -304,7 +309,7 @@ fn code_sections<H: FileHeader<Endian = Endianness>>(
     reader: &Reader<'_, H>,
     problems: &mut Vec<Problem>,
 ) -> BTreeMap<usize, CodeSection> {
-    let (mut sections, mut left) = (BTreeMap::new(), CODE_LIMIT);
+    let (mut sections, mut left) = (BTreeMap::new(), CODE_LIMIT.min(reader.bytes.len()));
     let wanted = elf::SHF_ALLOC.0 | elf::SHF_EXECINSTR.0;
     for (SectionIndex(index), section) in reader.sections.enumerate() {
         let Some((offset, size)) = section.file_range(reader.endian) else { continue };

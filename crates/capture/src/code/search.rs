@@ -11,6 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::build_id::{hex, is_same_id, parse_build_id};
 use super::image_file::{ImageFile, module_name};
 use super::kallsyms::Kallsyms;
 use super::load::{BYTE_LIMIT, note, read};
@@ -471,27 +472,6 @@ fn reject_compressed(bytes: &[u8]) -> Result<(), String> {
         Some((_, kind)) => Err(format!(" (compressed with {kind}; decompress it first)")),
         None => Ok(()),
     }
-}
-
-/// The bytes of a build ID or UUID; `None` if it is empty or not hexadecimal.
-fn parse_build_id(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let pairs = digits.chunks(2).map(|pair| match *pair {
-        [high, low] => Some(digit(high)? << 4 | digit(low)?),
-        _ => None,
-    });
-    pairs.collect::<Option<Vec<u8>>>().filter(|id| !id.is_empty())
-}
-
-/// Whether two build IDs are the same. perf fills short ones with zeros to 20 bytes.
-fn is_same_id(one: &[u8], two: &[u8]) -> bool {
-    let (short, long) = if one.len() < two.len() { (one, two) } else { (two, one) };
-    !short.is_empty() && long.strip_prefix(short).is_some_and(|rest| rest.iter().all(|byte| *byte == 0))
-}
-
-fn hex(id: &[u8]) -> String {
-    id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

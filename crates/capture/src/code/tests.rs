@@ -170,6 +170,11 @@ fn an_object_file_has_sections_only() {
     let code = load_without_problems(&object, Some(0x8000));
     assert_eq!((ranges(&code), code.symbols.find(0x8009)), (vec![(0x8000, 0x20)], Some(("f", 1))));
     let two = ElfBuilder { code: vec![(0, 4, vec![0; 0x20]), (0, 4, vec![1; 4])], ..object };
+    // At an address, each section has its own memory; another architecture has no relocations that we know.
+    let (code, problems) = load(&two.build(), Some(0x8000));
+    assert_eq!((ranges(&code), problems), (vec![(0x8000, 0x20), (0x8020, 4)], vec![NoteKind::Assumed]));
+    let (code, _) = load(&ElfBuilder { machine: 62, ..two.clone() }.build(), Some(0x8000));
+    assert_eq!(ranges(&code), [(0x8000, 0x20), (0x8000, 4)]);
     let (code, problems) = load(&two.build(), None);
     assert_eq!((ranges(&code), problems), (vec![(0, 0x20), (0, 4)], vec![NoteKind::Duplicate]));
 }

@@ -95,7 +95,7 @@ warning. Facts that are absent from the trace, and state that is unknown after a
 Offsets refer to uncompressed records; in a capture, to its buffer.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let mut programs = Programs::new(args.images.load()?, args.processes.load()?);
+    let mut programs = Programs::new(args.processes.codes(&args.images)?, args.processes.load()?);
     let mut report = Report::new(args);
     let (mut verdict, mut failed) = (Verdict::Clean, None);
     // The files may be the parts of one bare buffer.

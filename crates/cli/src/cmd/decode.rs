@@ -93,7 +93,7 @@ or contradicts the code (often the wrong ELF file), 2 the command failed.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;
-    let added = args.images.load()?;
+    let added = args.processes.codes(&args.images)?;
     added.iter().try_for_each(Code::require_arm)?;
     let mut programs = Programs::new(added, args.processes.load()?);
     programs.start(&capture);

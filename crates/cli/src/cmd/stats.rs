@@ -30,6 +30,7 @@ use crate::file::{TarmacArgs, each_file, open, report_astf, stf_verdict, tarmac_
 use crate::json::write_summary;
 use crate::listing::report_assumptions;
 use crate::output::Output;
+use crate::process_args::ProcessArgs;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
@@ -51,6 +52,9 @@ pub(crate) struct Args {
     sources: SourceArgs,
     #[command(flatten)]
     images: ImageArgs,
+
+    #[command(flatten)]
+    processes: ProcessArgs,
     #[command(flatten)]
     tarmac: TarmacArgs,
     #[command(flatten)]
@@ -148,7 +152,12 @@ impl Counting<'_> {
         let Self { args, file } = self;
         report_assumptions(capture);
         let traces = args.sources.select(capture)?;
-        let options = OpenSteps { codes: args.images.load()?, threads: args.jobs.threads(), ..OpenSteps::default() };
+        let options = OpenSteps {
+            codes: args.processes.codes(&args.images)?,
+            spaces: args.processes.load()?,
+            threads: args.jobs.threads(),
+            ..OpenSteps::default()
+        };
         let (mut verdict, mut blocks) = (Verdict::Clean, 0);
         for (name, id) in sources(&traces) {
             match open_steps(file, &OpenSteps { source: Some(name.clone()), ..options.clone() }) {

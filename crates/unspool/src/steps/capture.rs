@@ -23,7 +23,7 @@ use unspool_model::{
     SourceError, Step, StepSource, TimeUnit,
 };
 
-use crate::{Error, PresentIds, Program, Trace, Watch};
+use crate::{Error, PresentIds, Program, SpaceOptions, Trace, Watch};
 
 /// Steps of one source of a capture, buffer by buffer.
 #[derive(Debug)]
@@ -43,13 +43,27 @@ pub struct CaptureSteps {
 impl CaptureSteps {
     /// Selects the source by name or trace id. Code in `added` comes before that of the capture.
     pub fn new(capture: Capture, source: Option<&str>, added: &[Code]) -> Result<Self, Error> {
+        Self::with_spaces(capture, source, added, &SpaceOptions::default())
+    }
+
+    /// As [`new`](Self::new), with a choice of where to find the files of processes.
+    pub fn with_spaces(
+        capture: Capture,
+        source: Option<&str>,
+        added: &[Code],
+        spaces: &SpaceOptions,
+    ) -> Result<Self, Error> {
         added.iter().try_for_each(Code::require_arm)?;
-        let all = Trace::all(&capture);
+        let mut all = Trace::all(&capture);
+        let mut present = PresentIds::default();
+        // A recording describes the trace units of all processors.
+        all.retain(|trace| source.is_some() || present.may_have(trace));
         let chosen = choose(&all, source)?;
         let (features, _) = all[chosen].features()?;
         let name = &all[chosen].source().name;
-        let traces = (0..all.len()).filter(|at| all[*at].source().name == *name).collect();
-        let (program, _) = Program::of(&capture, all[chosen].source().core, added);
+        let named = (0..).zip(Trace::all(&capture)).filter(|(_, trace)| trace.source().name == *name);
+        let traces = named.map(|(at, _)| at).collect();
+        let (program, _) = Program::with_spaces(&capture, all[chosen].source().core, added, spaces);
         let (coverage, time_unit) = (coverage(&features), time_unit(&features));
         let (losses, bytes_read) = (Losses::default(), Arc::default());
         Ok(Self { capture, traces, program, coverage, time_unit, losses, bytes_read, core: 0 })

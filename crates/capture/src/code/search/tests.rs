@@ -279,18 +279,3 @@ fn a_kernel_is_where_its_symbol_is() {
         assert_eq!(notes.len(), usize::from(expected.is_none()), "{name}");
     }
 }
-
-#[test]
-fn build_ids() {
-    let rows: [(&str, Option<&[u8]>); 6] = [
-        ("abCD", Some(&[0xab, 0xcd])),
-        ("01020304-0506", Some(&[1, 2, 3, 4, 5, 6])),
-        ("", None),
-        ("abc", None),
-        ("xy", None),
-        ("--", None),
-    ];
-    rows.iter().for_each(|(text, id)| assert_eq!(parse_build_id(text).as_deref(), *id, "{text}"));
-    assert!(is_same_id(&[1, 2], &[1, 2, 0, 0]) && is_same_id(&[1, 2, 0], &[1, 2]));
-    assert!(!is_same_id(&[1, 2], &[1, 2, 3]) && !is_same_id(&[1], &[2]) && !is_same_id(&[], &[0]));
-}

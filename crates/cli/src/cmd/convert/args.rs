@@ -17,6 +17,7 @@ use unspool::tarmac::restyle::Style;
 
 use crate::args::{ASTF_LEVELS, BareArgs, Choice, ForceArgs, ImageArgs, JobsArgs, OutputFormat, one_of, parse_context};
 use crate::file::{TarmacArgs, parse_dialect};
+use crate::process_args::ProcessArgs;
 
 /// Convert a trace to another format, or its records to another container, and report what is lost
 #[derive(Debug, clap::Args)]
@@ -85,6 +86,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(super) images: ImageArgs,
+
+    #[command(flatten)]
+    pub(super) processes: ProcessArgs,
 
     #[command(flatten)]
     pub(super) bare: BareArgs,

@@ -242,7 +242,8 @@ fn open_options(args: &Args, kind: Option<FileKind>) -> anyhow::Result<OpenSteps
     Ok(OpenSteps {
         kind,
         source: args.source.clone(),
-        codes: args.images.load()?,
+        codes: args.processes.codes(&args.images)?,
+        spaces: args.processes.load()?,
         tarmac: tarmac::read::ReadOptions { parse: ParseOptions { implicit_thumb: args.implicit_thumb } },
         big_endian: args.big_endian,
         threads: args.jobs.threads(),
@@ -265,7 +266,8 @@ fn capture_steps(args: &Args) -> anyhow::Result<CaptureSteps> {
         Some(capture) => capture,
         None => open_capture(&args.input)?,
     };
-    Ok(CaptureSteps::new(capture, args.source.as_deref(), &args.images.load()?)?)
+    let codes = args.processes.codes(&args.images)?;
+    Ok(CaptureSteps::with_spaces(capture, args.source.as_deref(), &codes, &args.processes.load()?)?)
 }
 
 fn reopen(args: &Args, kind: FileKind) -> anyhow::Result<OpenedSteps> {
