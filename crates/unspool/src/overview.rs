@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use unspool_capture::Capture;
+use unspool_capture::{Capture, PackageFormat};
 use unspool_coresight::frame::{FRAME_DATA, FrameData, FrameError, FrameSink, Mark, Span};
 use unspool_coresight::{
     Assumption, Context, Element, ElementError, ElementItem, Features, PacketError, PacketItem, PacketKind, Sink,
@@ -91,7 +91,7 @@ impl TraceOverview {
 
 /// Reads everything once. `progress` is called with the bytes read and the total.
 pub fn overview<'c>(capture: &'c Capture, progress: &mut dyn FnMut(u64, u64)) -> Overview<'c> {
-    let traces = Trace::all(capture);
+    let mut traces = Trace::all(capture);
     let sizes: Vec<u64> = capture.buffers.iter().map(unspool_capture::Buffer::len).collect();
     let all = sizes.iter().sum::<u64>() + traces.iter().map(|trace| sizes[trace.buffer_index()]).sum::<u64>();
     let mut done = 0;
@@ -100,12 +100,20 @@ pub fn overview<'c>(capture: &'c Capture, progress: &mut dyn FnMut(u64, u64)) ->
         buffers.push(buffer_overview(capture, index, &mut |read| progress(done + read, all)));
         done += size;
     }
+    // The frames of a recording may have the trace of any processor.
+    traces.retain(|trace| capture.format != PackageFormat::Perf || may_have(&buffers[trace.buffer_index()], trace));
     let mut overviews = Vec::new();
     for trace in traces {
         overviews.push((trace, trace_overview(&trace, &mut |read| progress(done + read, all))));
         done += sizes[trace.buffer_index()];
     }
     Overview { buffers, traces: overviews }
+}
+
+/// Whether a buffer has bytes of a source, as far as its frames show.
+fn may_have(buffer: &Result<BufferOverview, Error>, trace: &Trace<'_>) -> bool {
+    let Some(id) = trace.source().id.filter(|_| trace.buffer().format.is_formatted()) else { return true };
+    buffer.as_ref().map_or(true, |found| found.ids.contains_key(&id))
 }
 
 fn buffer_overview(capture: &Capture, index: usize, progress: &mut dyn FnMut(u64)) -> Result<BufferOverview, Error> {

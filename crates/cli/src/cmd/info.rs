@@ -129,7 +129,7 @@ impl Page<'_> {
         section(out, "Buffers", self.info.capture.buffers.len(), |out| {
             (0..self.info.capture.buffers.len()).try_for_each(|index| self.buffer(index, out))
         })?;
-        let traces = Trace::all(self.info.capture);
+        let traces = self.info.traces();
         section(out, "Trace sources", traces.len(), |out| {
             (0..traces.len()).try_for_each(|index| self.trace(&traces[index], index, out))
         })?;
@@ -137,6 +137,10 @@ impl Page<'_> {
         let images = images(self.info.capture);
         section(out, "Program images", images.len(), |out| {
             images.iter().try_for_each(|(line, cores)| image(line, self.info.code_of(line), cores, out))
+        })?;
+        let events = self.info.events();
+        section(out, "System events", usize::from(events.is_some()), |out| {
+            events.iter().try_for_each(|events| writeln!(out, "  {events}"))
         })?;
         section(out, "Not interpreted", self.info.capture.extras.len(), |out| self.extras(out))?;
         let notes = self.info.notes();

@@ -19,7 +19,7 @@ use unspool::file::{StfFile, TarmacFile, TraceFile, is_pipe, is_standard};
 use unspool::stf::Record;
 use unspool::stf::stats::Stats;
 use unspool::tarmac::stats::Counts;
-use unspool::{Counted, FileKind, Meter, OpenSteps, Trace, count_steps, open_capture, open_steps};
+use unspool::{Counted, FileKind, Meter, OpenSteps, PresentIds, Trace, count_steps, open_capture, open_steps};
 
 use self::by::By;
 use self::native::{Native, StfPage, TarmacPage};
@@ -151,7 +151,9 @@ impl Counting<'_> {
     fn count_capture(self, capture: &Capture, output: &mut Output) -> anyhow::Result<Verdict> {
         let Self { args, file } = self;
         report_assumptions(capture);
-        let traces = args.sources.select(capture)?;
+        let mut traces = args.sources.select(capture)?;
+        let mut present = PresentIds::default();
+        traces.retain(|trace| present.may_have(trace));
         let options = OpenSteps {
             codes: args.processes.codes(&args.images)?,
             spaces: args.processes.load()?,

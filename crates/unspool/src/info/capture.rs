@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use unspool_capture::{Capture, Code, Image, LoadedCode, Note, NoteKind, Spaces};
+use unspool_capture::{Capture, Code, EventSummary, Image, LoadedCode, Note, NoteKind, Spaces};
 use unspool_coresight::Protocol;
 
 use crate::{Error, Overview, Trace, TraceOverview};
@@ -71,11 +71,24 @@ impl CaptureInfo<'_> {
         self.loaded.codes.iter().find(is_meant)
     }
 
+    /// The streams, without those that a recording could have and does not.
+    pub fn traces(&self) -> Vec<Trace<'_>> {
+        match self.overview {
+            Some(overview) => overview.traces.iter().map(|(trace, _)| *trace).collect(),
+            None => Trace::all(self.capture),
+        }
+    }
+
+    /// Counts of the system events; `None` if there are none.
+    pub fn events(&self) -> Option<EventSummary> {
+        (!self.capture.events.is_empty()).then(|| EventSummary::new(&self.capture.events))
+    }
+
     /// Everything as JSON.
     pub fn json(&self) -> Value {
         let capture = self.capture;
         let buffers: Vec<Value> = (0..capture.buffers.len()).map(|index| self.buffer_json(index)).collect();
-        let traces = Trace::all(capture);
+        let traces = self.traces();
         let sources: Vec<Value> = (0..traces.len()).map(|index| self.trace_json(&traces[index], index)).collect();
         let images: Vec<Value> =
             images(capture).iter().map(|(image, cores)| image_json(image, self.code_of(image), cores)).collect();
@@ -95,6 +108,7 @@ impl CaptureInfo<'_> {
             "sources": sources,
             "cores": capture.cores.iter().map(|core| json!({"name": core.name, "type": core.kind})).collect::<Vec<_>>(),
             "images": images,
+            "events": self.events().map(|events| events_json(&events)),
             "extras": extras,
             "notes": notes,
         })
@@ -147,6 +161,12 @@ impl CaptureInfo<'_> {
         }
         value
     }
+}
+
+fn events_json(events: &EventSummary) -> Value {
+    let calls: BTreeMap<&str, u64> = events.calls.iter().copied().collect();
+    let (first, last) = events.times.unzip();
+    json!({"calls": calls, "first_time": first, "last_time": last, "without_time": events.without_time})
 }
 
 fn trace_found_json(found: &TraceOverview, value: &mut Value) {
