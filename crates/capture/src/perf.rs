@@ -39,7 +39,7 @@ use std::path::Path;
 use crate::error::Error;
 use crate::event::SystemEvent;
 
-pub use attr::{Attr, Trailer};
+pub use attr::Attr;
 pub use bytes::ByteOrder;
 pub use feature::{BuildId, Features, FileInfo};
 pub use info::Unit;

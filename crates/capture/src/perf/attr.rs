@@ -100,17 +100,17 @@ impl Attr {
 
 /// The end of a record of the kernel: when, where and for which event it was written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Trailer {
+pub(crate) struct Trailer {
     /// The process that ran.
-    pub pid: Option<u32>,
+    pub(crate) pid: Option<u32>,
     /// The thread that ran.
-    pub tid: Option<u32>,
+    pub(crate) tid: Option<u32>,
     /// The time in nanoseconds; 0 or all ones if the record was synthesized.
-    pub time: Option<u64>,
+    pub(crate) time: Option<u64>,
     /// The id of the event.
-    pub id: Option<u64>,
+    pub(crate) id: Option<u64>,
     /// The CPU.
-    pub cpu: Option<u32>,
+    pub(crate) cpu: Option<u32>,
 }
 
 /// All attributes of a file.
@@ -118,21 +118,29 @@ pub struct Trailer {
 pub(crate) struct Attrs {
     list: Vec<Attr>,
     by_id: HashMap<u64, usize>,
+    /// Number of ids, repeated ones too.
+    ids: usize,
 }
 
 impl Attrs {
     /// Adds an attribute. `false`: there are too many.
     pub(crate) fn add(&mut self, mut attr: Attr, ids: impl Iterator<Item = u64>) -> bool {
-        let room = ID_LIMIT.saturating_sub(self.by_id.len());
-        if self.list.len() >= ATTR_LIMIT || room == 0 {
+        let room = self.room();
+        if room == 0 {
             return false;
         }
         attr.ids = ids.take(room).collect();
+        self.ids += attr.ids.len();
         for &id in &attr.ids {
             self.by_id.entry(id).or_insert(self.list.len());
         }
         self.list.push(attr);
         true
+    }
+
+    /// Number of ids that another attribute may have; 0 if there may be none.
+    pub(crate) fn room(&self) -> usize {
+        if self.list.len() < ATTR_LIMIT { ID_LIMIT.saturating_sub(self.ids) } else { 0 }
     }
 
     pub(crate) fn list(&self) -> &[Attr] {
@@ -217,6 +225,14 @@ mod tests {
         assert_eq!(split(72), (8, None, Some(3), 1));
         assert_eq!(split(0), (8, Some(3), None, 0), "a synthesized record");
         assert_eq!(split(99), (8, Some(3), None, 0), "an unknown id");
+    }
+
+    #[test]
+    fn repeated_ids_are_limited_too() {
+        let mut attrs = Attrs::default();
+        while attrs.add(Attr::default(), std::iter::repeat_n(5, ID_LIMIT / 4 + 1)) {}
+        assert_eq!(attrs.list().len(), 4);
+        assert_eq!(attrs.list().iter().map(|attr| attr.ids.len()).sum::<usize>(), ID_LIMIT);
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub(crate) mod number {
     pub(crate) const META_INFO: u32 = 129;
     /// Files with symbols of simpleperf.
     pub(crate) const FILE2: u32 = 132;
+    /// All of them.
+    pub(crate) const READ: [u32; 11] =
+        [BUILD_ID, OS_RELEASE, VERSION, ARCH, CPUS, COMMAND, EVENTS, AUXTRACE, DIRECTORY, META_INFO, FILE2];
 }
 
 /// Flag of a build ID with a size.
@@ -76,7 +79,15 @@ pub struct FileInfo {
     pub offset: Option<u64>,
 }
 
+/// Maximum number of items of one feature: words of a command, events, keys, files, build IDs.
+const ITEM_LIMIT: usize = 64 << 10;
+
 impl Features {
+    /// Whether a feature is read.
+    pub(crate) fn reads(feature: u32) -> bool {
+        number::READ.contains(&feature)
+    }
+
     /// Reads the payload of a feature.
     pub(crate) fn read(&mut self, feature: u32, bytes: &[u8], order: ByteOrder) {
         match feature {
@@ -97,6 +108,10 @@ impl Features {
     }
 }
 
+fn limited(count: u32) -> usize {
+    (count as usize).min(ITEM_LIMIT)
+}
+
 /// A string with its length before it, and the bytes after it.
 fn string(bytes: &[u8], order: ByteOrder) -> Option<(String, &[u8])> {
     let length = order.u32(bytes, 0)? as usize;
@@ -105,7 +120,7 @@ fn string(bytes: &[u8], order: ByteOrder) -> Option<(String, &[u8])> {
 }
 
 fn strings(bytes: &[u8], order: ByteOrder) -> Vec<String> {
-    let count = order.u32(bytes, 0).unwrap_or(0);
+    let count = order.u32(bytes, 0).map_or(0, limited);
     let mut left = bytes.get(4..).unwrap_or_default();
     let mut found = Vec::new();
     for _ in 0..count {
@@ -121,7 +136,7 @@ fn events(bytes: &[u8], order: ByteOrder) -> Vec<String> {
     let (Some(count), Some(attributes)) = (order.u32(bytes, 0), order.u32(bytes, 4)) else { return Vec::new() };
     let mut left = bytes.get(8..).unwrap_or_default();
     let mut found = Vec::new();
-    for _ in 0..count {
+    for _ in 0..limited(count) {
         let Some(event) = left.get(attributes as usize..) else { break };
         let Some(ids) = order.u32(event, 0) else { break };
         let Some((name, rest)) = string(event.get(4..).unwrap_or_default(), order) else { break };
@@ -139,7 +154,7 @@ fn build_ids(bytes: &[u8], order: ByteOrder) -> Vec<BuildId> {
     let mut found = Vec::new();
     while let (Some(misc), Some(size @ 8..)) = (order.u16(left, 4), order.u16(left, 6)) {
         let Some((record, rest)) = left.split_at_checked(size.into()) else { break };
-        found.extend(build_id(misc, record.get(8..).unwrap_or_default()));
+        found.extend(build_id(misc, record.get(8..).unwrap_or_default()).filter(|_| found.len() < ITEM_LIMIT));
         left = rest;
     }
     found
@@ -181,7 +196,9 @@ fn index(bytes: &[u8], order: ByteOrder) -> Vec<u64> {
 fn pairs(bytes: &[u8]) -> Vec<(String, String)> {
     let mut words = bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
     let mut found = Vec::new();
-    while let (Some(key), Some(value)) = (words.next(), words.next()) {
+    while let (Some(key), Some(value)) = (words.next(), words.next())
+        && found.len() < ITEM_LIMIT
+    {
         found.push((key, value));
     }
     found
@@ -195,7 +212,7 @@ fn files(bytes: &[u8], order: ByteOrder) -> Vec<FileInfo> {
         let Some((message, rest)) = left.get(4..).and_then(|rest| rest.split_at_checked(length as usize)) else {
             break;
         };
-        found.push(file_info(message));
+        found.extend(Some(file_info(message)).filter(|file| !file.path.is_empty() && found.len() < ITEM_LIMIT));
         left = rest;
     }
     found
@@ -301,6 +318,18 @@ mod tests {
         assert_eq!(read(number::CPUS, &[8, 0, 0, 0, 6, 0, 0, 0]).cpus, Some((6, 8)));
         assert!(read(number::DIRECTORY, &1_u64.to_le_bytes()).is_directory);
         assert!(!read(number::DIRECTORY, &2_u64.to_le_bytes()).is_directory, "another version");
+    }
+
+    #[test]
+    fn many_small_items_are_limited() {
+        let zeros = vec![0; 4 << 20];
+        for feature in number::READ {
+            let mut bytes = zeros.clone();
+            bytes[..4].fill(0xff);
+            let found = read(feature, &bytes);
+            let counts = [found.command.len(), found.events.len(), found.meta.len(), found.files.len()];
+            assert!(counts.iter().all(|count| *count <= ITEM_LIMIT), "{feature}: {counts:?}");
+        }
     }
 
     #[test]

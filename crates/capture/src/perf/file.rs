@@ -99,8 +99,9 @@ impl Beginning {
             let place = start.saturating_add((index * entry) as u64);
             let Some((attr, _)) = Attr::parse(attr, order) else { continue };
             let (at, length) = (order.u64(ids, 0).unwrap_or(0), order.u64(ids, 8).unwrap_or(0));
-            let ids = section(input, at, length.min(IDS_LIMIT))?;
-            if (ids.len() as u64) < length {
+            let room = 8 * self.attrs.room() as u64;
+            let ids = section(input, at, length.min(IDS_LIMIT).min(room))?;
+            if (ids.len() as u64) < length.min(room) {
                 problems.add(0, place, format!("{length} bytes of event ids at {at:#x} are not all there"));
             }
             if !self.attrs.add(attr, order.words(&ids)) {
@@ -123,7 +124,7 @@ impl Beginning {
         let bits = (0..256_u32).filter(|bit| {
             order.u64(header, BITMAP + 8 * (bit / 64) as usize).is_some_and(|word| word >> (bit % 64) & 1 == 1)
         });
-        for (index, feature) in (0_u64..).zip(bits) {
+        for (index, feature) in (0_u64..).zip(bits).filter(|(_, feature)| Features::reads(*feature)) {
             let place = table.saturating_add(16 * index);
             let entry = section(input, place, 16)?;
             let (Some(at), Some(length)) = (order.u64(&entry, 0), order.u64(&entry, 8)) else {

@@ -79,7 +79,7 @@ fn capture(path: &Path, data: PerfData, store: Store, files: Vec<String>) -> Res
     let mut capture = Capture::new(path, PackageFormat::Perf, store);
     let mut writer = Writer { files, capture: &mut capture };
     writer.facts(&data);
-    writer.sources(&data.units, data.features.arch.as_deref().unwrap_or("unknown"));
+    writer.sources(&data.units, &data.features.arch.as_deref().map_or("unknown".to_string(), one_line));
     writer.problems(&data);
     writer.buffers(&data);
     capture.events = data.events;
@@ -108,9 +108,7 @@ impl Writer<'_> {
         pairs.extend(features.cpus.map(|(online, all)| ("cpus".to_string(), format!("{online} of {all}"))));
         let command = features.command.join(" ");
         pairs.extend((!command.is_empty()).then(|| ("command".to_string(), command)));
-        for (_, value) in &mut pairs {
-            *value = value.split(char::is_control).collect::<Vec<&str>>().join(" ").trim().to_string();
-        }
+        pairs.iter_mut().for_each(|(_, value)| *value = one_line(value));
         if !pairs.is_empty() {
             let file = self.files.first().cloned().unwrap_or_default();
             self.capture.extras.push(Extra { file, section: "recording".to_string(), pairs });
@@ -241,6 +239,11 @@ impl Writer<'_> {
             add(NoteKind::Assumed, format!("{owner}: trace that no AUX record announces is assumed to be {format}"));
         }
     }
+}
+
+/// Text without line breaks and other control characters.
+fn one_line(text: &str) -> String {
+    text.split(char::is_control).collect::<Vec<&str>>().join(" ").trim().to_string()
 }
 
 fn kind(protocol: Protocol) -> &'static str {

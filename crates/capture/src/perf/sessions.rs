@@ -18,7 +18,7 @@ const COLLISION: u64 = 8;
 const RAW: u64 = 0x100;
 
 /// Trace that was recorded without interruption: a decoder starts anew with each session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Session {
     /// The CPU, if the record has it.
     pub cpu: Option<u32>,
@@ -245,26 +245,6 @@ impl Session {
             is_partial: has(PARTIAL),
             is_collision: has(COLLISION),
             ..Self::default()
-        }
-    }
-
-    fn default() -> Self {
-        Self {
-            cpu: None,
-            tid: None,
-            is_of_thread: false,
-            file: 0,
-            offset: 0,
-            time: None,
-            is_raw: false,
-            is_truncated: false,
-            is_overwritten: false,
-            is_partial: false,
-            is_collision: false,
-            is_unannounced: false,
-            parts: Vec::new(),
-            missing: 0,
-            absent: None,
         }
     }
 }
