@@ -32,10 +32,14 @@ impl Programs {
         report_images(&place_images(capture, &mut self.placed), &mut self.reported);
     }
 
+    /// The core whose program a core executes. Files of processes are the same for all cores.
+    pub(crate) fn core_of(capture: &Capture, core: Option<usize>) -> Option<usize> {
+        core.filter(|_| capture.cores.iter().any(|core| !core.images.is_empty()))
+    }
+
     /// The program as a core of the capture sees it. Reports missing and odd images.
     pub(crate) fn of(&mut self, capture: &Capture, core: Option<usize>) -> &Program {
-        // Files of processes are the same for all cores.
-        let core = core.filter(|_| capture.cores.iter().any(|core| !core.images.is_empty()));
+        let core = Self::core_of(capture, core);
         let loaded = match self.loaded.take() {
             Some(loaded) if loaded.0 == core => loaded,
             other => {
@@ -66,7 +70,7 @@ fn report_program(program: &Program, reported: &mut BTreeSet<String>) {
     report_images(&program.take_notes(), reported);
     let missing = program.missing_images();
     missing.values().filter(|reason| reported.insert((*reason).clone())).for_each(diagnostic::warning);
-    let text = "files of processes are missing: name them with --image FILE, or their folder with --sysroot FOLDER";
+    let text = "files of processes are missing: name them with --image FILE, or their root folder with --sysroot FOLDER (/ for this machine)";
     if !missing.is_empty() && reported.insert(text.into()) {
         diagnostic::note(text);
     }

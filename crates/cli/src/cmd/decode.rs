@@ -19,7 +19,7 @@ use unspool::coresight::frame::FrameError;
 use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
 use unspool::{Error, Parts, Progress, Trace, Watch};
 
-use self::code::CodeCache;
+use self::code::{CodeCache, Texts};
 use self::json::Json;
 use self::parts::Part;
 use self::summary::Summary;
@@ -98,7 +98,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut programs = Programs::new(added, args.processes.load()?);
     programs.start(&capture);
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
-    let mut session = Session { args, programs, window: Window::new(&args.listing.range), summary: Summary::default() };
+    let mut session =
+        Session { args, programs, window: Window::new(&args.listing.range), summary: Summary::default(), texts: None };
     let verdict = each_trace(&capture, &args.listing.sources, |trace| session.list(&capture, trace, &mut output))?;
     if args.listing.output.json {
         write_summary(&mut output, "decode", verdict, |object| session.summary.put_totals(object));
@@ -115,6 +116,8 @@ struct Session<'a> {
     programs: Programs,
     window: Window,
     summary: Summary,
+    /// Text of the code of the last program, and the core that the program is of.
+    texts: Option<(Option<usize>, Texts)>,
 }
 
 impl Session<'_> {
@@ -124,9 +127,12 @@ impl Session<'_> {
         if !self.window.is_open() {
             return Ok(Verdict::Clean);
         }
+        let core = Programs::core_of(capture, trace.source().core);
+        let texts = self.texts.take().filter(|(of, _)| *of == core).unwrap_or_else(|| (core, Texts::new()));
+        let (_, texts) = self.texts.insert(texts);
         let program = self.programs.of(capture, trace.source().core);
         let palette = output.palette;
-        let cache = CodeCache::new(program, args.listing.output.json, palette);
+        let cache = CodeCache::new(program, texts, args.listing.output.json, palette);
         let form = match args.listing.output.json {
             true => Form::Json(Box::new(Json::new(trace, cache))),
             false => Form::Text(Box::new(Text::new(&features, cache, palette))),

@@ -475,6 +475,7 @@ mod tests {
             (flow_rule(&Finding::ReturnAddress { at: 0, return_address: 4 }), "capture-return-address"),
             (flow_rule(&Finding::SourceAddress { at: 0, source_address: 4 }), "capture-source-address"),
             (flow_rule(&Finding::Mispredict), "capture-mispredict"),
+            (flow_rule(&Finding::AmbiguousImage { address: 0 }), "capture-ambiguous-image"),
         ]
     }
 

@@ -192,13 +192,19 @@ impl AddressSpaces {
         }
     }
 
-    /// The process of the thread that a core executes throughout a window.
+    /// The process of all threads that a core executes in a window.
     fn running(&self, window: Window, core: Option<u32>) -> Option<Pid> {
         let core = core?;
-        let events = self.timeline.events().get(window.before..window.after)?;
-        let switches = |event: &SystemEvent| matches!(event.call, Call::Switch { core: on, .. } if on == core);
-        let thread = self.timeline.thread_on(core, window.before).filter(|_| !events.iter().any(switches))?;
-        Some(self.timeline.process_of(thread, window.before))
+        let events = (window.before..).zip(self.timeline.events().get(window.before..window.after)?);
+        let switches = events.filter_map(|(position, event)| match event.call {
+            Call::Switch { core: on, tid } if on == core => Some(self.timeline.process_of(tid, position + 1)),
+            _ => None,
+        });
+        let before = self.timeline.thread_on(core, window.before);
+        let before = before.map(|thread| self.timeline.process_of(thread, window.before));
+        let mut processes = before.into_iter().chain(switches);
+        let first = processes.next()?;
+        processes.all(|process| process == first).then_some(first)
     }
 
     fn view(&self, pid: Pid, window: Window) -> View {

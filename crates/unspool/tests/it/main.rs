@@ -28,6 +28,7 @@ mod hello;
 mod identify;
 mod open;
 mod packages;
+mod perf_script;
 mod shards;
 mod steps;
 mod tarmac_calls;

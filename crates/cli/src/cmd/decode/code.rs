@@ -18,14 +18,26 @@ const INSTRUCTION_BITS: u32 = 16;
 
 const NAME_BITS: u32 = 12;
 
-/// Text of instructions and names of addresses.
-pub(super) struct CodeCache<'p> {
-    program: &'p Program,
+/// Text of instructions and names of addresses of one program, kept from one buffer to the next.
+pub(super) struct Texts {
     disassembler: Disassembler,
-    json: bool,
-    palette: Palette,
     instructions: OpcodeCache<Key, Box<InstructionText>>,
     names: OpcodeCache<Address, String>,
+}
+
+impl Texts {
+    pub(super) fn new() -> Self {
+        let (instructions, names) = (OpcodeCache::new(INSTRUCTION_BITS), OpcodeCache::new(NAME_BITS));
+        Self { disassembler: Disassembler::new(), instructions, names }
+    }
+}
+
+/// Text of the code of a program.
+pub(super) struct CodeCache<'p> {
+    program: &'p Program,
+    texts: &'p mut Texts,
+    json: bool,
+    palette: Palette,
     /// The address map of what follows.
     map: MapId,
 }
@@ -76,9 +88,8 @@ pub(super) struct InstructionText {
 }
 
 impl<'p> CodeCache<'p> {
-    pub(super) fn new(program: &'p Program, json: bool, palette: Palette) -> Self {
-        let (instructions, names) = (OpcodeCache::new(INSTRUCTION_BITS), OpcodeCache::new(NAME_BITS));
-        Self { program, disassembler: Disassembler::new(), json, palette, instructions, names, map: MapId::ONLY }
+    pub(super) fn new(program: &'p Program, texts: &'p mut Texts, json: bool, palette: Palette) -> Self {
+        Self { program, texts, json, palette, map: MapId::ONLY }
     }
 
     /// Continues in another address map. Returns its process, if it is known.
@@ -89,7 +100,8 @@ impl<'p> CodeCache<'p> {
 
     pub(super) fn instruction(&mut self, instruction: &Instruction) -> &InstructionText {
         let Instruction { address, opcode, isa, .. } = *instruction;
-        let Self { program, disassembler, json, palette, instructions, map, .. } = self;
+        let Self { program, texts, json, palette, map } = self;
+        let Texts { disassembler, instructions, .. } = &mut **texts;
         let key = Key { address, opcode, isa, map: *map };
         instructions.get_or_insert_with(key, || {
             let (text, symbol) = (disassembler.text(isa, address, opcode), program.symbol_in(*map, address));
@@ -104,8 +116,8 @@ impl<'p> CodeCache<'p> {
 
     /// Symbol at an address, after a blank: ` <square+0x4>`. Empty if there is none.
     pub(super) fn name(&mut self, address: u64) -> &str {
-        let Self { program, palette, names, map, .. } = self;
-        names.get_or_insert_with(Address(address, *map), || named(program.symbol_in(*map, address), palette))
+        let Self { program, texts, palette, map, .. } = self;
+        texts.names.get_or_insert_with(Address(address, *map), || named(program.symbol_in(*map, address), palette))
     }
 }
 
@@ -173,7 +185,8 @@ mod tests {
     #[test]
     fn cache_slots_are_replaced() {
         let program = Program::new(vec![]);
-        let mut cache = CodeCache::new(&program, false, Palette::PLAIN);
+        let mut texts = Texts::new();
+        let mut cache = CodeCache::new(&program, &mut texts, false, Palette::PLAIN);
         let nop = |address| Instruction {
             address,
             opcode: 0xd503_201f,
@@ -209,7 +222,8 @@ mod tests {
             offset: 0,
         };
         let [plain, colored] = [Palette::PLAIN, Palette::COLORED].map(|palette| {
-            let mut cache = CodeCache::new(&program, false, palette);
+            let mut texts = Texts::new();
+            let mut cache = CodeCache::new(&program, &mut texts, false, palette);
             let parts = cache.instruction(&instruction);
             (parts.text.clone(), parts.width)
         });
