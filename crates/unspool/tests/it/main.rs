@@ -25,6 +25,7 @@ mod fixtures;
 mod format_steps;
 mod hello;
 mod identify;
+mod machine;
 mod open;
 mod packages;
 mod shards;
