@@ -5,6 +5,8 @@
 //! Each stage can be used by itself; joined like this and compiled for one protocol, they are inlined as a whole, so that
 //! an atom costs one lookup in the graph.
 
+use std::collections::VecDeque;
+
 use unspool_coresight::{
     Context, DecodeElements, Decoders, ElementItem, Extent, Located, PacketItem, Plain, Sink, SubIsa, Transactions,
 };
@@ -20,6 +22,8 @@ pub struct FlowDecoder<D, M> {
     /// The decoder of committed elements as it was at the start of the stream.
     fresh: D,
     walker: Walker<M>,
+    /// Changes of the map, which wait until the elements before their offsets are committed.
+    changes: VecDeque<(u64, M)>,
     /// Atoms and addresses need only the walk, and cached runs suffice for it.
     is_plain: bool,
 }
@@ -38,7 +42,8 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
         code: KnownCode,
     ) -> Self {
         let fresh = config.committed(transactions);
-        Self { committed: fresh.clone(), fresh, walker: Walker::with_code(code, memory), is_plain: false }
+        let walker = Walker::with_code(code, memory);
+        Self { committed: fresh.clone(), fresh, walker, changes: VecDeque::new(), is_plain: false }
     }
 
     /// The code that was decoded, for another stream.
@@ -66,20 +71,26 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
     /// Passes a packet through all stages, one by one.
     #[inline(never)]
     fn uncommon(&mut self, item: PacketItem<D::Packet>, sink: &mut impl FlowSink) {
-        self.committed.push(item, &mut Walking { walker: &mut self.walker, sink });
-        self.is_plain = self.committed.is_plain() && self.walker.cached_runs_suffice();
+        self.committed.push(item, &mut Walking { walker: &mut self.walker, changes: &mut self.changes, sink });
+        self.is_plain = self.committed.is_plain() && self.walker.cached_runs_suffice() && self.changes.is_empty();
     }
 
     /// Ends the stream at this offset in the buffer. Returns the number of P0 elements that were still speculative.
     pub fn finish(&mut self, offset: u64, sink: &mut impl FlowSink) -> u64 {
-        let outstanding = self.committed.finish(&mut Walking { walker: &mut self.walker, sink });
+        let walking = &mut Walking { walker: &mut self.walker, changes: &mut self.changes, sink };
+        let outstanding = self.committed.finish(walking);
         self.walker.finish(offset, sink);
         outstanding
     }
 
-    /// The map changes at this offset: from now on, code comes from this memory.
+    /// The map changes at this offset: code of the elements from there on comes from this memory. Elements before it may
+    /// still be speculative.
     pub fn change_map(&mut self, offset: u64, memory: M, sink: &mut impl FlowSink) {
-        self.walker.change_map(offset, memory, sink);
+        if self.committed.is_plain() && self.changes.is_empty() {
+            self.walker.change_map(offset, memory, sink);
+        } else {
+            self.changes.push_back((offset, memory));
+        }
     }
 
     /// A sink of packets that decodes them for `sink`.
@@ -126,6 +137,7 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
     pub fn restart(&mut self) {
         self.committed = self.fresh.clone();
         self.walker.restart();
+        self.changes.clear();
         self.is_plain = false;
     }
 
@@ -148,15 +160,34 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
     }
 }
 
-/// Passes committed elements to the walk.
+/// Passes committed elements to the walk, and changes of the map before the first element that they apply to.
 struct Walking<'r, M, S> {
     walker: &'r mut Walker<M>,
+    changes: &'r mut VecDeque<(u64, M)>,
     sink: &'r mut S,
 }
 
 impl<M: CodeMemory, S: FlowSink> Sink<ElementItem> for Walking<'_, M, S> {
     #[inline(always)]
     fn item(&mut self, item: ElementItem) {
+        if !self.changes.is_empty() {
+            self.change_maps(&item);
+        }
         self.walker.push(item, self.sink);
+    }
+}
+
+impl<M: CodeMemory, S: FlowSink> Walking<'_, M, S> {
+    #[inline(never)]
+    fn change_maps(&mut self, next: &ElementItem) {
+        let reached = match next {
+            Ok(element) => element.offset,
+            Err(error) => error.offset,
+        };
+        while self.changes.front().is_some_and(|(offset, _)| *offset <= reached)
+            && let Some((offset, memory)) = self.changes.pop_front()
+        {
+            self.walker.change_map(offset, memory, self.sink);
+        }
     }
 }

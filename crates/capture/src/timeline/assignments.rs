@@ -15,6 +15,8 @@ struct Assigned {
     from: u32,
     until: u32,
     value: u32,
+    /// An event states that it ended, so that the next one began later.
+    is_ended: bool,
 }
 
 /// What numbers stand for.
@@ -31,6 +33,11 @@ impl Assignments {
         let next = list.partition_point(|assigned| assigned.from <= position);
         let last = list.get(next.checked_sub(1)?)?;
         (position < last.until).then_some(last.value)
+    }
+
+    /// The positions at which a number begins or ceases to stand for a value.
+    pub(super) fn changes(&self, number: u32) -> impl Iterator<Item = u32> + '_ {
+        self.numbers.get(&number).into_iter().flatten().flat_map(|assigned| [assigned.from, assigned.until])
     }
 
     /// All numbers.
@@ -64,17 +71,21 @@ impl Assignments {
         let is_same = open.as_ref().is_some_and(|open| open.value == value);
         let is_open = open.is_some();
         if let Some(open) = open.filter(|_| state != State::Current || !is_same) {
-            open.until = event + 1;
+            (open.until, open.is_ended) = (event + 1, state == State::End);
         }
-        // Without an earlier event about the number, it was assigned since the start of the log.
-        let is_first = list.is_empty() && direction == Direction::Backward;
-        let from = if is_first { 0 } else { event + 1 };
-        match state {
-            State::Start => list.push(Assigned { from: event + 1, until: NO_END, value }),
-            State::Current if is_same => {}
-            State::Current => list.push(Assigned { from, until: NO_END, value }),
-            State::End if is_first => list.push(Assigned { from, until: event + 1, value }),
-            State::End => {}
+        // It was assigned since the end of what the number stood for before, or since the start of the log.
+        let since = match list.last() {
+            None => Some(0),
+            Some(last) => Some(last.until).filter(|_| last.is_ended && !is_open),
+        };
+        let since = since.filter(|_| direction == Direction::Backward);
+        let assigned = |from, until| Assigned { from, until, value, is_ended: state == State::End };
+        match (state, since) {
+            (State::Start, _) => list.push(assigned(event + 1, NO_END)),
+            (State::Current, _) if is_same => {}
+            (State::Current, since) => list.push(assigned(since.unwrap_or(event + 1), NO_END)),
+            (State::End, Some(since)) => list.push(assigned(since, event + 1)),
+            (State::End, None) => {}
         }
         state != State::Start && !is_open
     }

@@ -3,11 +3,12 @@
 //! events in order ─▶ **build** ─▶ versions of every address space, lives of the processes
 //!
 //! Winding back from the end of a log is done in two passes, both forward. The first finds events about something that
-//! was not there: an end without a start, a mapping that exists. Such a mapping was there before, at those of its
-//! addresses that no other mapping had since the address space was empty, or since the first event of the log. The second
-//! pass starts with what the first one found. In a complete log the first pass finds nothing.
+//! was not there: an end without a start, a mapping that exists. Such a mapping was there before: at each of its
+//! addresses since the end of the mapping that was there before it, or else since the address space was empty, or since the
+//! first event of the log. The second pass starts with what the first one found. In a complete log the first pass finds
+//! nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::piece::{Parts, Pieces};
 use super::process::{Life, Process};
@@ -59,15 +60,18 @@ type EarlierMapping = (u32, Parts);
 /// Mappings that were there before the events that name them.
 #[derive(Debug, Default)]
 struct Earlier {
-    /// By process and the event that emptied its address space: mappings that were there from then on, latest event first.
+    /// By process and the event that emptied its address space, or a part of it: mappings that were there from then on, in
+    /// the order of the events that show it.
     added: HashMap<(Pid, Option<u32>), Vec<EarlierMapping>>,
     /// By event: the other parts of its mapping, which were not there before.
     filled: HashMap<u32, Parts>,
+    /// Ends of processes whose numbers were used again, by processes whose start is not in the log.
+    reused: HashSet<u32>,
 }
 
 impl Earlier {
     fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.filled.is_empty()
+        self.added.is_empty() && self.filled.is_empty() && self.reused.is_empty()
     }
 }
 
@@ -113,12 +117,17 @@ impl<'a> Pass<'a> {
                 self.map(event, pid, mapping);
             }
             Step::Process(State::Current, pid, mapping) | Step::Library(State::Current, pid, mapping) => {
+                self.find_reuse(event, pid);
                 self.know(event, pid, matches!(step, Step::Process(..)));
                 self.confirm(event, pid, mapping);
             }
             Step::Process(State::End, pid, mapping) => {
                 self.unmap(event, pid, mapping, true);
                 self.process(pid).end(event + 1);
+                if self.earlier.reused.contains(&event) {
+                    self.process(pid).reset(event);
+                    self.process(pid).begin(event + 1);
+                }
             }
             Step::Library(State::Start, pid, mapping) => {
                 self.know(event, pid, false);
@@ -163,6 +172,17 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// A process exists, and may have existed before, since another one with its number ended.
+    fn find_reuse(&mut self, event: u32, pid: Pid) {
+        let ended_by = self.processes.get(&pid).and_then(Process::ended_by);
+        if let Some(end) = ended_by.filter(|_| self.direction == Direction::Backward) {
+            self.process(pid).reset_since(event, end);
+            self.process(pid).begin(event + 1);
+            self.found.reused.insert(end);
+            self.infer(event, Inference::ReusedWithoutStart);
+        }
+    }
+
     /// A process exists. If it had ended, this is another one with the same number.
     fn know(&mut self, event: u32, pid: Pid, is_declared: bool) {
         let from = if self.direction == Direction::Backward { 0 } else { event + 1 };
@@ -199,7 +219,7 @@ impl<'a> Pass<'a> {
             let parts = filled.unwrap_or_default();
             return process.add_parts(index, mapping, &parts, event + 1);
         }
-        let (free, used) = process.untouched(mapping);
+        let (free, used) = process.free(mapping);
         self.add_found(pid, index, free);
         if !used.is_empty() {
             self.found.filled.insert(event, used);
@@ -226,8 +246,8 @@ impl<'a> Pass<'a> {
                 process.unmap(index, mapping, event + 1);
             }
         } else if !is_other {
-            let (free, _) = process.untouched(mapping);
-            process.touch(mapping);
+            let (free, _) = process.free(mapping);
+            process.touch(mapping, event + 1);
             self.add_found(pid, index, free);
             self.infer(event, Inference::EndWithoutStart);
         } else if !is_kept {
@@ -257,10 +277,11 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A mapping was there since the address space was empty.
-    fn add_found(&mut self, pid: Pid, index: u32, parts: Parts) {
-        let reset_by = self.process(pid).reset_by;
-        self.found.added.entry((pid, reset_by)).or_default().push((index, parts));
+    /// Parts of a mapping were there since these events.
+    fn add_found(&mut self, pid: Pid, index: u32, free: Vec<(Option<u32>, Parts)>) {
+        for (since, parts) in free {
+            self.found.added.entry((pid, since)).or_default().push((index, parts));
+        }
     }
 
     /// Adds what later events showed to be there after this one.

@@ -8,6 +8,9 @@
 use super::Timeline;
 use crate::event::{KERNEL, Pid};
 
+/// Maximum number of changes of a context ID in a window that are compared. If there are more, its process is ambiguous.
+const CHANGE_LIMIT: usize = 64;
+
 /// What an operating system writes to CONTEXTIDR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -67,12 +70,12 @@ pub enum ContextProcess {
     Unknown,
 }
 
-/// The formats that explain all context IDs of a trace.
+/// The formats that explain the context IDs of a trace best.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContextGuess {
     /// Only this one does.
     Certain(ContextFormat),
-    /// Several do, or none.
+    /// Several do, or none explains more than half of them.
     Candidates(Vec<ContextFormat>),
 }
 
@@ -192,11 +195,60 @@ impl Timeline {
         }
     }
 
-    /// The formats in which every value is a number that the events name, at any time. Zero is no evidence.
+    /// The process that a traced value of CONTEXTIDR stands for at some time between two positions, both included.
+    /// Ambiguous if it stands for one process and then for another.
+    pub fn process_of_context_within(
+        &self,
+        format: ContextFormat,
+        value: u32,
+        width: ContextWidth,
+        (before, after): (usize, usize),
+    ) -> ContextProcess {
+        let mut found = self.process_of_context(format, value, width, before);
+        for (count, position) in self.changes_of_context(format, value, width, (before, after)).enumerate() {
+            match (found, self.process_of_context(format, value, width, position)) {
+                _ if count >= CHANGE_LIMIT => return ContextProcess::Ambiguous,
+                (ContextProcess::Ambiguous, _) | (_, ContextProcess::Ambiguous) => return ContextProcess::Ambiguous,
+                (ContextProcess::Known(one), ContextProcess::Known(other)) if one != other => {
+                    return ContextProcess::Ambiguous;
+                }
+                (ContextProcess::Unknown, other) => found = other,
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The positions after the first, up to the last, at which a value may begin to stand for another process.
+    fn changes_of_context(
+        &self,
+        format: ContextFormat,
+        value: u32,
+        width: ContextWidth,
+        (before, after): (usize, usize),
+    ) -> impl Iterator<Item = usize> + '_ {
+        let ids = match format.number(value, width) {
+            ContextNumber::Asid(_) => None,
+            ContextNumber::Pid { number, bits } | ContextNumber::Tid { number, bits } => {
+                Some(self.ids_like(number, bits))
+            }
+        };
+        let lives = |id: u32| self.lives(id).iter().flat_map(|(from, until)| [*from, *until]);
+        let of_ids = ids.into_iter().flatten().flat_map(move |id| lives(id).chain(self.threads.changes(id)));
+        let of_asid = self.asids.changes(value & 0xff).filter(move |_| format.has_asid());
+        of_ids.chain(of_asid).map(|position| position as usize).filter(move |at| before < *at && *at <= after)
+    }
+
+    /// The formats in which the most values, and more than half of them, are numbers that the events name, at any time.
+    /// Zero is no evidence.
     pub fn guess_context(&self, values: &[u32], width: ContextWidth) -> ContextGuess {
         let values: Vec<u32> = values.iter().map(|value| value & width.mask()).filter(|value| *value != 0).collect();
-        let explains = |format: &ContextFormat| values.iter().all(|value| self.explains(*format, *value, width));
-        let mut formats: Vec<ContextFormat> = ContextFormat::ALL.into_iter().filter(explains).collect();
+        let count = |format: ContextFormat| values.iter().filter(|value| self.explains(format, **value, width)).count();
+        let counts = ContextFormat::ALL.map(|format| (format, count(format)));
+        let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(0);
+        let is_enough = values.is_empty() || 2 * most > values.len();
+        let mut formats: Vec<ContextFormat> =
+            counts.into_iter().filter(|(_, count)| is_enough && *count == most).map(|(format, _)| format).collect();
         if width == ContextWidth::Bits8 {
             // Only the address space identifier is traced, whatever is above it.
             formats.retain(|format| !matches!(format, ContextFormat::AsidPid | ContextFormat::AsidTid));

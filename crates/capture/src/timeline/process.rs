@@ -32,8 +32,8 @@ pub(super) struct Process {
     visible: Ranges<Placed>,
     /// Shared by parent and child until one of them changes.
     files: Arc<Files>,
-    /// Addresses that mappings were added to or removed from since the last reset.
-    touched: Ranges<()>,
+    /// Addresses that mappings were added to or removed from since the last reset, each with the last such event.
+    touched: Ranges<u32>,
     rectangles: Vec<Rectangle>,
     changes: Vec<u32>,
     pub(super) lives: Vec<Life>,
@@ -49,6 +49,11 @@ impl Process {
 
     pub(super) fn is_ended(&self) -> bool {
         self.lives.last().is_some_and(|(_, until)| *until != NO_END)
+    }
+
+    /// The event that ended the process.
+    pub(super) fn ended_by(&self) -> Option<u32> {
+        self.lives.last().filter(|_| self.is_ended()).and_then(|(_, until)| until.checked_sub(1))
     }
 
     /// A life begins after a number of events.
@@ -72,6 +77,15 @@ impl Process {
         self.files = Arc::default();
         self.touched.clear();
         self.reset_by = Some(event);
+    }
+
+    /// An event shows that an earlier one emptied the address space. Ends of mappings after that one may be of either
+    /// process.
+    pub(super) fn reset_since(&mut self, event: u32, earlier: u32) {
+        let touched: Vec<(Range, u32)> = self.touched.iter().filter(|(_, by)| *by > earlier).collect();
+        self.reset(event);
+        touched.into_iter().for_each(|(range, by)| self.touched.replace(range, by, |_, _| {}));
+        self.reset_by = Some(earlier);
     }
 
     /// The number of entries that a copy takes.
@@ -116,7 +130,7 @@ impl Process {
     /// Adds a mapping over all that is there.
     pub(super) fn map(&mut self, index: u32, mapping: &KnownMapping, position: u32) {
         self.add_parts(index, mapping, &mapping.parts, position);
-        self.touch(mapping);
+        self.touch(mapping, position);
     }
 
     /// Adds parts of a mapping.
@@ -153,26 +167,33 @@ impl Process {
             }
         }
         Arc::make_mut(&mut self.files).present.remove(&key(index, mapping));
-        self.touch(mapping);
+        self.touch(mapping, position);
     }
 
     pub(super) fn patch(&mut self, range: Range, piece: u32, position: u32) {
         self.assign(range, Some(piece), position);
     }
 
-    /// The addresses of a mapping that no event has touched since the last reset, and those that one has.
-    pub(super) fn untouched(&self, mapping: &KnownMapping) -> (Parts, Parts) {
-        let (mut free, mut used) = (Vec::new(), Vec::new());
+    /// The addresses of a mapping that are free, each with the event that made it so, and those that are not: other
+    /// mappings are there.
+    pub(super) fn free(&self, mapping: &KnownMapping) -> (Vec<(Option<u32>, Parts)>, Parts) {
+        let (mut untouched, mut free, mut used) = (Vec::new(), Vec::new(), Vec::new());
         for &(piece, range) in &mapping.parts {
-            free.extend(self.touched.gaps(range, |()| true).into_iter().map(|range| (piece, range)));
-            used.extend(self.touched.inside(range).map(|(range, ())| (piece, range)));
+            untouched.extend(self.touched.gaps(range, |_| true).into_iter().map(|range| (piece, range)));
+            for (range, event) in self.touched.inside(range) {
+                let gaps = self.files.owners.gaps(range, |_| true).into_iter().map(|range| (piece, range));
+                free.push((Some(event), gaps.collect()));
+                used.extend(self.files.owners.inside(range).map(|(range, _)| (piece, range)));
+            }
         }
+        free.push((self.reset_by, untouched));
         (free, used)
     }
 
-    pub(super) fn touch(&mut self, mapping: &KnownMapping) {
+    /// A mapping was added or removed by the event before a position.
+    pub(super) fn touch(&mut self, mapping: &KnownMapping, position: u32) {
         for (_, range) in &mapping.parts {
-            self.touched.replace(*range, (), |_, ()| {});
+            self.touched.replace(*range, position.saturating_sub(1), |_, _| {});
         }
     }
 

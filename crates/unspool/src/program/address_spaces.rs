@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use unspool_capture::{
-    Call, Capture, Code, Contents, ContextFormat, ContextProcess, ContextWidth, Direction, Extent, Hit, ImageLoader,
-    ImageSearch, KERNEL, Mapping, Note, PackageFormat, PatchCode, Pid, Region, SystemEvent, Timeline, View,
+    Call, Capture, Code, Contents, ContextFormat, ContextGuess, ContextProcess, ContextWidth, Direction, Extent, Hit,
+    ImageLoader, ImageSearch, KERNEL, Mapping, Note, PackageFormat, PatchCode, Pid, Region, SystemEvent, Timeline,
+    View,
 };
 use unspool_coresight::Context;
 use unspool_flow::MapId;
@@ -38,7 +39,7 @@ pub(super) struct AddressSpaces {
     has_kernel: bool,
     /// Whether the times of events are those of timestamps in the trace.
     pub(super) has_trace_clock: bool,
-    context_format: OnceLock<Option<ContextFormat>>,
+    context_ids: OnceLock<ContextIds>,
     loader: Mutex<ImageLoader>,
     /// Code of each mapping of the timeline, once it was needed; `None` if its file was not found.
     codes: Vec<OnceLock<Option<Code>>>,
@@ -48,6 +49,17 @@ pub(super) struct AddressSpaces {
     missing: Mutex<BTreeMap<String, String>>,
     notes: Mutex<Vec<Note>>,
     maps: RwLock<Maps>,
+}
+
+/// What is known about context identifiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ContextIds {
+    /// They have this format.
+    Format(ContextFormat),
+    /// They are not used, or their format is unknown.
+    Ignored,
+    /// They differ, and no format explains them: processes were executed that no event names.
+    Unexplained,
 }
 
 /// One or more versions of an address space.
@@ -110,7 +122,7 @@ impl AddressSpaces {
         Some(Self {
             has_kernel,
             has_trace_clock: !is_perf,
-            context_format: format.map_or_else(OnceLock::new, |format| OnceLock::from(Some(format))),
+            context_ids: format.map_or_else(OnceLock::new, |format| OnceLock::from(ContextIds::Format(format))),
             loader: Mutex::new(loader),
             codes,
             patches,
@@ -133,23 +145,33 @@ impl AddressSpaces {
 
     /// Guesses the format of context identifiers if it is not known yet; `values` makes a list of evidence.
     pub(super) fn find_context_format(&self, width: ContextWidth, values: impl FnOnce() -> HashSet<u32>) {
-        self.context_format.get_or_init(|| {
-            let values: Vec<u32> = values().into_iter().collect();
-            let guess = self.timeline.guess_context(&values, width).format();
-            let text = match guess {
-                Some(format) => format!(
-                    "context identifiers are assumed to be {}, since no other format fits the events: \
-                     --context-id {} makes it certain",
-                    format.text(),
-                    format.name()
-                ),
-                None if values.iter().all(|value| *value == 0) => return None,
-                None => "context identifiers are ignored, since no single format fits the events: name it with \
-                         --context-id FORMAT"
-                    .to_string(),
+        self.context_ids.get_or_init(|| {
+            let values: Vec<u32> = values().into_iter().filter(|value| *value != 0).collect();
+            let guess = self.timeline.guess_context(&values, width);
+            let (found, text) = match (guess.format(), &guess) {
+                _ if values.is_empty() => return ContextIds::Ignored,
+                (Some(format), _) => {
+                    let text = format!(
+                        "context identifiers are assumed to be {}, since no other format fits the events as well: \
+                         --context-id {} makes it certain",
+                        format.text(),
+                        format.name()
+                    );
+                    (ContextIds::Format(format), text)
+                }
+                (None, ContextGuess::Candidates(formats)) if formats.is_empty() && values.len() > 1 => {
+                    let text = "code of processes is not shown, since the events do not explain the context \
+                                identifiers: name their format with --context-id FORMAT";
+                    (ContextIds::Unexplained, text.to_string())
+                }
+                (None, _) => {
+                    let text = "context identifiers are ignored, since no single format fits the events: name it with \
+                                --context-id FORMAT";
+                    (ContextIds::Ignored, text.to_string())
+                }
             };
             self.lock_notes().push(Note::assumed("system events", &text));
-            guess
+            found
         });
     }
 
@@ -176,19 +198,21 @@ impl AddressSpaces {
         if let Some(thread) = moment.thread {
             return named(self.timeline.process_of(thread, window.after));
         }
-        let format = self.context_format.get().copied().flatten();
-        match format.zip(context_number(context)) {
-            Some((format, value)) => {
-                let at = |position| self.timeline.process_of_context(format, value, moment.context_width, position);
-                let [before, after] = [window.before, window.after].map(at);
-                match (before, after) {
-                    (ContextProcess::Known(one), ContextProcess::Known(other)) if one != other => Map::Any(window),
-                    (ContextProcess::Ambiguous, _) | (_, ContextProcess::Ambiguous) => Map::Any(window),
-                    (ContextProcess::Known(pid), _) | (_, ContextProcess::Known(pid)) => named(pid),
-                    _ => Map::Unnamed,
+        match (self.context_ids.get(), context_number(context)) {
+            (Some(ContextIds::Format(format)), Some(value)) => {
+                let positions = (window.before, window.after);
+                match self.timeline.process_of_context_within(*format, value, moment.context_width, positions) {
+                    ContextProcess::Known(pid) => named(pid),
+                    ContextProcess::Ambiguous => Map::Any(window),
+                    ContextProcess::Unknown => Map::Unnamed,
                 }
             }
-            None => self.running(window, moment.core).map_or(Map::Any(window), named),
+            (known, _) => match (self.running(window, moment.core), known) {
+                (Some(pid), _) => named(pid),
+                // Processes that agree prove nothing if there are others.
+                (None, Some(ContextIds::Unexplained)) => Map::Unnamed,
+                (None, _) => Map::Any(window),
+            },
         }
     }
 

@@ -26,6 +26,7 @@ mod fixtures;
 mod format_steps;
 mod hello;
 mod identify;
+mod machine;
 mod open;
 mod packages;
 mod perf_script;

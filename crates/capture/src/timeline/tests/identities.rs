@@ -24,7 +24,8 @@ fn winding_back() {
     let timeline = timeline(log, Direction::Backward);
     assert_eq!([0, 1, 2].map(|position| timeline.process_of(20, position)), [7, 7, 20]);
     let asids: Vec<Option<Pid>> = (0..=5).map(|position| timeline.process_of_asid(3, position)).collect();
-    assert_eq!(asids, [Some(7), Some(7), Some(7), Some(7), None, Some(8)]);
+    // Since the end of the other one.
+    assert_eq!(asids, [Some(7), Some(7), Some(7), Some(7), Some(8), Some(8)]);
 }
 
 #[test]
@@ -107,6 +108,9 @@ fn guesses() {
         (&[0x107, 0x308], Bits32, Certain(Tid), Some(Tid)),
         (&[0x107, 0x207], Bits32, Candidates(vec![Tid, Pid]), Some(Tid)),
         (&[0x107, 0x999], Bits32, Candidates(vec![]), None),
+        // A thread that was never declared.
+        (&[0x107, 0x308, 0x999], Bits32, Certain(Tid), Some(Tid)),
+        (&[0x10705, 0x30805, 0x99907], Bits32, Certain(AsidTid), Some(AsidTid)),
         (&[7, 8], Bits8, Certain(Tid), Some(Tid)),
         (&[0, 0], Bits32, Candidates(ContextFormat::ALL.to_vec()), None),
     ];
@@ -114,5 +118,19 @@ fn guesses() {
         let guess = timeline.guess_context(values, width);
         assert_eq!(guess, expected, "{values:x?} {width:?}");
         assert_eq!(guess.format(), format, "{values:x?} {width:?}");
+    }
+}
+
+#[test]
+fn values_in_a_window() {
+    use ContextProcess::{Ambiguous, Known, Unknown};
+    let log = "1 declare_asid(START, 3, 7)\n2 declare_asid(END, 3, 7)\n3 declare_asid(START, 3, 8)\n\
+               4 declare_asid(END, 3, 8)\n5 declare_asid(START, 3, 7)";
+    let timeline = timeline(log, Direction::Forward);
+    let rows =
+        [(0, 0, Unknown), (0, 1, Known(7)), (1, 2, Known(7)), (1, 3, Ambiguous), (2, 4, Known(8)), (1, 5, Ambiguous)];
+    for (before, after, expected) in rows {
+        let found = timeline.process_of_context_within(ContextFormat::Asid, 3, ContextWidth::Bits32, (before, after));
+        assert_eq!(found, expected, "{before} to {after}");
     }
 }

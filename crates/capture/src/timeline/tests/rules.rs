@@ -177,15 +177,61 @@ fn winding_back() {
             &[Inference::UndeclaredProcess],
         ),
         (
-            "not where another mapping was",
+            "since the end of another mapping",
             "1 declare_library(START, 7, 0x3000, \"a\", \"\", 0, 16)\n2 declare_library(END, 7, 0x3000, \"a\", \"\", 0, 16)\n\
              3 declare_library(CURRENT, 7, 0x3000, \"b\")",
             0x3000,
-            &["-", "a+0x0", "-", "b+0x0"],
+            &["-", "a+0x0", "b+0x0", "b+0x0"],
             &[Inference::UndeclaredProcess, Inference::CurrentWithoutStart],
         ),
         (
-            "but beside it",
+            "not while another mapping is there",
+            "1 declare_library(START, 7, 0x3000, \"a\", \"\", 0, 16)\n2 declare_library(CURRENT, 7, 0x3000, \"b\")",
+            0x3000,
+            &["-", "a+0x0", "b+0x0"],
+            &[Inference::UndeclaredProcess, Inference::CurrentWithoutStart],
+        ),
+        (
+            "one mapping after the other, of which only the ends are known",
+            "1 declare_library(END, 7, 0x3000, \"a\")\n2 declare_library(END, 7, 0x3000, \"b\")\n\
+             3 declare_library(CURRENT, 7, 0x3000, \"c\")",
+            0x3000,
+            &["a+0x0", "b+0x0", "c+0x0", "c+0x0"],
+            &[
+                Inference::EndWithoutStart,
+                Inference::UndeclaredProcess,
+                Inference::EndWithoutStart,
+                Inference::CurrentWithoutStart,
+            ],
+        ),
+        (
+            "a process since the end of another one with its number",
+            "1 declare_process(END, 7, 0x3000, \"a\")\n2 exec_process(1)\n3 declare_process(CURRENT, 7, 0x3000, \"b\")",
+            0x3000,
+            &["a+0x0", "b+0x0", "b+0x0", "b+0x0"],
+            &[
+                Inference::EndWithoutStart,
+                Inference::UndeclaredProcess,
+                Inference::ReusedWithoutStart,
+                Inference::CurrentWithoutStart,
+            ],
+        ),
+        (
+            "not before the end of a library that either process may have had",
+            "1 declare_process(END, 7, 0x1000, \"a\")\n2 declare_library(END, 7, 0x3000, \"lib\")\n\
+             3 declare_process(CURRENT, 7, 0x1000, \"b\")\n4 declare_library(CURRENT, 7, 0x3000, \"other\")",
+            0x3000,
+            &["lib+0x0", "-", "other+0x0", "other+0x0", "other+0x0"],
+            &[
+                Inference::EndWithoutStart,
+                Inference::EndWithoutStart,
+                Inference::ReusedWithoutStart,
+                Inference::CurrentWithoutStart,
+                Inference::CurrentWithoutStart,
+            ],
+        ),
+        (
+            "beside another mapping",
             "1 declare_library(START, 7, 0x3000, \"a\", \"\", 0, 16)\n2 declare_library(END, 7, 0x3000, \"a\", \"\", 0, 16)\n\
              3 declare_library(CURRENT, 7, 0x3000, \"b\")",
             0x3010,
