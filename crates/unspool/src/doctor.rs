@@ -22,7 +22,7 @@ use std::fmt;
 use unspool_capture::{Capture, ImageNotFound, Note, Source};
 use unspool_coresight::{Assumption, Features, PacketKind};
 
-use self::execution::Execution;
+use self::execution::{Execution, Position};
 use crate::number::many;
 use crate::{Error, Overview, Program, SyncSpacing, Trace, TraceOverview, overview};
 
@@ -77,7 +77,9 @@ pub struct Finding {
 pub struct Evidence {
     /// The name of the source, buffer or file that it is about; `None`: the whole capture.
     pub place: Option<String>,
-    /// The first offset in the buffer.
+    /// The name of the buffer, if the capture has several.
+    pub buffer: Option<String>,
+    /// The first offset in the buffer, or in the file.
     pub offset: Option<u64>,
     /// What was counted.
     pub text: String,
@@ -101,11 +103,11 @@ impl Finding {
 
 impl Evidence {
     fn new(text: impl Into<String>) -> Self {
-        Self { place: None, offset: None, text: text.into() }
+        Self { place: None, buffer: None, offset: None, text: text.into() }
     }
 
     fn at(place: impl Into<String>, offset: Option<u64>, text: impl Into<String>) -> Self {
-        Self { place: Some(place.into()), offset, text: text.into() }
+        Self { place: Some(place.into()), buffer: None, offset, text: text.into() }
     }
 }
 
@@ -113,6 +115,9 @@ impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(place) = &self.place {
             write!(f, "{place}: ")?;
+        }
+        if let Some(buffer) = &self.buffer {
+            write!(f, "buffer {buffer}: ")?;
         }
         if let Some(offset) = self.offset {
             write!(f, "offset {offset:#x}: ")?;
@@ -188,6 +193,7 @@ pub struct Doctor<'c> {
 /// One source, in all of its buffers.
 #[derive(Debug)]
 struct Examined<'c> {
+    capture: &'c Capture,
     source: &'c Source,
     features: Features,
     assumed: Vec<Assumption>,
@@ -203,8 +209,9 @@ struct Examined<'c> {
 }
 
 impl<'c> Examined<'c> {
-    fn new(source: &'c Source) -> Self {
+    fn new(capture: &'c Capture, source: &'c Source) -> Self {
         Self {
+            capture,
             source,
             features: Features::default(),
             assumed: Vec::new(),
@@ -245,9 +252,11 @@ impl<'c> Examined<'c> {
         self.register("TRCCONFIGR").map(|value| value >> bit & 1 == 1)
     }
 
-    /// Evidence about this source.
-    fn evidence(&self, offset: Option<u64>, text: impl Into<String>) -> Evidence {
-        Evidence::at(&self.source.name, offset, text)
+    /// Evidence about this source, at a position in one of its buffers.
+    fn evidence(&self, at: Option<Position>, text: impl Into<String>) -> Evidence {
+        let evidence = Evidence::at(&self.source.name, at.map(|at| at.offset), text);
+        let buffer = at.filter(|_| self.capture.buffers.len() > 1).and_then(|at| self.capture.buffers.get(at.buffer));
+        Evidence { buffer: buffer.map(|buffer| buffer.name.clone()), ..evidence }
     }
 }
 
@@ -255,7 +264,8 @@ impl<'c> Doctor<'c> {
     /// Reads the frames, packets and elements of a capture once. `progress` is called with the bytes read and the total.
     pub fn new(capture: &'c Capture, progress: &mut dyn FnMut(u64, u64)) -> Self {
         let mut overview = overview(capture, progress);
-        let mut sources: Vec<Examined<'c>> = capture.sources.iter().map(Examined::new).collect();
+        let mut sources: Vec<Examined<'c>> =
+            capture.sources.iter().map(|source| Examined::new(capture, source)).collect();
         for (trace, found) in &mut overview.traces {
             let Some(examined) = examined(&mut sources, trace) else { continue };
             match found {
@@ -324,8 +334,12 @@ impl<'c> Doctor<'c> {
 
     fn undecoded(&self) -> Vec<Finding> {
         let is_decoded = self.present().any(|examined| examined.execution.elements() > 0);
-        let finding = Finding::new(Severity::Problem, "no-execution", "the trace contains no executed branch")
-            .remedy("check that the trace unit was enabled and its filters include the program: 'unspool program CAPTURE --explain'")
+        let title = match self.present().next() {
+            Some(_) => "the trace contains no executed branch",
+            None => "there is no trace that can be read",
+        };
+        let finding = Finding::new(Severity::Problem, "no-execution", title)
+            .remedy("check that the trace unit was on, and its filters: 'unspool program CAPTURE --explain'")
             .remedy("check the protocol and the format of the buffer: 'unspool info CAPTURE'");
         if is_decoded { Vec::new() } else { vec![finding] }
     }

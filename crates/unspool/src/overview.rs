@@ -320,3 +320,39 @@ impl TraceOverview {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spacing(offsets: &[u64]) -> SyncSpacing {
+        let mut spacing = SyncSpacing::default();
+        offsets.iter().for_each(|offset| spacing.add(*offset));
+        spacing
+    }
+
+    #[test]
+    fn distances_are_between_synchronizations() {
+        type Row = (&'static [u64], Option<u64>, Option<(u64, u64)>, Option<u64>);
+        let rows: [Row; 4] = [
+            (&[], None, None, None),
+            (&[7], Some(7), None, None),
+            (&[0, 10, 40, 45], Some(0), Some((5, 30)), Some(10)),
+            (&[3, 3], Some(3), Some((0, 0)), Some(0)),
+        ];
+        for (offsets, first, range, median) in rows {
+            let found = spacing(offsets);
+            assert_eq!((found.first, found.range, found.median()), (first, range, median), "{offsets:?}");
+        }
+    }
+
+    #[test]
+    fn distances_of_buffers_are_joined() {
+        let mut all = spacing(&[5, 15]);
+        all.append(&spacing(&[2, 4, 104]));
+        assert_eq!((all.first, all.range, all.median()), (Some(5), Some((2, 100)), Some(10)));
+        // No buffer is as long as the distance between two.
+        all.append(&SyncSpacing::default());
+        assert_eq!(all.range, Some((2, 100)));
+    }
+}

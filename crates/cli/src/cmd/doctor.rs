@@ -12,6 +12,7 @@ use unspool::number::many;
 use unspool::{Program, SpaceOptions, place_images};
 
 use crate::args::{CaptureArgs, ImageArgs, OutputArgs};
+use crate::diagnostic;
 use crate::json::write_summary;
 use crate::output::Output;
 use crate::process_args::ProcessArgs;
@@ -34,6 +35,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     output: OutputArgs,
 }
+
+/// Lines of evidence that are printed per finding.
+const MAX_LISTED: usize = 10;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -110,14 +114,18 @@ fn finding_text(finding: &Finding, palette: &Palette, out: &mut dyn Write) -> io
     };
     let severity = palette.paint(color, finding.severity.name());
     writeln!(out, "{severity}: {}: {}", finding.topic, finding.title)?;
-    finding.evidence.iter().try_for_each(|evidence| writeln!(out, "    {evidence}"))?;
+    let limit = if diagnostic::is_verbose() { usize::MAX } else { MAX_LISTED };
+    finding.evidence.iter().take(limit).try_for_each(|evidence| writeln!(out, "    {evidence}"))?;
+    if finding.evidence.len() > limit {
+        writeln!(out, "    and {} more; -v shows all of them", finding.evidence.len() - limit)?;
+    }
     finding.remedies.iter().try_for_each(|remedy| writeln!(out, "  > {remedy}"))
 }
 
 /// Counts of findings by severity.
 fn counts(diagnosis: &Diagnosis) -> String {
     let [problems, advice, fine] = Severity::ALL.map(|severity| diagnosis.count(severity) as u64);
-    format!("{}, {advice} with advice, {fine} fine", many(problems, "problem"))
+    format!("{}, {advice} findings with advice, {fine} fine", many(problems, "problem"))
 }
 
 fn json(capture: &Capture, finding: &Finding, line: &mut String, out: &mut dyn Write) -> io::Result<()> {
@@ -126,7 +134,8 @@ fn json(capture: &Capture, finding: &Finding, line: &mut String, out: &mut dyn W
     object.string("topic", finding.topic).string("severity", finding.severity).string("what", &finding.title);
     object.list("evidence", &finding.evidence, |line, evidence| {
         let mut object = Object::nested(line);
-        object.nullable_string("place", evidence.place.as_ref()).nullable("offset", evidence.offset);
+        object.nullable_string("place", evidence.place.as_ref());
+        object.nullable_string("buffer", evidence.buffer.as_ref()).nullable("offset", evidence.offset);
         object.string("what", &evidence.text).close_nested();
     });
     object.list("remedies", &finding.remedies, quoted);

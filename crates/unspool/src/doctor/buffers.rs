@@ -26,30 +26,41 @@ const MAX_PROBED: usize = 16;
 const SOURCE_IDS: std::ops::Range<u8> = 1..0x70;
 
 pub(super) fn findings(doctor: &Doctor<'_>) -> Vec<Finding> {
-    let mut findings = vec![formats(doctor)];
-    findings.extend([ids_without_source(doctor), sources_without_bytes(doctor), ids(doctor)].into_iter().flatten());
+    let found = [formats(doctor), ids_without_source(doctor), sources_without_bytes(doctor), ids(doctor)];
+    let mut findings: Vec<Finding> = found.into_iter().flatten().collect();
     findings.extend(unreadable(doctor));
     findings
 }
 
 /// Is each buffer formatted as declared?
-fn formats(doctor: &Doctor<'_>) -> Finding {
+fn formats(doctor: &Doctor<'_>) -> Option<Finding> {
     let probed: Vec<(usize, Readings, u64)> =
         (0..doctor.capture.buffers.len().min(MAX_PROBED)).filter_map(|index| probe(doctor, index)).collect();
     let wrong: Vec<Evidence> =
         probed.iter().filter_map(|&(index, readings, size)| contradiction(doctor, index, readings, size)).collect();
     if !wrong.is_empty() {
         let title = "the format of a buffer is not the declared one";
-        return Finding::new(Severity::Problem, "buffer-format", title)
+        let finding = Finding::new(Severity::Problem, "buffer-format", title)
             .with(wrong)
             .remedy("correct the format in the metadata of the package")
             .remedy("or open the buffer by itself: --protocol NAME with --raw or --formatted");
+        return Some(finding);
     }
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    doctor.capture.buffers.iter().for_each(|buffer| *counts.entry(buffer.format.name()).or_default() += 1);
+    doctor.capture.buffers.iter().for_each(|buffer| *counts.entry(word(buffer.format)).or_default() += 1);
     let counts: Vec<String> =
         counts.iter().map(|(format, count)| format!("{} {format}", many(*count, "buffer"))).collect();
-    Finding::new(Severity::Fine, "buffer-format", format!("buffers are as declared: {}", counts.join(", ")))
+    let title = format!("buffers are as declared: {}", counts.join(", "));
+    (!counts.is_empty()).then(|| Finding::new(Severity::Fine, "buffer-format", title))
+}
+
+/// A format as options name it.
+fn word(format: BufferFormat) -> &'static str {
+    match format {
+        BufferFormat::Formatted => "formatted",
+        BufferFormat::Raw => "raw",
+        _ => "in DSTREAM blocks",
+    }
 }
 
 /// Reads the start of a buffer under both formats. `None`: there is no choice, or nothing to read.
@@ -81,7 +92,7 @@ fn contradiction(doctor: &Doctor<'_>, index: usize, readings: Readings, size: u6
     let is_other = is_share(other, size, 50) && other / 2 >= declared;
     is_other.then(|| {
         let [bytes, declared, other] = [many(size, "byte"), many(declared, "byte"), many(other, "byte")];
-        let text = format!("declared {}, looks {name}: of the first {bytes}, {declared} are packets as declared, and {other} if {name}", buffer.format);
+        let text = format!("declared {}, looks {name}: of the first {bytes}, {declared} are packets as declared, and {other} if {name}", word(buffer.format));
         Evidence::at(&buffer.name, None, text)
     })
 }

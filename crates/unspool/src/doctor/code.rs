@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use unspool_capture::{ImageNotFound, PackageFormat};
 
 use super::execution::{Contradictions, Tally};
-use super::{Doctor, Evidence, Finding, Severity};
+use super::{Doctor, Evidence, Examined, Finding, Severity};
 use crate::check::MissingRegion;
 use crate::number::many;
 
@@ -44,7 +44,7 @@ fn by_image(doctor: &Doctor<'_>) -> Vec<(String, Tally)> {
     for (name, tally) in doctor.present().flat_map(|examined| &examined.execution.images) {
         let total = images.entry(name).or_default();
         total.count += tally.count;
-        total.offset = total.offset.or(tally.offset);
+        total.first = total.first.or(tally.first);
     }
     let mut images: Vec<(String, Tally)> = images.into_iter().map(|(name, tally)| (name.to_string(), tally)).collect();
     images.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.count));
@@ -80,18 +80,18 @@ fn images(doctor: &Doctor<'_>, topic: &'static str, images: &[(String, Tally)]) 
 
 /// Code that no image is known for.
 fn regions(doctor: &Doctor<'_>) -> Option<Finding> {
-    let mut regions: Vec<(&str, MissingRegion)> = Vec::new();
-    for examined in doctor.present() {
-        regions.extend(
-            examined.execution.regions.regions().into_iter().map(|region| (examined.source.name.as_str(), region)),
-        );
-    }
+    let of_source = |examined| move |region| (examined, region);
+    let mut regions: Vec<(&Examined<'_>, MissingRegion)> = doctor
+        .present()
+        .flat_map(|examined| examined.execution.regions.regions().into_iter().map(of_source(examined)))
+        .collect();
     regions.sort_by_key(|(_, region)| std::cmp::Reverse(region.elements));
     let lost = doctor.present().map(|examined| examined.execution.regions.elements()).sum();
-    let evidence = regions
-        .iter()
-        .take(MAX_LISTED)
-        .map(|(source, region)| Evidence::at(*source, Some(region.offset), region.to_string()));
+    let evidence = regions.iter().take(MAX_LISTED).map(|(examined, region)| {
+        // Regions are those of all buffers, and their offsets are in one of them.
+        let offset = Some(region.offset).filter(|_| examined.execution.sessions == 1);
+        Evidence::at(&examined.source.name, offset, region.to_string())
+    });
     let more = regions.len().saturating_sub(MAX_LISTED);
     let more = (more > 0).then(|| Evidence::new(format!("and {}", many(more as u64, "more region"))));
     // An address that is reached and not left costs nothing.
@@ -115,9 +115,9 @@ fn contradictions(doctor: &Doctor<'_>) -> Option<Finding> {
     for examined in doctor.present() {
         for (image, Contradictions { tally, first }) in &examined.execution.contradictions {
             count += tally.count;
-            let image = image.as_deref().unwrap_or("an unknown image");
+            let image = image.as_deref().unwrap_or("no known image");
             let times = many(tally.count, "contradiction");
-            evidence.push(examined.evidence(tally.offset, format!("{times} in {image}; the first: {first}")));
+            evidence.push(examined.evidence(tally.first, format!("{times} in {image}; the first: {first}")));
         }
     }
     let dropped = doctor.present().map(|examined| examined.execution.after_mismatch.count).sum();
@@ -136,10 +136,10 @@ fn contradictions(doctor: &Doctor<'_>) -> Option<Finding> {
 }
 
 fn ambiguous(doctor: &Doctor<'_>) -> Option<Finding> {
-    let concerned = || doctor.present().filter(|examined| examined.execution.ambiguous.offset.is_some());
+    let concerned = || doctor.present().filter(|examined| examined.execution.ambiguous.first.is_some());
     let evidence = concerned().map(|examined| {
-        let Tally { count, offset } = examined.execution.ambiguous;
-        examined.evidence(offset, format!("{} lost", many(count, "P0 element")))
+        let Tally { count, first } = examined.execution.ambiguous;
+        examined.evidence(first, format!("{} lost", many(count, "P0 element")))
     });
     let lost = concerned().map(|examined| examined.execution.ambiguous.count).sum();
     let title = format!(

@@ -86,7 +86,7 @@ fn timestamps(doctor: &Doctor<'_>) -> Option<Finding> {
         });
     }
     if let (Some(_), false) = (zero.first(), useful.is_empty()) {
-        let title = format!("timestamps are on, and {} has none", many(zero.len() as u64, "source"));
+        let title = format!("timestamps are on, and there are none in {}", many(zero.len() as u64, "source"));
         let evidence = zero.iter().map(|examined| {
             let text = if examined.time.is_some() { "all timestamps are 0" } else { "no timestamp in the trace" };
             examined.evidence(None, text)
@@ -106,13 +106,22 @@ fn timestamps(doctor: &Doctor<'_>) -> Option<Finding> {
 
 /// Why timestamps would help.
 fn uses_of_time(doctor: &Doctor<'_>) -> Vec<String> {
-    let sources = doctor.present().count() as u64;
+    // Sessions of a core may be sources of their own, with the order of the package.
+    let cores: BTreeSet<(Option<usize>, Option<u8>)> = doctor
+        .present()
+        .map(|examined| match examined.source.core {
+            Some(core) => (Some(core), None),
+            None => (None, examined.source.id),
+        })
+        .collect();
     let events = doctor.capture.events.iter().filter(|event| event.time.is_some()).count() as u64;
+    // perf records when each buffer was traced.
+    let is_placed = doctor.capture.buffers.iter().all(|buffer| buffer.recorded.is_some());
     let mut uses = Vec::new();
-    if sources > 1 {
-        uses.push(format!("{} cannot be put in order", many(sources, "source")));
+    if cores.len() > 1 {
+        uses.push(format!("the traces of {} cannot be put in order", many(cores.len() as u64, "core")));
     }
-    if events > 1 {
+    if events > 1 && !is_placed {
         uses.push(format!("{} cannot be placed in the trace", many(events, "system event")));
     }
     uses

@@ -42,17 +42,24 @@ pub(super) struct Execution {
     pub(super) sessions: u64,
 }
 
-/// A count, and the first offset.
+/// A count, and the first place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Tally {
     pub(super) count: u64,
-    pub(super) offset: Option<u64>,
+    pub(super) first: Option<Position>,
+}
+
+/// An offset in a buffer of the capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    pub(super) buffer: usize,
+    pub(super) offset: u64,
 }
 
 impl Tally {
-    fn add(&mut self, count: u64, offset: u64) {
+    fn add(&mut self, count: u64, at: Position) {
         self.count += count;
-        self.offset.get_or_insert(offset);
+        self.first.get_or_insert(at);
     }
 }
 
@@ -85,46 +92,53 @@ impl Execution {
         program: &Program,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(), Error> {
-        let mut counter = Counter { execution: self, program, around: Around::default(), progress };
+        let buffer = trace.buffer_index();
+        let mut counter = Counter { execution: self, program, buffer, around: Around::default(), progress };
         let speculative = trace.flow(Transactions::Show, program, &mut counter)?;
         self.speculative += speculative;
         self.sessions += 1;
         Ok(())
     }
 
-    fn lost(&mut self, program: &Program, item: &Located<Item>, elements: u64, cause: Cause) {
+    fn lost(&mut self, program: &Program, item: &Located<Item>, at: Position, (elements, cause): (u64, Cause)) {
         match cause {
-            Cause::NoCode { address, space } => self.missing(program, item, elements, (address, space)),
-            Cause::Ambiguous { .. } => self.ambiguous.add(elements, item.offset),
-            Cause::NoAddress => self.without_address.add(elements, item.offset),
-            Cause::Disagreement => self.after_mismatch.add(elements, item.offset),
+            Cause::NoCode { address, space } => self.missing(program, item, at, (elements, address, space)),
+            Cause::Ambiguous { .. } => self.ambiguous.add(elements, at),
+            Cause::NoAddress => self.without_address.add(elements, at),
+            Cause::Disagreement => self.after_mismatch.add(elements, at),
         }
     }
 
     /// Counts missing code by its image, or by region if no image is known.
-    fn missing(&mut self, program: &Program, item: &Located<Item>, elements: u64, (address, space): (u64, Space)) {
+    fn missing(
+        &mut self,
+        program: &Program,
+        item: &Located<Item>,
+        at: Position,
+        (elements, address, space): (u64, u64, Space),
+    ) {
         match program.image_at(address, space) {
             None => self.regions.add(&Ok(*item)),
             Some(image) => match self.images.get_mut(image) {
-                Some(tally) => tally.add(elements, item.offset),
+                Some(tally) => tally.add(elements, at),
                 None => {
-                    self.images.insert(image.to_string(), Tally { count: elements, offset: Some(item.offset) });
+                    self.images.insert(image.to_string(), Tally { count: elements, first: Some(at) });
                 }
             },
         }
     }
 
-    fn contradiction(&mut self, image: Option<String>, finding: Finding, offset: u64) {
+    fn contradiction(&mut self, image: Option<String>, finding: Finding, at: Position) {
         let known = self.contradictions.entry(image);
-        known.or_insert(Contradictions { tally: Tally::default(), first: finding }).tally.add(1, offset);
+        known.or_insert(Contradictions { tally: Tally::default(), first: finding }).tally.add(1, at);
     }
 
-    fn error(&mut self, error: &ElementError) {
+    fn error(&mut self, error: &ElementError, at: Position) {
         match error.kind {
             kind if kind.is_ordinary() => {}
-            Broken::Packet(Malformed::Truncated) => self.truncated.add(1, error.offset),
+            Broken::Packet(Malformed::Truncated) => self.truncated.add(1, at),
             kind => {
-                self.damaged.add(1, error.offset);
+                self.damaged.add(1, at);
                 self.damaged_bytes += error.skipped;
                 self.first_damage.get_or_insert(kind);
             }
@@ -136,11 +150,17 @@ impl Execution {
 struct Counter<'e> {
     execution: &'e mut Execution,
     program: &'e Program,
+    /// Index of the buffer.
+    buffer: usize,
     around: Around,
     progress: &'e mut dyn FnMut(u64, u64),
 }
 
 impl Counter<'_> {
+    fn at(&self, offset: u64) -> Position {
+        Position { buffer: self.buffer, offset }
+    }
+
     /// The image that a contradiction is in, if the context is known.
     fn image_of(&self, finding: &Finding) -> Option<String> {
         let context = self.around.context?;
@@ -149,20 +169,20 @@ impl Counter<'_> {
     }
 
     fn element(&mut self, item: &Located<Item>) {
-        let (program, offset) = (self.program, item.offset);
+        let (program, at) = (self.program, self.at(item.offset));
         match item.value {
-            Item::Overflow => self.execution.overflows.add(1, offset),
-            Item::Discard => self.execution.discards.add(1, offset),
+            Item::Overflow => self.execution.overflows.add(1, at),
+            Item::Discard => self.execution.discards.add(1, at),
             Item::Context(context) => {
                 self.execution.has_context_ids |= context.context_id.is_some() || context.vmid.is_some();
             }
-            Item::Lost { elements, cause } => self.execution.lost(program, item, elements, cause),
-            Item::NoCode { address, space } => self.execution.missing(program, item, 0, (address, space)),
+            Item::Lost { elements, cause } => self.execution.lost(program, item, at, (elements, cause)),
+            Item::NoCode { address, space } => self.execution.missing(program, item, at, (0, address, space)),
             // The elements that are lost to it are counted.
-            Item::Finding(Finding::AmbiguousImage { .. }) => self.execution.ambiguous.add(0, offset),
+            Item::Finding(Finding::AmbiguousImage { .. }) => self.execution.ambiguous.add(0, at),
             Item::Finding(finding) => {
                 let image = self.image_of(&finding);
-                self.execution.contradiction(image, finding, offset);
+                self.execution.contradiction(image, finding, at);
             }
             _ => {}
         }
@@ -189,7 +209,7 @@ impl FlowSink for Counter<'_> {
     fn item(&mut self, item: FlowItem) {
         match &item {
             Ok(located) => self.element(located),
-            Err(error) => self.execution.error(error),
+            Err(error) => self.execution.error(error, self.at(error.offset)),
         }
         self.around.update(&item);
     }

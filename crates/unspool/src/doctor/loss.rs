@@ -21,11 +21,22 @@ pub(super) fn findings(doctor: &Doctor<'_>) -> Vec<Finding> {
         discards(doctor),
         without_address(doctor),
     ];
-    let found: Vec<Finding> = found.into_iter().flatten().collect();
+    let mut found: Vec<Finding> = found.into_iter().flatten().collect();
     if found.is_empty() && doctor.present().next().is_some() {
-        return vec![Finding::new(Severity::Fine, "loss", "no overflow and no damage in the trace")];
+        found.push(Finding::new(Severity::Fine, "loss", "no overflow and no damage in the trace"));
     }
+    found.extend(speculative(doctor));
     found
+}
+
+/// The trace unit resolves speculation some instructions later, so the end of a trace is rarely resolved.
+fn speculative(doctor: &Doctor<'_>) -> Option<Finding> {
+    let count = |examined: &Examined<'_>| examined.execution.speculative;
+    let total = doctor.present().map(count).sum();
+    let title = format!("{} still speculative at the end of the trace", many(total, "P0 element"));
+    let concerned = doctor.present().filter(|examined| count(examined) > 0);
+    let evidence = concerned.map(|examined| examined.evidence(None, many(count(examined), "P0 element")));
+    (total > 0).then(|| Finding::new(Severity::Fine, "speculation", title).with(evidence))
 }
 
 /// Evidence of the sources where a tally is not zero, and the total.
@@ -35,7 +46,7 @@ fn of_sources(
     text: impl Fn(&Examined<'_>) -> String,
 ) -> (Vec<Evidence>, u64) {
     let concerned = || doctor.present().filter(|examined| tally(examined).count > 0);
-    let evidence = concerned().map(|examined| examined.evidence(tally(examined).offset, text(examined))).collect();
+    let evidence = concerned().map(|examined| examined.evidence(tally(examined).first, text(examined))).collect();
     (evidence, concerned().map(|examined| tally(examined).count).sum())
 }
 
@@ -134,8 +145,8 @@ fn truncated(doctor: &Doctor<'_>) -> Option<Finding> {
 /// Trace is discarded where the trace unit is switched off; more often than that, it is lost.
 fn discards(doctor: &Doctor<'_>) -> Option<Finding> {
     let beyond = |examined: &Examined<'_>| {
-        let Tally { count, offset } = examined.execution.discards;
-        Tally { count: count.saturating_sub(examined.execution.sessions), offset }
+        let Tally { count, first } = examined.execution.discards;
+        Tally { count: count.saturating_sub(examined.execution.sessions), first }
     };
     let text = |examined: &Examined<'_>| {
         let [discards, buffers] =
@@ -159,7 +170,7 @@ fn without_address(doctor: &Doctor<'_>) -> Option<Finding> {
     let text =
         |examined: &Examined<'_>| format!("{} dropped", many(examined.execution.without_address.count, "P0 element"));
     let (evidence, count) = of_sources(doctor, |examined| examined.execution.without_address, text);
-    let title = format!("{} precede the first address, or follow a loss", many(count, "P0 element"));
+    let title = format!("{} without a known address, after a start or a loss", many(count, "P0 element"));
     (count > 0).then(|| {
         Finding::new(Severity::Advice, "no-address", title)
             .with(evidence)

@@ -81,7 +81,11 @@ fn assumed(doctor: &Doctor<'_>) -> Option<Finding> {
 
 /// The notes of the capture and of its images with this consequence.
 fn of<'d>(doctor: &'d Doctor<'_>, wanted: Consequence) -> Vec<&'d Note> {
-    let notes = doctor.capture.notes.iter().chain(&doctor.notes);
+    // The reader of the package has noted missing files already.
+    let images = || doctor.capture.cores.iter().flat_map(|core| &core.images);
+    let is_noted = |note: &Note| images().any(|image| image.size.is_none() && image.file == note.file);
+    let of_images = doctor.notes.iter().filter(|note| !is_noted(note));
+    let notes = doctor.capture.notes.iter().chain(of_images);
     notes.filter(|note| consequence(note.kind) == wanted).collect()
 }
 
