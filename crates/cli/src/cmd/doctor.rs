@@ -46,8 +46,7 @@ Examples:
   unspool doctor capture.zip --image vmlinux --json
   unspool doctor trbe.bin --protocol ete --image app.elf
 
-The first line is the share of the trace that was decoded: P0 elements are branches and exceptions, each with the instructions \
-before it. A problem means that recorded trace is lost, cannot be decoded, or contradicts the code. Advice is about a more \
+The first line is the share of the trace that was decoded: P0 elements are branches, each with the instructions before it. A problem means that recorded trace is lost, cannot be decoded, or contradicts the code. Advice is about a more \
 complete, more certain or smaller recording.
 'unspool check' lists every violation with its offset; 'unspool info' lists what the capture contains.
 Exit codes: 0 no problem, 1 there is a problem, 2 the command failed.";

@@ -38,34 +38,43 @@ pub(super) fn findings(doctor: &Doctor<'_>) -> Vec<Finding> {
     found
 }
 
-/// P0 elements lost to each image, the most first.
-fn by_image(doctor: &Doctor<'_>) -> Vec<(String, Tally)> {
-    let mut images: BTreeMap<&str, Tally> = BTreeMap::new();
-    for (name, tally) in doctor.present().flat_map(|examined| &examined.execution.images) {
-        let total = images.entry(name).or_default();
-        total.count += tally.count;
-        total.first = total.first.or(tally.first);
+/// Images without code: P0 elements lost to each, the most first. Where a file is in memory follows from its headers, so
+/// what was lost to a whole file that was not found is unknown.
+fn by_image(doctor: &Doctor<'_>) -> Vec<(String, Option<u64>)> {
+    let mut images: BTreeMap<&str, Option<u64>> = BTreeMap::new();
+    if doctor.present().any(|examined| examined.execution.regions.elements() > 0) {
+        images.extend(doctor.not_found.keys().map(|image| (image.as_str(), None)));
     }
-    let mut images: Vec<(String, Tally)> = images.into_iter().map(|(name, tally)| (name.to_string(), tally)).collect();
-    images.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.count));
+    for (name, tally) in doctor.present().flat_map(|examined| &examined.execution.images) {
+        *images.entry(name).or_default().get_or_insert(0) += tally.count;
+    }
+    let mut images: Vec<(String, Option<u64>)> =
+        images.into_iter().map(|(name, lost)| (name.to_string(), lost)).collect();
+    images.sort_by_key(|(_, lost)| std::cmp::Reverse(*lost));
     images
 }
 
-fn images(doctor: &Doctor<'_>, topic: &'static str, images: &[(String, Tally)]) -> Option<Finding> {
-    let lost = images.iter().map(|(_, tally)| tally.count).sum();
-    let evidence = images.iter().take(MAX_LISTED).map(|(image, tally)| {
+fn images(doctor: &Doctor<'_>, topic: &'static str, images: &[(String, Option<u64>)]) -> Option<Finding> {
+    let evidence = images.iter().take(MAX_LISTED).map(|(image, lost)| {
         let reason = doctor.not_found.get(image).map(ToString::to_string);
         // The reason starts with the name.
         let reason =
             reason.as_deref().and_then(|reason| reason.strip_prefix(&format!("{image}: ")).map(str::to_string));
         let reason = reason.unwrap_or_else(|| "the image does not contain the executed address".to_string());
-        Evidence::at(image, None, format!("{} lost: {reason}", many(tally.count, "P0 element")))
+        let text = match lost {
+            Some(lost) => format!("{} lost: {reason}", many(*lost, "P0 element")),
+            None => format!("its addresses are unknown: {reason}"),
+        };
+        Evidence::at(image, None, text)
     });
     let more = images.len().saturating_sub(MAX_LISTED);
     let more = (more > 0).then(|| Evidence::new(format!("and {}", many(more as u64, "more image"))));
     let count = many(images.len() as u64, "image");
     let what = if topic == "missing-image" { "cannot be found" } else { "found with another build id" };
-    let title = format!("{count} {what}: {} lost", many(lost, "P0 element"));
+    let title = match images.iter().filter_map(|(_, lost)| *lost).reduce(|one, other| one + other) {
+        Some(lost) => format!("{count} {what}: {} lost", many(lost, "P0 element")),
+        None => format!("{count} {what}"),
+    };
     let finding = Finding::new(Severity::Problem, topic, title).with(evidence).with(more);
     let finding = match topic {
         "missing-image" => finding

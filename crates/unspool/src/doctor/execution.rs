@@ -93,7 +93,8 @@ impl Execution {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(), Error> {
         let buffer = trace.buffer_index();
-        let mut counter = Counter { execution: self, program, buffer, around: Around::default(), progress };
+        let mut counter =
+            Counter { execution: self, program, buffer, last_run: None, around: Around::default(), progress };
         let speculative = trace.flow(Transactions::Show, program, &mut counter)?;
         self.speculative += speculative;
         self.sessions += 1;
@@ -152,6 +153,8 @@ struct Counter<'e> {
     program: &'e Program,
     /// Index of the buffer.
     buffer: usize,
+    /// Offset of the last run.
+    last_run: Option<u64>,
     around: Around,
     progress: &'e mut dyn FnMut(u64, u64),
 }
@@ -171,6 +174,10 @@ impl Counter<'_> {
     fn element(&mut self, item: &Located<Item>) {
         let (program, at) = (self.program, self.at(item.offset));
         match item.value {
+            // The range up to an exception belongs to no atom, and `Item::Lost` counts atoms.
+            Item::Exception { .. } if self.last_run.take() == Some(item.offset) => {
+                self.execution.followed = self.execution.followed.saturating_sub(1);
+            }
             Item::Overflow => self.execution.overflows.add(1, at),
             Item::Discard => self.execution.discards.add(1, at),
             Item::Context(context) => {
@@ -202,6 +209,7 @@ fn address_of(finding: &Finding) -> Option<u64> {
 
 impl FlowSink for Counter<'_> {
     fn run(&mut self, run: Run<'_>) {
+        self.last_run = Some(run.offset());
         self.execution.followed += run.len() as u64;
         self.execution.instructions += run.instructions();
     }
