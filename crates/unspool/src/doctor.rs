@@ -155,7 +155,9 @@ impl Diagnosis {
             [(self.instructions, "instruction"), (self.bytes, "byte"), (self.sources, "source")]
                 .map(|(count, name)| many(count, name));
         match percent(self.followed, self.elements) {
-            None => format!("nothing was decoded: no P0 element in {bytes} of {sources}"),
+            None if self.instructions == 0 => format!("nothing was decoded: no P0 element in {bytes} of {sources}"),
+            // The instructions before an exception.
+            None => format!("no P0 element in the trace: {instructions} from {bytes} of {sources}"),
             Some(share) => {
                 let elements = many(self.elements, "P0 element");
                 format!("{share} of {elements} decoded: {instructions} from {bytes} of {sources}")
@@ -333,7 +335,8 @@ impl<'c> Doctor<'c> {
     }
 
     fn undecoded(&self) -> Vec<Finding> {
-        let is_decoded = self.present().any(|examined| examined.execution.elements() > 0);
+        let has_execution = |execution: &Execution| execution.elements() > 0 || execution.instructions > 0;
+        let is_decoded = self.present().any(|examined| has_execution(&examined.execution));
         let title = match self.present().next() {
             Some(_) => "the trace contains no executed branch",
             None => "there is no trace that can be read",
@@ -367,5 +370,18 @@ mod tests {
             assert_eq!(percent(part, all).as_deref(), expected, "{part} of {all}");
         }
         assert!(is_share(1, 4, 25) && !is_share(1, 5, 25) && !is_share(0, 0, 0));
+    }
+
+    #[test]
+    fn the_verdict_is_one_line() {
+        let rows = [
+            ((0, 0, 0), "nothing was decoded: no P0 element in 9 bytes of 1 source"),
+            ((2, 0, 0), "no P0 element in the trace: 2 instructions from 9 bytes of 1 source"),
+            ((7, 4, 3), "75.0% of 4 P0 elements decoded: 7 instructions from 9 bytes of 1 source"),
+        ];
+        for ((instructions, elements, followed), expected) in rows {
+            let diagnosis = Diagnosis { findings: Vec::new(), sources: 1, bytes: 9, instructions, elements, followed };
+            assert_eq!(diagnosis.verdict(), expected);
+        }
     }
 }

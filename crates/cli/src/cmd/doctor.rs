@@ -124,7 +124,7 @@ fn finding_text(finding: &Finding, palette: &Palette, out: &mut dyn Write) -> io
 /// Counts of findings by severity.
 fn counts(diagnosis: &Diagnosis) -> String {
     let [problems, advice, fine] = Severity::ALL.map(|severity| diagnosis.count(severity) as u64);
-    format!("{}, {advice} findings with advice, {fine} fine", many(problems, "problem"))
+    format!("{}, {} with advice, {fine} fine", many(problems, "problem"), many(advice, "finding"))
 }
 
 fn json(capture: &Capture, finding: &Finding, line: &mut String, out: &mut dyn Write) -> io::Result<()> {
