@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod decode;
 pub(crate) mod diff;
+pub(crate) mod doctor;
 pub(crate) mod dump;
 pub(crate) mod elements;
 pub(crate) mod encode;

@@ -60,6 +60,7 @@ struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   unspool info snapshot/                   summarize a capture
+  unspool doctor capture.zip               diagnose a capture, with advice
   unspool packets capture.zip              list the packets of each source
   unspool elements snapshot/ --committed   list elements, with speculation resolved
   unspool decode snapshot/                 list executed instructions
@@ -86,6 +87,7 @@ enum Verb {
     Decode(cmd::decode::Args),
     Dump(cmd::dump::Args),
     Check(cmd::check::Args),
+    Doctor(cmd::doctor::Args),
     Convert(cmd::convert::Args),
     Slice(cmd::slice::Args),
     Stats(cmd::stats::Args),
@@ -149,6 +151,7 @@ fn run(verb: &Verb) -> anyhow::Result<Verdict> {
         Verb::Decode(args) => cmd::decode::run(args),
         Verb::Dump(args) => cmd::dump::run(args),
         Verb::Check(args) => cmd::check::run(args),
+        Verb::Doctor(args) => cmd::doctor::run(args),
         Verb::Convert(args) => cmd::convert::run(args),
         Verb::Slice(args) => cmd::slice::run(args),
         Verb::Stats(args) => cmd::stats::run(args),

@@ -69,7 +69,7 @@ impl Programs {
 fn report_program(program: &Program, reported: &mut BTreeSet<String>) {
     report_images(&program.take_notes(), reported);
     let missing = program.missing_images();
-    missing.values().filter(|reason| reported.insert((*reason).clone())).for_each(diagnostic::warning);
+    missing.values().filter(|reason| reported.insert(reason.to_string())).for_each(diagnostic::warning);
     let text = "files of processes are missing: name them with --image FILE, or their root folder with --sysroot FOLDER (/ for this machine)";
     if !missing.is_empty() && reported.insert(text.into()) {
         diagnostic::note(text);

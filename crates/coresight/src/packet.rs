@@ -52,6 +52,13 @@ impl PacketKind {
         }
     }
 
+    /// Can decoding start at packets of this kind?
+    pub fn is_sync(self) -> bool {
+        match self {
+            PacketKind::Etm4(kind) => kind == etm4::PacketKind::AlignmentSync,
+        }
+    }
+
     /// The number of the kind among those of its protocol. For counting.
     pub fn index(self) -> usize {
         match self {

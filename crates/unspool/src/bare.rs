@@ -83,10 +83,23 @@ fn first_bytes(capture: &Capture) -> Result<Vec<u8>, Error> {
 
 /// Format under which more of the first bytes decode as packets.
 fn likely_format(protocol: Protocol, probe: &[u8]) -> BufferFormat {
-    let raw = well_formed_bytes(protocol, probe);
-    let sources = demultiplex(Layout::FromStart, probe);
-    let framed: u64 = sources.values().map(|bytes| well_formed_bytes(protocol, bytes)).sum();
+    let Readings { framed, raw } = Readings::of(protocol, Layout::FromStart, probe);
     if framed > raw { BufferFormat::Formatted } else { BufferFormat::Raw }
+}
+
+/// Bytes at the start of a buffer that are well-formed packets, under either format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Readings {
+    pub(crate) framed: u64,
+    pub(crate) raw: u64,
+}
+
+impl Readings {
+    pub(crate) fn of(protocol: Protocol, layout: Layout, probe: &[u8]) -> Self {
+        let sources = demultiplex(layout, probe);
+        let framed = sources.values().map(|bytes| well_formed_bytes(protocol, bytes)).sum();
+        Self { framed, raw: well_formed_bytes(protocol, probe) }
+    }
 }
 
 /// Number of bytes in well-formed packets.

@@ -57,6 +57,10 @@ pub struct TraceOverview {
     pub bytes: u64,
     /// Packets by kind.
     pub kinds: BTreeMap<PacketKind, u64>,
+    /// Bytes of the packets of each kind.
+    pub kind_bytes: BTreeMap<PacketKind, u64>,
+    /// Where the trace can be entered.
+    pub syncs: SyncSpacing,
     /// Atoms, E and N.
     pub atoms: [u64; 2],
     /// First and last timestamp.
@@ -75,6 +79,60 @@ pub struct TraceOverview {
     pub unsynchronized_bytes: u64,
     /// First few errors.
     pub errors: Vec<ElementError>,
+}
+
+/// Most distances between synchronizations that are kept for their median.
+const MAX_DISTANCES: usize = 1 << 16;
+
+/// Alignment synchronizations of a source, and the bytes of the source between them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SyncSpacing {
+    /// Bytes before the first one, the most of all buffers; `None` if there is none.
+    pub first: Option<u64>,
+    /// The least and the greatest distance.
+    pub range: Option<(u64, u64)>,
+    /// Distances, those after the first 65,536 excepted.
+    distances: Vec<u64>,
+    last: u64,
+}
+
+impl SyncSpacing {
+    /// The median distance, of the first 65,536; `None` with fewer than two synchronizations.
+    pub fn median(&self) -> Option<u64> {
+        let mut sorted = self.distances.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied()
+    }
+
+    /// Adds the synchronizations of another buffer with trace of the same source.
+    pub fn append(&mut self, other: &Self) {
+        self.first = self.first.max(other.first);
+        if let Some((least, greatest)) = other.range {
+            self.widen(least);
+            self.widen(greatest);
+        }
+        let free = MAX_DISTANCES.saturating_sub(self.distances.len());
+        self.distances.extend(other.distances.iter().take(free));
+    }
+
+    /// Adds a synchronization after this number of bytes.
+    fn add(&mut self, bytes: u64) {
+        if self.first.is_none() {
+            self.first = Some(bytes);
+        } else {
+            let distance = bytes.saturating_sub(self.last);
+            self.widen(distance);
+            if self.distances.len() < MAX_DISTANCES {
+                self.distances.push(distance);
+            }
+        }
+        self.last = bytes;
+    }
+
+    fn widen(&mut self, distance: u64) {
+        let (least, greatest) = self.range.unwrap_or((distance, distance));
+        self.range = Some((least.min(distance), greatest.max(distance)));
+    }
 }
 
 impl TraceOverview {
@@ -174,14 +232,24 @@ fn trace_overview(trace: &Trace<'_>, progress: &mut dyn FnMut(u64)) -> Result<Tr
     let mut tally = PacketTally { overview, kinds: Vec::new(), progress };
     trace.packets_and_elements(&mut tally)?;
     let PacketTally { mut overview, kinds, .. } = tally;
-    overview.kinds = kinds.into_iter().flatten().collect();
+    for (kind, tally) in kinds.into_iter().flatten() {
+        overview.kinds.insert(kind, tally.packets);
+        overview.kind_bytes.insert(kind, tally.bytes);
+    }
     Ok(overview)
+}
+
+/// Packets of one kind.
+#[derive(Debug, Clone, Copy, Default)]
+struct KindTally {
+    packets: u64,
+    bytes: u64,
 }
 
 struct PacketTally<'p> {
     overview: TraceOverview,
     /// Counts, by index of the kind.
-    kinds: Vec<Option<(PacketKind, u64)>>,
+    kinds: Vec<Option<(PacketKind, KindTally)>>,
     progress: &'p mut dyn FnMut(u64),
 }
 
@@ -193,7 +261,12 @@ impl Sink<PacketItem> for PacketTally<'_> {
                 if self.kinds.len() <= kind.index() {
                     self.kinds.resize(kind.index() + 1, None);
                 }
-                self.kinds[kind.index()].get_or_insert((kind, 0)).1 += 1;
+                let tally = &mut self.kinds[kind.index()].get_or_insert((kind, KindTally::default())).1;
+                tally.packets += 1;
+                tally.bytes += packet.length;
+                if kind.is_sync() {
+                    self.overview.syncs.add(self.overview.bytes);
+                }
                 self.overview.bytes += packet.length;
             }
             Err(error) => self.overview.skipped(error),
@@ -253,5 +326,41 @@ impl TraceOverview {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spacing(offsets: &[u64]) -> SyncSpacing {
+        let mut spacing = SyncSpacing::default();
+        offsets.iter().for_each(|offset| spacing.add(*offset));
+        spacing
+    }
+
+    #[test]
+    fn distances_are_between_synchronizations() {
+        type Row = (&'static [u64], Option<u64>, Option<(u64, u64)>, Option<u64>);
+        let rows: [Row; 4] = [
+            (&[], None, None, None),
+            (&[7], Some(7), None, None),
+            (&[0, 10, 40, 45], Some(0), Some((5, 30)), Some(10)),
+            (&[3, 3], Some(3), Some((0, 0)), Some(0)),
+        ];
+        for (offsets, first, range, median) in rows {
+            let found = spacing(offsets);
+            assert_eq!((found.first, found.range, found.median()), (first, range, median), "{offsets:?}");
+        }
+    }
+
+    #[test]
+    fn distances_of_buffers_are_joined() {
+        let mut all = spacing(&[5, 15]);
+        all.append(&spacing(&[2, 4, 104]));
+        assert_eq!((all.first, all.range, all.median()), (Some(5), Some((2, 100)), Some(10)));
+        // No buffer is as long as the distance between two.
+        all.append(&SyncSpacing::default());
+        assert_eq!(all.range, Some((2, 100)));
     }
 }

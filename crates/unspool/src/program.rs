@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use unspool_capture::{Capture, Code, Note, Pid, Region, Symbol};
+use unspool_capture::{Capture, Code, ImageNotFound, Note, Pid, Region, Symbol};
 use unspool_coresight::FlowRules;
 use unspool_flow::{CodeMemory, KnownCode, MapId, Space};
 
@@ -105,8 +105,15 @@ impl Program {
     }
 
     /// Files of processes that were executed and not found, each with the reason.
-    pub fn missing_images(&self) -> BTreeMap<String, String> {
+    pub fn missing_images(&self) -> BTreeMap<String, ImageNotFound> {
         self.spaces.as_ref().map(AddressSpaces::missing).unwrap_or_default()
+    }
+
+    /// Name of the image at an address: the one that events place there, found or not, or that whose code is used.
+    pub fn image_at(&self, address: u64, space: Space) -> Option<&str> {
+        let of_space = self.spaces.as_ref().filter(|_| space.map != MapId::ONLY);
+        let placed = of_space.and_then(|spaces| spaces.image(space.map, address));
+        placed.or_else(|| Some(self.codes.get(self.range_of(address, space)?.code)?.name.as_str()))
     }
 
     /// Notes since the last call: what was assumed about processes, and problems of their files.

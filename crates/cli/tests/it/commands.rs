@@ -11,6 +11,7 @@ mod convert;
 mod damage;
 mod decode;
 mod diff;
+mod doctor;
 mod elf;
 mod encode;
 mod identify;

@@ -12,8 +12,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use unspool_capture::{
     Call, Capture, Code, Contents, ContextFormat, ContextGuess, ContextProcess, ContextWidth, Direction, Extent, Hit,
-    ImageLoader, ImageSearch, KERNEL, Mapping, Note, PackageFormat, PatchCode, Pid, Region, SystemEvent, Timeline,
-    View,
+    ImageLoader, ImageNotFound, ImageSearch, KERNEL, Mapping, Note, PackageFormat, PatchCode, Pid, Region, SystemEvent,
+    Timeline, View,
 };
 use unspool_coresight::Context;
 use unspool_flow::MapId;
@@ -46,7 +46,7 @@ pub(super) struct AddressSpaces {
     /// Code of patches that name a file, by the name.
     patches: Vec<(String, Vec<u8>)>,
     /// Why files were not found, by the name of the image.
-    missing: Mutex<BTreeMap<String, String>>,
+    missing: Mutex<BTreeMap<String, ImageNotFound>>,
     notes: Mutex<Vec<Note>>,
     maps: RwLock<Maps>,
 }
@@ -291,6 +291,12 @@ impl AddressSpaces {
         self.code(hit.piece.mapping()?)?.symbols.find(address)
     }
 
+    /// The image that events place at an address, found or not.
+    pub(super) fn image(&self, map: MapId, address: u64) -> Option<&str> {
+        let hit = self.contents(self.map(map), address).certain()?;
+        self.timeline.mapping(hit.piece.mapping()?).map(|mapping| mapping.image.as_str())
+    }
+
     /// The process of a map; `None` if it is not known.
     pub(super) fn process_of(&self, map: MapId) -> Option<Pid> {
         match self.map(map) {
@@ -300,7 +306,7 @@ impl AddressSpaces {
     }
 
     /// Why files were not found, by the name of the image.
-    pub(super) fn missing(&self) -> BTreeMap<String, String> {
+    pub(super) fn missing(&self) -> BTreeMap<String, ImageNotFound> {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -342,7 +348,7 @@ fn search(capture: &Capture, added: &[Code], options: &SpaceOptions) -> ImageSea
 fn load(
     loader: &mut ImageLoader,
     mapping: &Mapping,
-    missing: &mut BTreeMap<String, String>,
+    missing: &mut BTreeMap<String, ImageNotFound>,
     notes: &mut Vec<Note>,
 ) -> Option<Code> {
     match loader.load(mapping) {
@@ -351,7 +357,7 @@ fn load(
             Some(code)
         }
         Err(error) => {
-            missing.insert(mapping.image.clone(), error.to_string());
+            missing.insert(mapping.image.clone(), error);
             None
         }
     }

@@ -35,6 +35,7 @@ fn runs() -> Vec<(&'static str, Run)> {
         }
         runs.push(("program", on("program", capture, &["--json", "--explain"])));
         runs.push(("program", on("program", capture, &["--json"])));
+        runs.push(("doctor", on("doctor", capture, &["--json"])));
     }
     for file in [&example(), &qemu, &astf, &stf, &path] {
         runs.push(("info", on("info", file, &["--json"])));
