@@ -1,5 +1,7 @@
 //! Several address maps: two processes with different code at one address, and code that changes.
 
+#![allow(clippy::expect_used)]
+
 use unspool_coresight::{Atoms, Context, Element, FlowRules, Located, Security, Target};
 use unspool_flow::{CodeMemory, FlowItem, FlowSink, Item, MapId, Run, Space, Walker};
 
