@@ -91,7 +91,7 @@ impl Options {
         let mut settings = Settings::new(self.protocol);
         settings.set("TRCCONFIGR", 0x841 | u64::from(self.return_stack) << 12);
         settings.set("TRCTSCTLR", u64::from(self.all_times));
-        settings.set("TRCSYNCPR", if self.seed % 3 == 0 { 8 } else { 12 });
+        settings.set("TRCSYNCPR", if self.seed.is_multiple_of(3) { 8 } else { 12 });
         if self.speculates {
             settings.set("TRCIDR8", 5);
             settings.guess_seed = Some(self.seed);
@@ -181,9 +181,9 @@ fn options(seed: u64) -> Options {
         seed,
         cores: 1 + (seed / 4 % 2) as usize,
         context_id,
-        protocol: if seed / 8 % 2 == 0 { Protocol::Ete } else { Protocol::Etm4 },
+        protocol: if (seed / 8).is_multiple_of(2) { Protocol::Ete } else { Protocol::Etm4 },
         return_stack: seed / 16 % 2 == 1,
-        all_times: seed % 5 == 0,
+        all_times: seed.is_multiple_of(5),
         speculates: seed % 7 == 3,
     }
 }

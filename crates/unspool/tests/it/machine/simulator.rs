@@ -432,7 +432,7 @@ impl Machine {
     fn mapped_call(&self, state: State, pid: Pid, mapped: &Mapped) -> Call {
         let image = &self.images[mapped.image];
         // Some files are mapped in parts, as an operating system reports it.
-        let placement = if mapped.image % 4 == 0 && pid != KERNEL {
+        let placement = if mapped.image.is_multiple_of(4) && pid != KERNEL {
             let length = 4 * image.words.len() as u64;
             Placement::Part { address: mapped.base + CODE, length, offset: CODE }
         } else {
@@ -514,7 +514,7 @@ impl Machine {
         self.happens(self.mapped_call(State::Start, pid, &program), true, false);
         self.declare_asid(State::Start, asid, pid);
         self.open_library(pid);
-        if pid % 2 == 0 {
+        if pid.is_multiple_of(2) {
             self.open_library(pid);
         }
         let pc = self.any_function(pid);
