@@ -1,5 +1,6 @@
 //! All integration tests of the command line, in one binary so that they link once.
 
+mod ambiguous;
 mod closed_loop;
 mod commands;
 mod corpus;
