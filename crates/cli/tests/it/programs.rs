@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use unspool_testing::tool;
 
-use crate::run::{Run, UNSPOOL, text};
+use crate::run::{Run, UNSPOOL, send_signal, text};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -128,7 +128,7 @@ fn ended_by(signal: &str, prefix: &str, args: &[&str]) -> Run {
     command.args(args).process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     thread::sleep(Duration::from_secs(3));
-    let target = format!("{prefix}{}", child.id());
-    assert!(Command::new("kill").args([signal, "--", &target]).status().unwrap().success());
+    let target = child.id() as i32;
+    send_signal(signal, if prefix == "-" { -target } else { target });
     child.wait_with_output().unwrap().into()
 }

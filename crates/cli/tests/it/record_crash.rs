@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use unspool_testing::skip;
 
 use crate::programs::{Target, assert_clean, built, built_assembly, interrupted_alone, plugin, unspool, with_signals};
-use crate::run::{Folder, Run, UNSPOOL, text, text_of, wait};
+use crate::run::{Folder, Run, UNSPOOL, send_signal, text, text_of, wait};
 
 /// Instructions up to the end.
 const UP_TO_END: u64 = 4 + 500_000 + 1 + 3;
@@ -126,8 +126,7 @@ impl Running {
     }
 
     fn kill_emulator(mut self) -> Run {
-        let killed = Command::new("kill").args(["-KILL", &self.emulator.to_string()]).status().unwrap();
-        assert!(killed.success());
+        send_signal("-KILL", self.emulator as i32);
         let (code, peak) = wait(&mut self.child);
         Run { code, out: String::new(), err: text_of(self.child.stderr.take().unwrap()), peak }
     }
@@ -274,7 +273,7 @@ fn a_conversion_that_is_interrupted_leaves_no_file() {
             thread::sleep(Duration::from_millis(20));
         }
         assert!(folder.names().iter().any(|name| name.contains(".part")), "{:?}", folder.names());
-        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+        send_signal(signal, child.id() as i32);
         assert_eq!(child.wait().unwrap().code(), None, "killed by the signal");
         assert_eq!(folder.names(), ["in.tarmac"]);
     }

@@ -75,6 +75,20 @@ pub(crate) fn text_of(mut pipe: impl Read) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
+/// Sends a signal, such as `-INT`, to a process; to a process group if the number is negative.
+pub(crate) fn send_signal(signal: &str, target: i32) {
+    use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+    let signal = match signal {
+        "-INT" => Signal::INT,
+        "-TERM" => Signal::TERM,
+        "-HUP" => Signal::HUP,
+        "-KILL" => Signal::KILL,
+        other => panic!("{other} is no signal of these tests"),
+    };
+    let pid = Pid::from_raw(target.abs()).unwrap();
+    if target < 0 { kill_process_group(pid, signal) } else { kill_process(pid, signal) }.unwrap();
+}
+
 /// Exit code and peak memory.
 pub(crate) fn wait(child: &mut Child) -> (i32, Option<u64>) {
     let start = Instant::now();

@@ -28,7 +28,7 @@ enum Consequence {
 fn consequence(kind: NoteKind) -> Consequence {
     use NoteKind as Kind;
     match kind {
-        Kind::TraceLost => Consequence::TraceLost,
+        Kind::TraceLost | Kind::TraceAbsent => Consequence::TraceLost,
         Kind::RecordsLost => Consequence::RecordsLost,
         Kind::MissingFile | Kind::Unreadable | Kind::Truncated | Kind::Damaged | Kind::WrongMachine => {
             Consequence::Damaged

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::run::{Folder, Run, on, text};
+use crate::run::{Folder, Run, on, send_signal, text};
 
 /// Iterations of two instructions, and then one more instruction.
 const LAPS: usize = 200;
@@ -141,7 +141,7 @@ fn interrupted_encoding_leaves_nothing() {
         while !names(parent).iter().any(is_temporary) {
             assert!(Instant::now() < deadline, "no temporary directory");
         }
-        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        send_signal("-INT", child.id() as i32);
         assert_eq!(child.wait().unwrap().code(), None, "it ended before the signal");
         assert!(!names(parent).iter().any(is_temporary), "{:?}", names(parent));
     }
