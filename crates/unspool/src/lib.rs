@@ -77,6 +77,7 @@ pub mod info;
 mod meter;
 pub mod number;
 mod opened;
+pub mod order;
 mod overview;
 mod parallel;
 mod placement;

@@ -18,7 +18,7 @@ use unspool_flow::{CodeMemory, KnownCode, MapId, Space};
 
 pub use self::address_spaces::SpaceOptions;
 use self::address_spaces::{AddressSpaces, Found};
-pub(crate) use self::moment::{Moment, Moments};
+pub(crate) use self::moment::{Changes, Moment, Moments};
 use crate::demangle::is_demangled;
 use crate::placement::place_images;
 use crate::{Error, Trace};
@@ -102,6 +102,11 @@ impl Program {
     /// The process of a map, if events of the capture name it. The kernel is process 0.
     pub fn process_of(&self, map: MapId) -> Option<Pid> {
         self.spaces.as_ref()?.process_of(map)
+    }
+
+    /// The processes whose program has this file name, or this path.
+    pub fn processes_named(&self, name: &str) -> Vec<Pid> {
+        self.spaces.as_ref().map(|spaces| spaces.processes_named(name)).unwrap_or_default()
     }
 
     /// Files of processes that were executed and not found, each with the reason.

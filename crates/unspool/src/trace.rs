@@ -13,6 +13,7 @@ use unspool_coresight::{
 };
 use unspool_flow::{FlowDecoder, FlowSink, InstructionSink, Instructions};
 
+use crate::program::Moments;
 use crate::steps::choose;
 use crate::window::{CHUNK, Reader, SourceBytes, layout, read_full};
 use crate::{Error, Program, Watch};
@@ -53,6 +54,11 @@ impl<'c> Trace<'c> {
     /// Source.
     pub fn source(&self) -> &'c Source {
         &self.capture.sources[self.stream.source]
+    }
+
+    /// Index of the source in the capture.
+    pub fn source_index(&self) -> usize {
+        self.stream.source
     }
 
     /// Buffer with its bytes.
@@ -173,7 +179,17 @@ impl<'c> Trace<'c> {
         program: &Program,
         sink: &mut (impl FlowSink + Watch),
     ) -> Result<u64, Error> {
-        let moments = program.moments(self)?;
+        self.flow_at(&program.moments(self)?, transactions, sink)
+    }
+
+    /// As [`flow`](Self::flow), at the moments of the stream.
+    pub(crate) fn flow_at(
+        &self,
+        moments: &Moments<'_>,
+        transactions: Transactions,
+        sink: &mut (impl FlowSink + Watch),
+    ) -> Result<u64, Error> {
+        let program = moments.first().program();
         with_decoders!(self.config()?.0, decoders => {
             let mut reader = Reader::new(decoders.packets());
             let code = program.take_known(decoders.flow_rules());

@@ -27,7 +27,7 @@ impl Watch for () {}
 /// Forwards each method to the watch at an expression of `self`.
 macro_rules! forward_watch {
     ($self:ident => $watch:expr) => {
-        fn lost(&mut $self, error: FrameError) {
+        fn lost(&mut $self, error: unspool_coresight::frame::FrameError) {
             $watch.lost(error);
         }
 
@@ -44,6 +44,8 @@ macro_rules! forward_watch {
         }
     };
 }
+
+pub(crate) use forward_watch;
 
 impl<S, W: Watch> Watch for (S, W) {
     forward_watch!(self => self.1);

@@ -6,6 +6,8 @@
 //! not known, an address has code only if all that are possible agree about it. Files are loaded when their code is
 //! executed; what is not found is listed.
 
+mod owner;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};

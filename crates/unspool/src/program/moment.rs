@@ -14,6 +14,7 @@ use unspool_flow::{CodeMemory, MapId, Space};
 
 use super::Program;
 use super::address_spaces::{AddressSpaces, context_number};
+use crate::order::Owner;
 use crate::{Error, Trace, Watch};
 
 /// Numbers of events, between which the number is that applied when an instruction was executed.
@@ -40,6 +41,12 @@ pub(crate) struct Moment<'p> {
 impl<'p> Moment<'p> {
     pub(crate) fn program(&self) -> &'p Program {
         self.program
+    }
+
+    /// On whose behalf code is executed in a context.
+    pub(crate) fn owner(&self, context: Option<&Context>) -> Owner {
+        let spaces = self.program.spaces.as_ref();
+        spaces.map_or_else(Owner::default, |spaces| spaces.owner_of(self, context))
     }
 }
 
