@@ -104,6 +104,11 @@ impl Program {
         self.spaces.as_ref()?.process_of(map)
     }
 
+    /// Whether system events of the capture name processes.
+    pub fn has_processes(&self) -> bool {
+        self.spaces.is_some()
+    }
+
     /// The processes whose program has this file name, or this path.
     pub fn processes_named(&self, name: &str) -> Vec<Pid> {
         self.spaces.as_ref().map(|spaces| spaces.processes_named(name)).unwrap_or_default()

@@ -4,7 +4,7 @@
 
 use unspool_capture::Pid;
 use unspool_coresight::{Context, Transactions};
-use unspool_flow::{FlowItem, FlowSink, Item, Run};
+use unspool_flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Instructions, Item, Run};
 
 use crate::program::{Changes, Moment, Moments};
 use crate::{Error, Program, Trace, Watch};
@@ -31,12 +31,6 @@ impl<S: OwnerSink> OwnerSink for &mut S {
     }
 }
 
-impl<S: unspool_flow::InstructionSink + OwnerSink> OwnerSink for unspool_flow::Instructions<S> {
-    fn owner(&mut self, owner: Owner) {
-        self.sink().owner(owner);
-    }
-}
-
 impl Trace<'_> {
     /// As [`flow`](Trace::flow), with the owner of what is executed.
     pub fn flow_with_owners(
@@ -48,6 +42,19 @@ impl Trace<'_> {
         let moments = program.moments(self)?;
         let mut owners = Owners::new(&moments, sink);
         self.flow_at(&moments, transactions, &mut owners)
+    }
+
+    /// As [`instructions`](Trace::instructions), with the owner of what is executed.
+    pub fn instructions_with_owners(
+        &self,
+        transactions: Transactions,
+        program: &Program,
+        sink: &mut (impl InstructionSink + OwnerSink + Watch),
+    ) -> Result<u64, Error> {
+        let moments = program.moments(self)?;
+        // Instructions wait for the targets of branches, and items with them: owners change after that.
+        let mut owners = Owners::new(&moments, sink);
+        self.flow_at(&moments, transactions, &mut Instructions::new(&mut owners))
     }
 }
 
@@ -88,6 +95,20 @@ impl<'m, 'p, S: OwnerSink> Owners<'m, 'p, S> {
 impl<S: FlowSink + OwnerSink> FlowSink for Owners<'_, '_, S> {
     fn run(&mut self, run: Run<'_>) {
         self.sink.run(run);
+    }
+
+    fn item(&mut self, item: FlowItem) {
+        if let Ok(found) = &item {
+            self.follow(found.offset, &found.value);
+        }
+        self.sink.item(item);
+    }
+}
+
+impl<S: InstructionSink + OwnerSink> InstructionSink for Owners<'_, '_, S> {
+    #[inline]
+    fn instruction(&mut self, instruction: &Instruction, around: &Around) {
+        self.sink.instruction(instruction, around);
     }
 
     fn item(&mut self, item: FlowItem) {

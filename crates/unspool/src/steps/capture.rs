@@ -5,7 +5,8 @@
 //! Positions are offsets in its buffer. Times are timestamps; without timestamps, they are the cycles counted so far.
 //! Execution that was not traced is a gap; consecutive gaps of the same kind are one. Events, timestamp markers and
 //! instrumentation are notes. A failed transaction is emitted as it was executed, followed by a gap that revokes it.
-//! Where times are timestamps, cycle counts are lost, and counted.
+//! Where times are timestamps, cycle counts are lost, and counted. Processes and threads are those that system events show;
+//! of a capture without such events, the process is the context identifier.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -23,6 +24,7 @@ use unspool_model::{
     SourceError, Step, StepSource, TimeUnit,
 };
 
+use crate::order::{Owner, OwnerSink};
 use crate::{Error, PresentIds, Program, SpaceOptions, Trace, Watch};
 
 /// Steps of one source of a capture, buffer by buffer.
@@ -64,7 +66,10 @@ impl CaptureSteps {
         let named = (0..).zip(Trace::all(&capture)).filter(|(_, trace)| trace.source().name == *name);
         let traces = named.map(|(at, _)| at).collect();
         let (program, _) = Program::with_spaces(&capture, all[chosen].source().core, added, spaces);
-        let (coverage, time_unit) = (coverage(&features), time_unit(&features));
+        let (mut coverage, time_unit) = (coverage(&features), time_unit(&features));
+        if program.has_processes() {
+            coverage = coverage.with(Facet::Processes);
+        }
         let (losses, bytes_read) = (Losses::default(), Arc::default());
         Ok(Self { capture, traces, program, coverage, time_unit, losses, bytes_read, core: 0 })
     }
@@ -166,7 +171,7 @@ impl StepSource for CaptureSteps {
         for trace in self.traces.iter().filter_map(|at| all.get(*at)).filter(|trace| present.may_have(trace)) {
             emitter.is_microcontroller = trace.profile() == Profile::Microcontroller;
             emitter.counted = 0;
-            let decoded = trace.instructions(Transactions::Show, &self.program, &mut emitter);
+            let decoded = trace.instructions_with_owners(Transactions::Show, &self.program, &mut emitter);
             emitter.end();
             decoded.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
             if emitter.flow.is_break() {
@@ -192,6 +197,10 @@ pub(crate) struct StepEmitter<'t> {
     time: Option<u64>,
     note: String,
     context: Option<Context>,
+    /// The context in the trace.
+    traced: Option<coresight::Context>,
+    /// On whose behalf code is executed, as far as system events show it.
+    owner: Owner,
     /// Target of the last branch, which is that of an exception return.
     returned: Option<u64>,
     /// Return address of the last exception.
@@ -246,6 +255,12 @@ impl InstructionSink for StepEmitter<'_> {
     }
 }
 
+impl OwnerSink for StepEmitter<'_> {
+    fn owner(&mut self, owner: Owner) {
+        self.owner = owner;
+    }
+}
+
 impl Watch for StepEmitter<'_> {
     fn lost(&mut self, error: FrameError) {
         self.gap(error.offset, Gap::Damaged);
@@ -273,6 +288,8 @@ impl<'t> StepEmitter<'t> {
             time: None,
             note: String::new(),
             context: None,
+            traced: None,
+            owner: Owner::default(),
             returned: None,
             interrupted: None,
             gap: None,
@@ -289,11 +306,19 @@ impl<'t> StepEmitter<'t> {
     pub(crate) fn end(&mut self) {
         self.release(None);
         (self.time, self.context, self.returned, self.gap) = (None, None, None, None);
+        (self.traced, self.owner) = (None, Owner::default());
     }
 
     fn found(&mut self, position: u64, item: &Item) {
+        if let (Item::Timestamp { .. } | Item::Map(_), Some(traced), true) = (item, self.traced, self.context.is_some()) {
+            // System events may have changed the owner.
+            self.context(position, &traced);
+        }
         match *item {
-            Item::Context(found) => self.context(position, &found),
+            Item::Context(found) => {
+                self.traced = Some(found);
+                self.context(position, &found);
+            }
             Item::Timestamp { value, cycles } if !self.counts_cycles => {
                 self.time = Some(value);
                 self.losses.add_many(Loss::CycleCounts, cycles.is_some().into(), position);
@@ -349,7 +374,8 @@ impl<'t> StepEmitter<'t> {
                 coresight::Security::Realm => Security::Realm,
             }),
             is_aarch64: Some(found.aarch64),
-            process: found.context_id.map(u64::from),
+            process: self.owner.process.or(found.context_id.filter(|_| self.owner.thread.is_none())).map(u64::from),
+            thread: self.owner.thread.map(u64::from),
             vmid: found.vmid,
             ..Context::default()
         };
