@@ -10,6 +10,7 @@ use std::sync::Arc;
 use unspool_coresight::Protocol;
 
 use crate::buffer::{Buffer, BufferReader};
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::event::SystemEvent;
 use crate::ini::{INI_LIMIT, INI_TOTAL, Ini, Section};
@@ -45,6 +46,8 @@ pub struct Capture {
     pub event_log: Option<EventLog>,
     /// What the operating system did while the trace was recorded: the lines of the event log, or the records of perf.data.
     pub events: Vec<SystemEvent>,
+    /// The clock of the timestamps in the trace; see [`clock_of`](Self::clock_of).
+    pub clock: Clock,
     /// Missing and invalid parts of the package.
     pub notes: Vec<Note>,
     pub(crate) store: Arc<Store>,
@@ -233,6 +236,7 @@ impl Capture {
             extras: Vec::new(),
             event_log: None,
             events: Vec::new(),
+            clock: Clock::default(),
             notes: Vec::new(),
             store: Arc::new(store),
             ini_left: INI_TOTAL,

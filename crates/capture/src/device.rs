@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use unspool_coresight::Protocol;
 
 use crate::capture::{Capture, Core, Device, Image, Source, trace_id};
+use crate::clock;
 use crate::ini::{Entry, Ini, Section, flag, number};
 use crate::note::{Location, NoteKind};
 use crate::registers::{Register, Registers};
@@ -26,6 +27,7 @@ pub(crate) fn read_main(capture: &mut Capture, file: &str, ini: &Ini, is_trace_k
         } else if section.is("device_list") {
             read_list(capture, file, section);
         } else {
+            clock::read(capture, file, section);
             capture.keep_extras(file, section, |key| section.is("trace") && is_trace_key(key));
         }
     }

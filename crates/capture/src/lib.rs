@@ -35,6 +35,7 @@ mod archive;
 mod bare;
 mod buffer;
 mod capture;
+mod clock;
 mod code;
 mod device;
 mod error;
@@ -56,6 +57,7 @@ mod timeline;
 pub use bare::BareOptions;
 pub use buffer::{Buffer, BufferFile, BufferFormat, BufferReader, FileOffset, Recorded};
 pub use capture::{Capture, Core, Device, EventLog, Extra, Image, PackageFormat, Source, Stream};
+pub use clock::{Clock, EventClock, EventTimes, Frequency, TimeConversion};
 pub use code::{
     Bytes, Code, FoundImage, ImageArgument, ImageFile, ImageLoader, ImageNotFound, ImageSearch, JitFunction, Jitdump,
     Kallsyms, Kcore, KernelSymbol, LoadedCode, Machine, ProcMaps, Region, Spaces, Symbol, Symbols,

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::buffer::{BLOCK, Buffer, BufferFile, BufferFormat};
 use crate::capture::Capture;
+use crate::clock;
 use crate::device::{read_flag, read_number};
 use crate::ini::{Entry, Ini, Section};
 use crate::lookup::Lookup;
@@ -180,6 +181,7 @@ fn keep_other(capture: &mut Capture, file: &str, section: &Section) {
         let text = format!("[{}] is not in the list of buffers and is ignored", section.name);
         capture.note(Location::line(file, section.line), NoteKind::UnknownName, text);
     }
+    clock::read(capture, file, section);
     capture.keep_extras(file, section, |_| false);
 }
 

@@ -10,6 +10,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::capture::{Capture, EventLog, Source};
+use crate::clock;
 use crate::device::{DEVICE_LIMIT, new_source, read_main, read_number, read_registers};
 use crate::ini::{Entry, Ini, Section, number};
 use crate::lookup::Lookup;
@@ -178,6 +179,7 @@ fn read_metadata(capture: &mut Capture, file: &str, ini: &Ini, buffers: &[usize]
     for section in &ini.sections {
         let Some(number) = trace_number(&section.name) else {
             let known = |key: &str| section.is("buffer") && metadata::is_buffer_key(key);
+            clock::read(capture, file, section);
             capture.keep_extras(file, section, known);
             continue;
         };

@@ -36,6 +36,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
+use crate::clock::TimeConversion;
 use crate::error::Error;
 use crate::event::SystemEvent;
 
@@ -44,7 +45,6 @@ pub use bytes::ByteOrder;
 pub use feature::{BuildId, Features, FileInfo};
 pub use info::Unit;
 pub use problem::Problem;
-pub use record::TimeConversion;
 pub use sessions::{Absent, Part, Session};
 
 use collect::Collector;

@@ -13,10 +13,11 @@ use super::feature::{Features, build_id};
 use super::info::{Info, Unit};
 use super::order::order;
 use super::problem::Problems;
-use super::record::{Body, Record, TimeConversion, kind};
+use super::record::{Body, Record, kind};
 use super::scan::{Found, Visit};
 use super::sessions::{Aux, Part, Piece, Session, sessions};
 use super::{Loss, PerfData};
+use crate::clock::TimeConversion;
 
 /// Maximum number of record types that are counted each; those of real files are fewer than a hundred.
 const KIND_LIMIT: usize = 1 << 10;

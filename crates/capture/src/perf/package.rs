@@ -16,6 +16,7 @@ use unspool_coresight::Protocol;
 use super::{Absent, MAIN, PerfData, Session, Unit, is_perf};
 use crate::buffer::{Buffer, BufferFile, BufferFormat, Recorded};
 use crate::capture::{Capture, Core, Extra, PackageFormat, Source};
+use crate::clock::EventClock;
 use crate::error::Error;
 use crate::note::{Location, NoteKind};
 use crate::registers::Registers;
@@ -82,8 +83,15 @@ fn capture(path: &Path, data: PerfData, store: Store, files: Vec<String>) -> Res
     writer.sources(&data.units, &data.features.arch.as_deref().map_or("unknown".to_string(), one_line));
     writer.problems(&data);
     writer.buffers(&data);
+    capture.clock.events = event_clock(&data);
     capture.events = data.events;
     Ok(capture)
+}
+
+/// The conversion is one to the default clock of perf; the user can have chosen another.
+fn event_clock(data: &PerfData) -> EventClock {
+    let has_own_clock = data.attrs.iter().any(|attr| attr.clock.is_some());
+    data.time_conversion.filter(|_| !has_own_clock).map_or(EventClock::Unknown, EventClock::Perf)
 }
 
 struct Writer<'a> {
@@ -112,6 +120,10 @@ impl Writer<'_> {
         if !pairs.is_empty() {
             let file = self.files.first().cloned().unwrap_or_default();
             self.capture.extras.push(Extra { file, section: "recording".to_string(), pairs });
+        }
+        if let EventClock::Perf(conversion) = event_clock(data) {
+            let file = self.files.first().cloned().unwrap_or_default();
+            self.capture.extras.push(conversion.extra(file));
         }
     }
 

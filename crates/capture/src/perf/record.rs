@@ -6,6 +6,7 @@
 //! they are stored.
 
 use super::bytes::{ByteOrder, text};
+use crate::clock::TimeConversion;
 
 /// Numbers of the record types that are read.
 pub(crate) mod kind {
@@ -163,33 +164,6 @@ pub(crate) struct Auxtrace {
     pub(crate) tid: u32,
     /// `None`: a buffer of a thread.
     pub(crate) cpu: Option<u32>,
-}
-
-/// Conversion of the time stamps of the trace to the clock of the records.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TimeConversion {
-    /// Number of fraction bits of the multiplier.
-    pub shift: u64,
-    /// Nanoseconds per tick, as a fixed-point number.
-    pub mult: u64,
-    /// Nanoseconds at tick 0.
-    pub zero: u64,
-    /// Tick at which a counter of fewer bits is extended, and its mask; the mask is 0 if the counter is not short.
-    pub short: (u64, u64),
-}
-
-impl TimeConversion {
-    /// The time of the records in nanoseconds at a tick of the trace.
-    pub fn nanoseconds(&self, ticks: u64) -> u64 {
-        let ticks = match self.short {
-            (_, 0) => ticks,
-            (cycles, mask) => cycles.wrapping_add(ticks.wrapping_sub(cycles) & mask),
-        };
-        let shift = u32::try_from(self.shift.min(63)).unwrap_or(63);
-        let whole = (ticks >> shift).wrapping_mul(self.mult);
-        let rest = (ticks & ((1 << shift) - 1)).wrapping_mul(self.mult) >> shift;
-        self.zero.wrapping_add(whole).wrapping_add(rest)
-    }
 }
 
 impl<'a> Record<'a> {

@@ -1,9 +1,9 @@
 //! Trace packages with `contents.ini`.
 
-use unspool_capture::{BufferFormat, Capture, NoteKind, PackageFormat};
+use unspool_capture::{BufferFormat, Capture, EventClock, NoteKind, PackageFormat, TimeConversion};
 use unspool_coresight::Protocol;
 
-use super::{bytes, folder, has_note, notes, open, sources};
+use super::{bytes, cpu, folder, has_note, notes, open, sources};
 
 const CONTENTS: &str = "[trace]\nmetadata=trace.ini\nbuffer0=c0.data\nbuffer1=c1.data\n";
 
@@ -98,6 +98,72 @@ fn the_event_log_is_read_and_its_problems_are_noted() {
         assert_eq!(notes(&capture), format!("{name}:2: column 1: unknown call `odd`\n"));
         let events: Vec<String> = capture.events.iter().map(|event| format!("{}: {event}", event.place)).collect();
         assert_eq!(events, ["1: 5 exec_process(7)", "3: - declare_asid(END, 1, 7)"]);
+    }
+}
+
+#[test]
+fn clocks_of_packages() {
+    let same = EventClock::Trace;
+    let scaled = |frequency, offset| EventClock::Scaled { frequency, offset };
+    let perf = EventClock::Perf(TimeConversion { shift: 22, mult: 40 << 22, zero: 5, short: (0, 0) });
+    let needs = "contents.ini: events have no place in the trace: `event_frequency` needs `frequency` of [timestamp]\n";
+    let incomplete = "contents.ini:7: `time_shift`, `time_mult` and `time_zero` are a conversion only together and \
+                      are ignored\n";
+    // Section, keys of the source; frequency and whether it is assumed, clock of events, notes.
+    type Row<'a> = (&'a str, &'a str, Option<(u64, bool)>, EventClock, &'a str);
+    let rows: &[Row<'_>] = &[
+        ("", "core=cpu_0\n", Some((24_000_000, true)), same, ""),
+        ("frequency=25000000\n", "core=cpu_0\n", Some((25_000_000, false)), same, ""),
+        ("frequency=25000000\n", "timestamp_frequency=0x64\n", Some((100, false)), same, ""),
+        ("frequency=0\n", "", Some((24_000_000, true)), same, "contents.ini:7: `frequency` is 0 and is ignored\n"),
+        ("frequency=5\nevent_frequency=7\nevent_offset=-9\n", "", Some((5, false)), scaled(7, -9), ""),
+        ("event_offset=0x10\n", "", Some((24_000_000, true)), scaled(0, 16), ""),
+        ("event_frequency=7\n", "", Some((24_000_000, true)), scaled(7, 0), needs),
+        ("event_frequency=7\n", "timestamp_frequency=100\n", Some((100, false)), scaled(7, 0), ""),
+        ("event_clock=unknown\n", "", Some((24_000_000, true)), EventClock::Unknown, ""),
+        ("event_clock=trace\n", "", Some((24_000_000, true)), same, ""),
+        (
+            "event_clock=mine\n",
+            "",
+            Some((24_000_000, true)),
+            same,
+            "contents.ini:7: `mine` is not a clock (trace, unknown); `event_clock` is ignored\n",
+        ),
+        (
+            "event_offset=x\n",
+            "",
+            Some((24_000_000, true)),
+            same,
+            "contents.ini:7: `x` is not a number of 64 bits; `event_offset` is ignored\n",
+        ),
+        ("time_mult=5\n", "", Some((24_000_000, true)), same, incomplete),
+        ("time_shift=22\ntime_mult=167772160\ntime_zero=5\n", "TS_SOURCE=1\n", Some((25_000_000, false)), perf, ""),
+        // The conversion is one of the virtual counter only.
+        (
+            "time_shift=22\ntime_mult=167772160\ntime_zero=5\n",
+            "TS_SOURCE=3\n",
+            Some((24_000_000, true)),
+            EventClock::Unknown,
+            "",
+        ),
+    ];
+    for (section, source, frequency, events, expected) in rows {
+        let contents =
+            format!("[device_list]\ndevice0=cpu.ini\n[trace]\nmetadata=t.ini\nbuffer0=x\n[timestamp]\n{section}");
+        let (_dir, capture) = open(&[
+            ("contents.ini", contents.as_str()),
+            ("cpu.ini", &(cpu("cpu_0") + "CNTFRQ_EL0=24000000\n")),
+            ("t.ini", &format!("[buffer]\nformat=coresight\n[trace_1]\nformat=ETE\n{source}")),
+            ("x", "x"),
+            ("system-event-log", "5 exec_process(7)\n"),
+        ]);
+        let clock = capture.clock_of(0);
+        let found = clock.frequency.map(|frequency| (frequency.hertz, frequency.is_assumed));
+        assert_eq!((found, clock.events), (*frequency, *events), "{section}{source}");
+        assert_eq!(notes(&capture), *expected, "{section}{source}");
+        let dir = tempfile::tempdir().unwrap();
+        capture.save(dir.path()).unwrap();
+        assert_eq!(Capture::open(dir.path()).unwrap().clock_of(0), clock, "saved");
     }
 }
 
