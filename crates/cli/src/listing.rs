@@ -29,49 +29,70 @@ pub(crate) fn each_trace(
     sources: &SourceArgs,
     mut list: impl FnMut(&Trace<'_>) -> Result<Verdict, Error>,
 ) -> anyhow::Result<Verdict> {
-    report_assumptions(capture);
-    let traces = sources.select(capture)?;
-    diagnostic::detail(format_args!("{}: {}", capture.path.display(), describe(capture)));
-    // What is damaged or absent was reported.
-    let is_incomplete = |note: &Note| matches!(note.kind, NoteKind::Damaged | NoteKind::TraceAbsent);
-    let mut verdict = Verdict::of(capture.notes.iter().any(is_incomplete));
-    if traces.is_empty() && verdict == Verdict::Problems {
-        return Ok(verdict);
-    }
-    if traces.is_empty() {
-        bail!("{}: no trace source has a buffer; 'unspool info' shows what is missing", capture.path.display());
-    }
-    let mut read = false;
-    let mut reported = BTreeSet::new();
+    let (traces, mut reading) = Reading::start(capture, sources)?;
     let mut present = PresentIds::default();
     for trace in traces.iter().filter(|trace| present.may_have(trace)) {
         let started = Instant::now();
         let listed = list(trace);
         diagnostic::detail(format_args!("{}: {:.3} s", trace.source().name, started.elapsed().as_secs_f64()));
+        reading.add(listed);
+    }
+    reading.finish(capture)
+}
+
+/// Reading of several traces: whether any could be read, and with which problems.
+pub(crate) struct Reading {
+    verdict: Verdict,
+    /// Were the sources named? Others may be of any kind.
+    are_named: bool,
+    is_read: bool,
+    /// Sources of one buffer fail for the same reason.
+    reported: BTreeSet<String>,
+}
+
+impl Reading {
+    /// The selected traces. Reports what is known of the capture; fails if it has no trace and nothing explains that.
+    pub(crate) fn start<'c>(capture: &'c Capture, sources: &SourceArgs) -> anyhow::Result<(Vec<Trace<'c>>, Self)> {
+        report_assumptions(capture);
+        let traces = sources.select(capture)?;
+        diagnostic::detail(format_args!("{}: {}", capture.path.display(), describe(capture)));
+        // What is damaged or absent was reported.
+        let is_incomplete = |note: &Note| matches!(note.kind, NoteKind::Damaged | NoteKind::TraceAbsent);
+        let verdict = Verdict::of(capture.notes.iter().any(is_incomplete));
+        if traces.is_empty() && verdict == Verdict::Clean {
+            bail!("{}: no trace source has a buffer; 'unspool info' shows what is missing", capture.path.display());
+        }
+        let is_read = traces.is_empty();
+        Ok((traces, Self { verdict, are_named: !sources.is_empty(), is_read, reported: BTreeSet::new() }))
+    }
+
+    /// Adds the result of a trace.
+    pub(crate) fn add(&mut self, listed: Result<Verdict, Error>) {
         match listed {
             Ok(found) => {
-                read = true;
-                verdict = verdict.or(found);
+                self.is_read = true;
+                self.verdict = self.verdict.or(found);
             }
             Err(error) => {
-                // Sources that were not named may be of any kind.
-                if !sources.is_empty() || !matches!(error, Error::NotReadable { .. }) {
-                    verdict = Verdict::Problems;
+                if self.are_named || !matches!(error, Error::NotReadable { .. }) {
+                    self.verdict = Verdict::Problems;
                 }
-                // Sources of one buffer fail for the same reason.
-                if reported.insert(error.to_string()) {
+                if self.reported.insert(error.to_string()) {
                     diagnostic::error(error);
                 }
             }
         }
     }
-    if !read {
-        bail!(
-            "{}: no trace source could be read; 'unspool info' shows what the capture contains",
-            capture.path.display()
-        );
+
+    pub(crate) fn finish(self, capture: &Capture) -> anyhow::Result<Verdict> {
+        if !self.is_read {
+            bail!(
+                "{}: no trace source could be read; 'unspool info' shows what the capture contains",
+                capture.path.display()
+            );
+        }
+        Ok(self.verdict)
     }
-    Ok(verdict)
 }
 
 /// Kind of a capture, and its size: `snapshot, 2 sources in 1 buffer`.
@@ -151,19 +172,13 @@ impl<'o, 'c> Listing<'o, 'c> {
 
     /// Counts an item or an error.
     pub(crate) fn note(&mut self, error: Option<&ElementError>) {
-        match error {
-            None => self.problems.is_synchronized = true,
-            Some(error) if error.kind.is_ordinary() => self.problems.unsynchronized_bytes += error.skipped,
-            Some(error) => self.problems.add(&self.trace, error.offset, error.skipped, error.kind),
-        }
+        self.problems.note(&self.trace, error);
     }
 
     /// Writes a JSON line: source, kind, and what `fields` adds.
     pub(crate) fn object(&mut self, kind: &str, fields: impl FnOnce(&mut Object<'_>)) {
-        let mut object = Object::new(&mut self.line);
-        object.nullable("source", self.trace.source().id).plain("session", self.trace.session()).string("kind", kind);
-        fields(&mut object);
-        self.output.write(|out| object.write_line(out));
+        push_object(&mut self.line, &self.trace, kind, fields);
+        self.output.write(|out| out.write_all(self.line.as_bytes()));
     }
 
     pub(crate) fn error(&mut self, error: &ElementError) {
@@ -174,10 +189,8 @@ impl<'o, 'c> Listing<'o, 'c> {
             let text = format!("{offset:#010x}  {problem}! {kind}, {skipped} skipped{reset}");
             return self.output.write(|out| writeln!(out, "{text}"));
         }
-        let name = if kind.is_ordinary() { "no_sync" } else { "error" };
-        self.object(name, |object| {
-            object.plain("offset", offset).plain("skipped", skipped).string("what", kind);
-        });
+        push_error(&mut self.line, &self.trace, error);
+        self.output.write(|out| out.write_all(self.line.as_bytes()));
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
@@ -188,7 +201,7 @@ impl<'o, 'c> Listing<'o, 'c> {
 impl Watch for Listing<'_, '_> {
     fn lost(&mut self, error: FrameError) {
         if self.window.is_open() {
-            self.problems.add(&self.trace, error.offset, error.skipped, error.kind);
+            self.problems.lost(&self.trace, &error);
         }
     }
 
@@ -199,6 +212,22 @@ impl Watch for Listing<'_, '_> {
     fn progress(&mut self, read: u64, total: u64) {
         self.progress.at(read, total);
     }
+}
+
+/// Makes a JSON line: source, kind, and what `fields` adds.
+pub(crate) fn push_object(line: &mut String, trace: &Trace<'_>, kind: &str, fields: impl FnOnce(&mut Object<'_>)) {
+    let mut object = Object::new(line);
+    object.nullable("source", trace.source().id).plain("session", trace.session()).string("kind", kind);
+    fields(&mut object);
+    object.end_line();
+}
+
+/// Makes the JSON line of an error.
+pub(crate) fn push_error(line: &mut String, trace: &Trace<'_>, error: &ElementError) {
+    let name = if error.kind.is_ordinary() { "no_sync" } else { "error" };
+    push_object(line, trace, name, |object| {
+        object.plain("offset", error.offset).plain("skipped", error.skipped).string("what", error.kind);
+    });
 }
 
 /// Counts with their names: `3 load, 1 store`.
@@ -241,7 +270,7 @@ impl Window {
     }
 }
 
-fn heading(trace: &Trace<'_>, palette: &Palette, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn heading(trace: &Trace<'_>, palette: &Palette, out: &mut dyn Write) -> io::Result<()> {
     let source = trace.source();
     let id = source.id.map_or_else(|| "without id".to_string(), |id| format!("{id:#04x}"));
     write!(out, "{}# source {id} {} ({})", palette.heading, source.name, source.kind)?;
@@ -258,7 +287,7 @@ fn position_text(trace: &Trace<'_>, offset: u64) -> String {
 }
 
 /// Problems of a source.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Problems {
     count: u64,
     bytes: u64,
@@ -268,13 +297,36 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
+    /// Counts an item or an error.
+    pub(crate) fn note(&mut self, trace: &Trace<'_>, error: Option<&ElementError>) {
+        match error {
+            None => self.is_synchronized = true,
+            Some(error) if error.kind.is_ordinary() => self.unsynchronized_bytes += error.skipped,
+            Some(error) => self.add(trace, error.offset, error.skipped, error.kind),
+        }
+    }
+
+    /// Counts bytes that belong to no frame.
+    pub(crate) fn lost(&mut self, trace: &Trace<'_>, error: &FrameError) {
+        self.add(trace, error.offset, error.skipped, error.kind);
+    }
+
+    /// Adds problems from later in the same source.
+    pub(crate) fn merge(&mut self, later: Self) {
+        self.count += later.count;
+        self.bytes += later.bytes;
+        self.first = self.first.take().or(later.first);
+        self.is_synchronized |= later.is_synchronized;
+        self.unsynchronized_bytes += later.unsynchronized_bytes;
+    }
+
     fn add(&mut self, trace: &Trace<'_>, offset: u64, skipped: u64, what: impl Display) {
         self.count += 1;
         self.bytes += skipped;
         self.first.get_or_insert_with(|| format!("{}: {what}", position_text(trace, offset)));
     }
 
-    fn verdict(&self, trace: &Trace<'_>, is_whole: bool) -> Verdict {
+    pub(crate) fn verdict(&self, trace: &Trace<'_>, is_whole: bool) -> Verdict {
         let (name, bytes) = (&trace.source().name, self.unsynchronized_bytes);
         if !self.is_synchronized && is_whole && bytes > 0 {
             diagnostic::error(format_args!(

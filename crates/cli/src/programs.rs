@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use unspool::capture::{Capture, Code};
-use unspool::{Program, SpaceOptions, place_images};
+use unspool::{Program, SpaceOptions, Trace, place_images};
 
 use crate::diagnostic;
 use crate::listing::report_images;
@@ -14,7 +14,7 @@ pub(crate) struct Programs {
     /// The added code, where the capture executed it.
     placed: Vec<Code>,
     spaces: SpaceOptions,
-    loaded: Option<(Option<usize>, Program)>,
+    loaded: Vec<(Option<usize>, Program)>,
     /// Reported notes; images of several cores have the same ones.
     reported: BTreeSet<String>,
 }
@@ -22,12 +22,12 @@ pub(crate) struct Programs {
 impl Programs {
     /// `added`: code that comes before the images of a capture. `spaces`: where to find the files of processes.
     pub(crate) fn new(added: Vec<Code>, spaces: SpaceOptions) -> Self {
-        Self { added, spaces, placed: Vec::new(), loaded: None, reported: BTreeSet::new() }
+        Self { added, spaces, placed: Vec::new(), loaded: Vec::new(), reported: BTreeSet::new() }
     }
 
     /// Starts with a capture, which shows where position-independent code was loaded.
     pub(crate) fn start(&mut self, capture: &Capture) {
-        self.loaded = None;
+        self.loaded.clear();
         self.placed.clone_from(&self.added);
         report_images(&place_images(capture, &mut self.placed), &mut self.reported);
     }
@@ -40,14 +40,14 @@ impl Programs {
     /// The program as a core of the capture sees it. Reports missing and odd images.
     pub(crate) fn of(&mut self, capture: &Capture, core: Option<usize>) -> &Program {
         let core = Self::core_of(capture, core);
-        let loaded = match self.loaded.take() {
-            Some(loaded) if loaded.0 == core => loaded,
-            other => {
-                other.iter().for_each(|(_, program)| report_program(program, &mut self.reported));
-                (core, self.load(capture, core))
-            }
-        };
-        &self.loaded.insert(loaded).1
+        let index = self.loaded.iter().position(|(known, _)| *known == core).unwrap_or_else(|| {
+            let before = std::mem::take(&mut self.loaded);
+            before.iter().for_each(|(_, program)| report_program(program, &mut self.reported));
+            let program = self.load(capture, core);
+            self.loaded.push((core, program));
+            0
+        });
+        &self.loaded[index].1
     }
 
     fn load(&mut self, capture: &Capture, core: Option<usize>) -> Program {
@@ -58,6 +58,36 @@ impl Programs {
             diagnostic::warning(text);
         }
         program
+    }
+
+    /// Loads the programs of several cores, for use at the same time. Reports missing and odd images.
+    pub(crate) fn load_all(&mut self, capture: &Capture, cores: impl IntoIterator<Item = Option<usize>>) {
+        for core in cores.into_iter().map(|core| Self::core_of(capture, core)) {
+            if !self.loaded.iter().any(|(known, _)| *known == core) {
+                let program = self.load(capture, core);
+                self.loaded.push((core, program));
+            }
+        }
+    }
+
+    /// Decides, for each program, what depends on the first trace that executes it. Several threads may then decode.
+    pub(crate) fn prepare(&self, capture: &Capture, traces: &[Trace<'_>]) {
+        for (core, program) in &self.loaded {
+            let mut traces = traces.iter().filter(|trace| Self::core_of(capture, trace.source().core) == *core);
+            // A trace that cannot be read is reported when it is decoded.
+            let _ = traces.find(|trace| program.prepare(trace).is_ok());
+        }
+    }
+
+    /// The programs that were loaded.
+    pub(crate) fn all_loaded(&self) -> impl Iterator<Item = &Program> + Clone {
+        self.loaded.iter().map(|(_, program)| program)
+    }
+
+    /// The program of a core, if it was loaded.
+    pub(crate) fn loaded(&self, capture: &Capture, core: Option<usize>) -> Option<&Program> {
+        let core = Self::core_of(capture, core);
+        self.loaded.iter().find(|(known, _)| *known == core).map(|(_, program)| program)
     }
 
     /// Reports what was assumed about processes, and their files that were not found.

@@ -105,7 +105,7 @@ pub use opened::{ExecutedBlock, ExecutedInstruction, Items, Opened, SourcePacket
 pub use overview::{BufferOverview, Overview, SyncSpacing, TraceOverview, overview};
 pub use parallel::{Parts, Progress};
 pub use placement::{place_images, place_images_by_steps};
-pub use present::PresentIds;
+pub use present::{PresentIds, PresentInBuffers};
 pub use program::{Program, SpaceOptions};
 pub use sniff::{FileKind, Peeked};
 #[cfg(feature = "text")]

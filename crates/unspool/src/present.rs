@@ -3,10 +3,36 @@
 //! The frames of a perf recording may have the trace of any processor, and most have that of one. Reading the frames once
 //! shows which sources need not be looked for.
 
-use unspool_capture::PackageFormat;
+use std::sync::OnceLock;
+
+use unspool_capture::{Capture, PackageFormat};
 use unspool_coresight::frame::{FrameData, FrameError, FrameSink, Mark, Span};
 
 use crate::{Trace, Watch, read_frames};
+
+/// Trace IDs of all buffers of a capture, each read when it is first asked for, by any thread.
+#[derive(Debug)]
+pub struct PresentInBuffers(Vec<OnceLock<Box<PresentIds>>>);
+
+impl PresentInBuffers {
+    /// Starts with no buffer read.
+    pub fn new(capture: &Capture) -> Self {
+        Self(capture.buffers.iter().map(|_| OnceLock::new()).collect())
+    }
+
+    /// As [`PresentIds::may_have`].
+    pub fn may_have(&self, trace: &Trace<'_>) -> bool {
+        let Some(known) = self.0.get(trace.buffer_index()).filter(|_| !PresentIds::is_listed(trace)) else {
+            return true;
+        };
+        let ids = known.get_or_init(|| {
+            let mut ids = Box::<PresentIds>::default();
+            ids.may_have(trace);
+            ids
+        });
+        trace.source().id.is_none_or(|id| ids.ids[usize::from(id & 0x7f)])
+    }
+}
 
 /// Trace IDs of the last buffer that was asked for.
 #[derive(Debug)]
@@ -22,10 +48,14 @@ impl Default for PresentIds {
 }
 
 impl PresentIds {
+    /// Does the capture list the sources of the buffer?
+    fn is_listed(trace: &Trace<'_>) -> bool {
+        trace.capture().format != PackageFormat::Perf || !trace.buffer().format.is_formatted()
+    }
+
     /// Whether a buffer may have trace of this source. Of captures that list the sources of each buffer, it always may.
     pub fn may_have(&mut self, trace: &Trace<'_>) -> bool {
-        let is_listed = trace.capture().format != PackageFormat::Perf || !trace.buffer().format.is_formatted();
-        let Some(id) = trace.source().id.filter(|_| !is_listed) else { return true };
+        let Some(id) = trace.source().id.filter(|_| !Self::is_listed(trace)) else { return true };
         if self.buffer != Some(trace.buffer_index()) {
             self.buffer = Some(trace.buffer_index());
             self.ids = [false; 128];

@@ -152,6 +152,12 @@ impl Program {
         self.codes.iter().flat_map(|code| code.symbols.iter()).filter(|symbol| symbol.size > 0)
     }
 
+    /// Finds out what context identifiers contain, from this trace on. Otherwise the first trace that is decoded decides,
+    /// which on several threads could be any.
+    pub fn prepare(&self, trace: &Trace<'_>) -> Result<(), Error> {
+        moment::prepare(self, trace)
+    }
+
     /// The moments of a trace: where its code changes.
     pub(crate) fn moments(&self, trace: &Trace<'_>) -> Result<Moments<'_>, Error> {
         Moments::of(self, trace)

@@ -5,7 +5,7 @@
 //! the reading. Does not know protocols: the configuration selects the decoders. Memory does not grow with the trace: bytes
 //! arrive in chunks, and only the start of an incomplete packet is kept.
 
-use unspool_capture::{Buffer, Capture, Core, Source, Stream as StreamOf};
+use unspool_capture::{Buffer, Capture, Clock, Core, Source, Stream as StreamOf};
 use unspool_coresight::frame::{Deformatter, FrameSink, Stream};
 use unspool_coresight::{
     Assumption, DecodeElements, Decoders, ElementItem, Features, PacketItem, Profile, Sink, TraceConfig, Transactions,
@@ -74,6 +74,11 @@ impl<'c> Trace<'c> {
     /// PE that the source traces, if the capture names it.
     pub fn core(&self) -> Option<&'c Core> {
         self.source().core.and_then(|core| self.capture.cores.get(core))
+    }
+
+    /// Clock of its timestamps.
+    pub fn clock(&self) -> Clock {
+        self.capture.clock_of(self.stream.source)
     }
 
     /// Index, from 0, of the buffer among those that contain this trace id.

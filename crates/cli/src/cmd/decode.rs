@@ -3,30 +3,39 @@
 //! trace + program ─▶ **lines** on the output, **a summary** on standard error
 //!
 //! `text` and `json` format lines, `parts` formats ranges on several threads, `code` caches disassembly and symbols,
-//! `summary` counts.
+//! `summary` counts. `ordered` lists several traces at once: `segments` are what it orders, and `selection` chooses some.
 
 mod code;
+mod form;
+mod headings;
 mod json;
+mod ordered;
 mod parts;
+mod segments;
+mod selection;
 mod summary;
+mod tagged;
 mod text;
 
 use std::thread;
+use std::time::Instant;
 
 use unspool::capture::{Capture, Code};
 use unspool::coresight::Transactions;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
-use unspool::{Error, Parts, Progress, Trace, Watch};
+use unspool::{Error, Parts, PresentIds, Program, Progress, Trace, Watch};
 
 use self::code::{CodeCache, Texts};
-use self::json::Json;
+use self::form::Form;
+use self::ordered::Job;
 use self::parts::Part;
+use self::selection::{Selection, TimeRange};
 use self::summary::Summary;
-use self::text::Text;
 use crate::args::{ImageArgs, JobsArgs, ListingArgs};
+use crate::diagnostic;
 use crate::json::write_summary;
-use crate::listing::{Listing, Window, each_trace};
+use crate::listing::{Listing, Reading, Window};
 use crate::output::Output;
 use crate::process_args::ProcessArgs;
 use crate::programs::Programs;
@@ -48,6 +57,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Instructions)]
     emit: Emit,
 
+    /// Order of the listing
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t = By::Core)]
+    by: By,
+
+    /// Only what this process executed, and the kernel for it: its number, or the file name of its program. Can be repeated
+    #[arg(long, value_name = "PID|NAME")]
+    process: Vec<String>,
+
+    /// Only what was executed from time A up to, but not including, time B: timestamps, or seconds with a unit (1.5s..2s).
+    /// A or B may be left out
+    #[arg(long, value_name = "A..B")]
+    time: Option<TimeRange>,
+
     /// Hide instructions of failed transactions
     #[arg(long)]
     hide_failed: bool,
@@ -57,6 +79,18 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// Is something asked for that depends on times or processes?
+    fn needs_segments(&self) -> bool {
+        self.by != By::Core || self.time.is_some() || !self.process.is_empty()
+    }
+
+    /// Can buffers be decoded before they are listed? All of them must execute the same program.
+    fn can_decode_ahead(&self, capture: &Capture, traces: &[Trace<'_>]) -> bool {
+        let is_shared = |trace: &Trace<'_>| Programs::core_of(capture, trace.source().core).is_none();
+        let has_several = traces.iter().any(|trace| trace.buffer_index() != traces[0].buffer_index());
+        self.threads() > 1 && self.listing.range.is_all() && has_several && traces.iter().all(is_shared)
+    }
+
     fn threads(&self) -> usize {
         self.jobs.threads().unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
     }
@@ -68,6 +102,18 @@ enum Emit {
     Instructions,
     /// Contiguous instructions up to the next branch
     Ranges,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    /// Source after source, buffer after buffer
+    Core,
+    /// Process after process, each in order of time
+    Process,
+    /// Thread after thread, each in order of time
+    Thread,
+    /// All sources in order of time, as far as timestamps show it
+    Time,
 }
 
 /// Bytes of trace in a part. Its text may be five hundred times as large.
@@ -98,14 +144,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut programs = Programs::new(added, args.processes.load()?);
     programs.start(&capture);
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
-    let mut session =
-        Session { args, programs, window: Window::new(&args.listing.range), summary: Summary::default(), texts: None };
-    let verdict = each_trace(&capture, &args.listing.sources, |trace| session.list(&capture, trace, &mut output))?;
+    let window = Window::new(&args.listing.range);
+    let mut session = Session { args, window, summary: Summary::default(), texts: None };
+    let (traces, mut reading) = Reading::start(&capture, &args.listing.sources)?;
+    if args.needs_segments() || args.can_decode_ahead(&capture, &traces) {
+        programs.load_all(&capture, traces.iter().map(|trace| trace.source().core));
+        programs.prepare(&capture, &traces);
+        let selection = Selection::new(args.time.as_ref(), &args.process, &traces, programs.all_loaded())?;
+        let palette = output.palette;
+        let job = Job { args, capture: &capture, traces: &traces, programs: &programs, selection: &selection, palette };
+        ordered::list(&job, &mut session, &mut reading, &mut output)?;
+    } else {
+        let mut present = PresentIds::default();
+        for trace in traces.iter().filter(|trace| present.may_have(trace)) {
+            let core = Programs::core_of(&capture, trace.source().core);
+            let started = Instant::now();
+            reading.add(session.list(core, || programs.of(&capture, core), trace, &mut output));
+            diagnostic::detail(format_args!("{}: {:.3} s", trace.source().name, started.elapsed().as_secs_f64()));
+        }
+    }
+    let verdict = reading.finish(&capture)?;
     if args.listing.output.json {
         write_summary(&mut output, "decode", verdict, |object| session.summary.put_totals(object));
     }
     output.finish()?;
-    session.programs.finish();
+    programs.finish();
     session.summary.print();
     Ok(verdict)
 }
@@ -113,7 +176,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 /// Decoding of all sources.
 struct Session<'a> {
     args: &'a Args,
-    programs: Programs,
     window: Window,
     summary: Summary,
     /// Text of the code of the last program, and the core that the program is of.
@@ -121,22 +183,25 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn list(&mut self, capture: &Capture, trace: &Trace<'_>, output: &mut Output) -> Result<Verdict, Error> {
+    /// Lists a trace while it is decoded. `core` is the one whose program it executes.
+    fn list<'p>(
+        &mut self,
+        core: Option<usize>,
+        program: impl FnOnce() -> &'p Program,
+        trace: &Trace<'_>,
+        output: &mut Output,
+    ) -> Result<Verdict, Error> {
         let (features, _) = trace.features()?;
         let args = self.args;
         if !self.window.is_open() {
             return Ok(Verdict::Clean);
         }
-        let core = Programs::core_of(capture, trace.source().core);
         let texts = self.texts.take().filter(|(of, _)| *of == core).unwrap_or_else(|| (core, Texts::new()));
         let (_, texts) = self.texts.insert(texts);
-        let program = self.programs.of(capture, trace.source().core);
+        let program = program();
         let palette = output.palette;
         let cache = CodeCache::new(program, texts, args.listing.output.json, palette);
-        let form = match args.listing.output.json {
-            true => Form::Json(Box::new(Json::new(trace, cache))),
-            false => Form::Text(Box::new(Text::new(&features, cache, palette))),
-        };
+        let form = Form::new(args.listing.output.json, trace, &features, cache, palette);
         let listing = Listing::new(trace, &args.listing, output, &mut self.window);
         let findings = self.summary.findings();
         self.summary.start(trace);
@@ -171,20 +236,12 @@ struct Printer<'o, 'c, 'p> {
     around: Around,
 }
 
-enum Form<'p> {
-    Text(Box<Text<'p>>),
-    Json(Box<Json<'p>>),
-}
-
 impl Printer<'_, '_, '_> {
     fn print_range(&mut self, range: &Range<'_>) {
         self.summary.ranges += 1;
         self.summary.instructions += u64::from(range.instructions());
         if self.listing.window.next() && self.listing.output.is_open() {
-            let line = match &mut self.form {
-                Form::Text(text) => text.range(range, &self.around),
-                Form::Json(json) => json.range(range),
-            };
+            let line = self.form.range(range, &self.around);
             self.listing.output.write(|out| out.write_all(line));
         }
     }
@@ -217,22 +274,11 @@ impl Printer<'_, '_, '_> {
         }
         self.listing.note(item.as_ref().err());
         self.summary.item(item);
-        let shows = self.listing.window.shows();
-        match (&mut self.form, item) {
-            (Form::Text(text), item) => {
-                let line = text.item(item);
-                if shows {
-                    self.listing.output.write(|out| out.write_all(line));
-                }
-            }
-            (Form::Json(json), Ok(item)) => {
-                let process = json.follow(item);
-                if shows {
-                    json::item(&mut self.listing, item, json.cycles, process);
-                }
-            }
-            (Form::Json(_), Err(error)) if shows => self.listing.error(error),
-            (Form::Json(_), Err(_)) => {}
+        if self.listing.window.shows() {
+            let line = self.form.item(&self.listing.trace, item);
+            self.listing.output.write(|out| out.write_all(line));
+        } else {
+            self.form.follow(item);
         }
     }
 }
@@ -245,10 +291,7 @@ impl InstructionSink for Printer<'_, '_, '_> {
         self.summary.instructions += 1;
         self.summary.ranges += u64::from(instruction.ends_range);
         if self.listing.window.next() && self.listing.output.is_open() {
-            let line = match &mut self.form {
-                Form::Text(text) => text.instruction(instruction, around),
-                Form::Json(json) => json.instruction(instruction),
-            };
+            let line = self.form.instruction(instruction, around);
             self.listing.output.write(|out| out.write_all(line));
         }
     }

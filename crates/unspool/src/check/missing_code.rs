@@ -63,6 +63,15 @@ impl MissingCode {
         }
     }
 
+    /// Adds what comes later in a trace, or in another one.
+    pub fn merge(&mut self, later: &Self) {
+        for (space, pages) in &later.spaces {
+            let pages = pages.iter();
+            pages.for_each(|(page, found)| self.add_address(page << PAGE_BITS, *space, found.elements, found.offset));
+        }
+        self.beyond += later.beyond;
+    }
+
     fn add_address(&mut self, address: u64, space: Space, elements: u64, offset: u64) {
         let known = self.spaces.iter().position(|(of, _)| *of == space);
         let index = known.unwrap_or_else(|| {

@@ -32,7 +32,8 @@ pub fn run_lanes<T: Send, R>(
     consume: impl FnOnce(Vec<LaneReceiver<T>>) -> R,
 ) -> R {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..lanes).map(|_| sync_channel(QUEUE)).unzip();
-    let senders: Vec<Mutex<Option<SyncSender<T>>>> = senders.into_iter().map(|sender| Mutex::new(Some(sender))).collect();
+    let senders: Vec<Mutex<Option<SyncSender<T>>>> =
+        senders.into_iter().map(|sender| Mutex::new(Some(sender))).collect();
     let (permits, next, has_ended) = (Permits::new(threads.max(1)), AtomicUsize::new(0), AtomicBool::new(false));
     let work = || {
         while !has_ended.load(Ordering::Relaxed) {
@@ -150,10 +151,12 @@ mod tests {
 
     #[test]
     fn lanes_are_complete_with_any_number_of_threads() {
-        let expected: Vec<(usize, usize)> = (0..7).flat_map(|lane| (0..100).map(move |number| (lane, number))).collect();
-        for (threads, open) in [1, 2, 3, 20].into_iter().flat_map(|threads| {
-            [OpenLanes::All, OpenLanes::InTurn].map(|open| (threads, open))
-        }) {
+        let expected: Vec<(usize, usize)> =
+            (0..7).flat_map(|lane| (0..100).map(move |number| (lane, number))).collect();
+        for (threads, open) in [1, 2, 3, 20]
+            .into_iter()
+            .flat_map(|threads| [OpenLanes::All, OpenLanes::InTurn].map(|open| (threads, open)))
+        {
             let found: Vec<(usize, usize)> =
                 run_lanes(7, threads, open, count, |lanes| lanes.into_iter().flatten().collect());
             assert_eq!(found, expected, "{threads} {open:?}");

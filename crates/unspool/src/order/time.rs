@@ -74,8 +74,17 @@ impl OrderClock {
 
     /// What is known of the time of a whole trace on this clock, without reading it.
     pub fn window_of(self, trace: &Trace<'_>) -> TimeWindow {
-        let recorded = trace.buffer().recorded.filter(|_| self == Self::Recorder);
-        recorded.map_or_else(TimeWindow::default, |recorded| TimeWindow { from: recorded.after, to: recorded.until })
+        let Some(recorded) = trace.buffer().recorded else { return TimeWindow::default() };
+        match self {
+            Self::Recorder => TimeWindow { from: recorded.after, to: recorded.until },
+            Self::Trace => {
+                let clock = trace.clock();
+                let timestamps = |time: Option<u64>| clock.timestamps_of(time?);
+                let (from, to) = (timestamps(recorded.after), timestamps(recorded.until));
+                TimeWindow { from: from.map(|range| *range.start()), to: to.map(|range| *range.end()) }
+            }
+            Self::None => TimeWindow::default(),
+        }
     }
 }
 
@@ -84,17 +93,17 @@ fn has_timestamps(trace: &Trace<'_>) -> bool {
     trace.features().is_ok_and(|(features, _)| features.timestamps)
 }
 
-/// Traces in lanes: those of one core with the same trace ID follow each other, session after session. A source without
-/// a core is a lane of its own ID. Lanes are in the order of their first trace.
-pub fn lanes_of<'c>(traces: &[Trace<'c>]) -> Vec<Vec<Trace<'c>>> {
-    let mut lanes: Vec<Vec<Trace<'c>>> = Vec::new();
+/// Indices of traces in lanes: those of one core with the same trace ID follow each other, session after session. Without
+/// a core or an ID, a source is a lane of its own. Lanes are in the order of their first trace.
+pub fn lanes_of(traces: &[Trace<'_>]) -> Vec<Vec<usize>> {
+    let mut lanes: Vec<Vec<usize>> = Vec::new();
     let mut numbers: HashMap<(Option<usize>, Result<u8, usize>), usize> = HashMap::new();
-    for trace in traces {
+    for (index, trace) in traces.iter().enumerate() {
         let source = trace.source();
         let lane = *numbers.entry((source.core, source.id.ok_or(trace.source_index()))).or_insert(lanes.len());
         match lanes.get_mut(lane) {
-            Some(lane) => lane.push(*trace),
-            None => lanes.push(vec![*trace]),
+            Some(lane) => lane.push(index),
+            None => lanes.push(vec![index]),
         }
     }
     lanes

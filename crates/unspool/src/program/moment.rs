@@ -112,6 +112,15 @@ impl<'p> Moments<'p> {
     }
 }
 
+/// Finds the format of context identifiers, with the width that they have in a trace.
+pub(super) fn prepare(program: &Program, trace: &Trace<'_>) -> Result<(), Error> {
+    if let Some(spaces) = &program.spaces {
+        let width = ContextWidth::of_bytes(trace.features()?.0.context_id_bytes);
+        spaces.find_context_format(width, || context_numbers(trace));
+    }
+    Ok(())
+}
+
 /// Changes that have not been reached yet.
 #[derive(Debug)]
 pub(crate) struct Changes<'m, 'p> {

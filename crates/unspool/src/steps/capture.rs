@@ -310,7 +310,8 @@ impl<'t> StepEmitter<'t> {
     }
 
     fn found(&mut self, position: u64, item: &Item) {
-        if let (Item::Timestamp { .. } | Item::Map(_), Some(traced), true) = (item, self.traced, self.context.is_some()) {
+        if let (Item::Timestamp { .. } | Item::Map(_), Some(traced), true) = (item, self.traced, self.context.is_some())
+        {
             // System events may have changed the owner.
             self.context(position, &traced);
         }

@@ -8,12 +8,12 @@ use std::fmt::Write as _;
 use unspool::Trace;
 use unspool::capture::Pid;
 use unspool::coresight::Located;
-use unspool::flow::{Instruction, Item, Range, item_fields};
+use unspool::flow::{FlowItem, Instruction, Item, Range, item_fields};
 use unspool::isa::ControlFlow;
 use unspool::model::digits::push_short_hex;
 
 use super::code::{CodeCache, flow_name};
-use crate::listing::{JsonFields, Listing};
+use crate::listing::{JsonFields, push_error, push_object};
 
 pub(super) struct Json<'p> {
     cache: CodeCache<'p>,
@@ -61,6 +61,34 @@ impl<'p> Json<'p> {
         None
     }
 
+    /// Line of any other item. Counts its cycles, and follows its address map.
+    pub(super) fn item(&mut self, trace: &Trace<'_>, item: &FlowItem) -> &[u8] {
+        match item {
+            Ok(item) => {
+                let process = self.follow(item);
+                self.push_item(trace, item, process);
+            }
+            Err(error) => push_error(&mut self.line, trace, error),
+        }
+        self.line.as_bytes()
+    }
+
+    fn push_item(&mut self, trace: &Trace<'_>, item: &Located<Item>, process: Option<Pid>) {
+        let cycles = self.cycles;
+        if matches!(item.value, Item::Map(_)) {
+            return push_object(&mut self.line, trace, "process", |object| {
+                object.nullable("pid", process);
+            });
+        }
+        push_object(&mut self.line, trace, item.value.name(), |object| {
+            item_fields(item, &mut JsonFields(object));
+            if matches!(item.value, Item::CycleCount(_)) {
+                // The total so far, as the cycle column of the text has it.
+                object.plain("total_cycles", cycles);
+            }
+        });
+    }
+
     pub(super) fn range(&mut self, range: &Range<'_>) -> &[u8] {
         self.line.clear();
         push_range(&mut self.line, &self.start, range);
@@ -90,19 +118,4 @@ pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>) {
         line.push_str(if value { "\":true" } else { "\":false" });
     }
     line.push_str("}\n");
-}
-
-/// Writes any other item. `cycles`: total so far, as the cycle column of the text has it. `process`: that of a map.
-pub(super) fn item(listing: &mut Listing<'_, '_>, item: &Located<Item>, cycles: u64, process: Option<Pid>) {
-    if matches!(item.value, Item::Map(_)) {
-        return listing.object("process", |object| {
-            object.nullable("pid", process);
-        });
-    }
-    listing.object(item.value.name(), |object| {
-        item_fields(item, &mut JsonFields(object));
-        if matches!(item.value, Item::CycleCount(_)) {
-            object.plain("total_cycles", cycles);
-        }
-    });
 }

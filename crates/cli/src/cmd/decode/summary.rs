@@ -60,6 +60,38 @@ impl Summary {
         self.speculative += if is_whole { speculative } else { 0 };
     }
 
+    /// Adds the counts of a whole trace.
+    pub(super) fn add_trace(&mut self, trace: &Trace<'_>, counts: &Self, speculative: u64, is_whole: bool) {
+        self.start(trace);
+        self.merge(counts);
+        self.end(speculative, is_whole);
+    }
+
+    /// Adds counts of later items.
+    pub(super) fn merge(&mut self, later: &Self) {
+        self.instructions += later.instructions;
+        self.ranges += later.ranges;
+        self.exceptions += later.exceptions;
+        self.q = (self.q.0 + later.q.0, self.q.1 + later.q.1);
+        if let Some((first, last)) = later.time {
+            self.add_time(first);
+            self.add_time(last);
+        }
+        self.cycles = later.cycles.map(|cycles| self.cycles.unwrap_or(0) + cycles).or(self.cycles);
+        self.skipped += later.skipped;
+        self.missing.merge(&later.missing);
+        self.without_address += later.without_address;
+        self.disagreeing += later.disagreeing;
+        later.findings.iter().for_each(|(name, count)| *self.findings.entry(name).or_default() += count);
+        self.buffer_lost += later.buffer_lost;
+        self.source_bytes = self.source_bytes.max(later.source_bytes);
+    }
+
+    fn add_time(&mut self, value: u64) {
+        let (first, last) = self.time.unwrap_or((value, value));
+        self.time = Some((first.min(value), last.max(value)));
+    }
+
     pub(super) fn item(&mut self, item: &FlowItem) {
         self.missing.add(item);
         match item.map(|item| item.value) {
@@ -68,10 +100,7 @@ impl Summary {
                 self.q.0 += 1;
                 self.q.1 += u64::from(instructions.unwrap_or(0));
             }
-            Ok(Item::Timestamp { value, .. }) => {
-                let (first, last) = self.time.unwrap_or((value, value));
-                self.time = Some((first.min(value), last.max(value)));
-            }
+            Ok(Item::Timestamp { value, .. }) => self.add_time(value),
             Ok(Item::CycleCount(Some(cycles))) => self.cycles = Some(self.cycles.unwrap_or(0) + u64::from(cycles)),
             Ok(Item::Lost { elements, cause: Cause::NoAddress }) => self.without_address += elements,
             Ok(Item::Lost { elements, cause: Cause::Disagreement }) => self.disagreeing += elements,

@@ -58,6 +58,12 @@ impl<'p> Text<'p> {
         }
     }
 
+    /// Forgets what the lines before showed, since others come between: time, function and process are shown again.
+    pub(super) fn restart(&mut self) {
+        (self.time, self.function, self.process) = (None, None, None);
+        self.head_is_stale = true;
+    }
+
     /// Line of an instruction, after a line with the name of its function if that changed.
     pub(super) fn instruction(&mut self, instruction: &Instruction, around: &Around) -> &[u8] {
         self.start_line(around);

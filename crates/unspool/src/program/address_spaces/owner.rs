@@ -10,8 +10,7 @@ use crate::order::Owner;
 use crate::program::moment::{Moment, Window};
 
 /// A context without identifiers.
-const UNKNOWN: Context =
-    Context { el: 0, aarch64: true, security: Security::NonSecure, vmid: None, context_id: None };
+const UNKNOWN: Context = Context { el: 0, aarch64: true, security: Security::NonSecure, vmid: None, context_id: None };
 
 impl AddressSpaces {
     /// The owner of what is executed in a context, at any Exception level. Without a context, what the stream or switches
@@ -32,8 +31,7 @@ impl AddressSpaces {
     fn thread_on(&self, window: Window, core: u32) -> Option<Pid> {
         let first = self.timeline.thread_on(core, window.before)?;
         let events = self.timeline.events().get(window.before..window.after)?;
-        let is_other =
-            |call: &Call| matches!(call, Call::Switch { core: on, tid } if *on == core && *tid != first);
+        let is_other = |call: &Call| matches!(call, Call::Switch { core: on, tid } if *on == core && *tid != first);
         (!events.iter().any(|event| is_other(&event.call))).then_some(first)
     }
 
