@@ -17,6 +17,7 @@ mod encode;
 mod identify;
 mod json;
 mod options;
+mod order;
 mod pipe;
 mod placement;
 mod program;

@@ -49,7 +49,10 @@ pub(super) struct Job<'j> {
 /// A job on several threads.
 struct Work<'w> {
     job: &'w Job<'w>,
+    /// Indices of traces.
     lanes: Vec<Vec<usize>>,
+    /// Lanes are buffers, which are decoded before they are listed.
+    is_ahead: bool,
     options: Options<'w>,
     present: PresentInBuffers,
 }
@@ -67,28 +70,35 @@ pub(super) fn list(
     reading: &mut Reading,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    let is_in_turn = job.args.by == By::Core;
+    // Without a selection, buffers have nothing to do with each other.
+    let is_ahead = job.args.by == By::Core && job.selection.is_all();
+    let is_merged = job.args.by != By::Core;
     let cuts = Cuts {
-        at_timestamps: !is_in_turn || job.selection.has_time(),
-        at_owners: !is_in_turn || job.selection.has_processes(),
+        at_timestamps: is_merged || job.selection.has_time(),
+        at_owners: is_merged || job.selection.has_processes(),
     };
     let is_tagged = !job.args.listing.range.is_all();
     let (traces, selection) = (job.traces, job.selection);
     let options = Options { traces, selection, cuts, is_tagged, bytes_read: AtomicU64::new(0) };
-    let lanes = if is_in_turn { buffers_of(traces) } else { lanes_of(traces) };
-    let work = Work { job, lanes, options, present: PresentInBuffers::new(job.capture) };
-    let open = if is_in_turn { OpenLanes::InTurn } else { OpenLanes::All };
+    let lanes = if is_ahead { buffers_of(traces) } else { lanes_of(traces) };
+    let work = Work { job, lanes, is_ahead, options, present: PresentInBuffers::new(job.capture) };
+    let open = if is_ahead { OpenLanes::InTurn } else { OpenLanes::All };
     let decode = |lane: usize, sender: &LaneSender<'_, Batch>| work.decode(lane, sender);
     run_lanes(work.lanes.len(), job.args.threads(), open, decode, |lanes| {
         let tallies = BTreeMap::new();
         let progress = Progress::new(output.on_terminal);
-        let mut lister = Lister { work: &work, session, reading, output, tallies, progress };
+        let mut lister = Lister { work: &work, session, reading, output, tallies, progress, shown: None };
         let listed = match job.args.by {
-            By::Core => lister.in_turn(lanes),
+            By::Core if is_ahead => lister.by_buffer(lanes),
+            By::Core => lister.by_trace(lanes),
             By::Time => lister.by_time(lanes),
             By::Process | By::Thread => lister.by_group(lanes),
         };
         lister.finish();
+        if !selection.is_all() {
+            // That nothing was executed by a process, or in a time, is an answer too.
+            reading.add(Ok(Verdict::Clean));
+        }
         listed
     })
 }
@@ -107,11 +117,11 @@ fn buffers_of(traces: &[Trace<'_>]) -> Vec<Vec<usize>> {
 }
 
 impl Work<'_> {
-    /// Is a buffer decoded while it is listed? It must not have to be searched for a selection.
+    /// Is a buffer decoded while it is listed?
     fn is_direct(&self, lane: usize) -> bool {
         let first = self.lanes.get(lane).and_then(|lane| self.job.traces.get(*lane.first()?));
         let is_large = first.is_some_and(|trace| trace.buffer().len() > SMALL);
-        self.job.args.by == By::Core && self.job.selection.is_all() && is_large
+        self.is_ahead && is_large
     }
 
     fn decode(&self, index: usize, sender: &LaneSender<'_, Batch>) {
@@ -121,14 +131,16 @@ impl Work<'_> {
         let mut lane = Lane::new(sender, &self.options);
         for index in self.lanes.get(index).into_iter().flatten().copied() {
             let Some(trace) = self.job.traces.get(index) else { continue };
-            if self.job.args.by == By::Core {
-                lane.start_over();
-            }
-            if !lane.wants_more() {
+            if !sender.is_wanted() {
                 break;
             }
-            if self.job.selection.may_be_in(trace) && self.present.may_have(trace) {
+            if self.is_ahead {
+                lane.start_over();
+            }
+            if !lane.has_ended() && self.job.selection.may_be_in(trace) && self.present.may_have(trace) {
                 self.decode_trace(index, trace, &mut lane);
+            } else if self.job.args.by == By::Core {
+                lane.skip(index);
             }
         }
         lane.finish();
@@ -193,6 +205,8 @@ struct Lister<'l, 's> {
     /// Of the traces that have not ended.
     tallies: BTreeMap<usize, Tally>,
     progress: Progress,
+    /// The last trace with a heading.
+    shown: Option<usize>,
 }
 
 impl Lister<'_, '_> {
@@ -200,26 +214,52 @@ impl Lister<'_, '_> {
         self.output.is_open() && self.session.window.is_open()
     }
 
-    /// Lists lane after lane.
-    fn in_turn(&mut self, lanes: Vec<LaneReceiver<Batch>>) -> anyhow::Result<()> {
+    /// Lists buffer after buffer.
+    fn by_buffer(&mut self, lanes: Vec<LaneReceiver<Batch>>) -> anyhow::Result<()> {
         for (index, lane) in lanes.into_iter().enumerate() {
             if self.work.is_direct(index) {
                 self.list_directly(index);
             }
-            let mut shown = None;
             for Segment { contents, .. } in lane.flatten() {
-                let is_listed = !contents.lines.is_empty() || self.work.job.selection.is_all();
-                let is_readable = !matches!(contents.end, Some(End::NotReadable(_)));
-                if is_listed && is_readable && shown.replace(contents.trace) != Some(contents.trace) {
-                    self.show_source(contents.trace);
-                }
-                self.write(&contents.lines)?;
-                self.count(contents);
+                self.list(contents)?;
                 if !self.wants_more() {
                     return Ok(());
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Lists trace after trace, although those of one source are decoded together.
+    fn by_trace(&mut self, lanes: Vec<LaneReceiver<Batch>>) -> anyhow::Result<()> {
+        let mut lanes: Vec<_> = lanes.into_iter().map(Iterator::flatten).collect();
+        let members = self.work.lanes.iter().enumerate();
+        let lane_of: BTreeMap<usize, usize> =
+            members.flat_map(|(lane, traces)| traces.iter().map(move |trace| (*trace, lane))).collect();
+        for (trace, lane) in lane_of {
+            for Segment { contents, .. } in lanes.get_mut(lane).into_iter().flatten() {
+                let is_end = contents.trace == trace && contents.end.is_some();
+                self.list(contents)?;
+                if !self.wants_more() {
+                    return Ok(());
+                }
+                if is_end {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists a segment, after a heading if it is the first of its trace.
+    fn list(&mut self, contents: Listed) -> anyhow::Result<()> {
+        let is_readable = !matches!(contents.end, Some(End::NotReadable(_) | End::Skipped));
+        let is_listed = is_readable && (!contents.lines.is_empty() || self.work.is_ahead);
+        if is_listed && self.shown.replace(contents.trace) != Some(contents.trace) {
+            self.show_source(contents.trace);
+        }
+        self.write(&contents.lines)?;
+        self.count(contents);
         Ok(())
     }
 
@@ -339,6 +379,7 @@ impl Lister<'_, '_> {
         let Some(trace) = self.work.job.traces.get(trace) else { return };
         let result = match end {
             End::NotReadable(error) => return self.reading.add(Err(error)),
+            End::Skipped => return self.reading.add(Ok(Verdict::Clean)),
             End::Read(result) => result,
         };
         // A part of a trace need not be synchronized.

@@ -45,6 +45,8 @@ pub(super) struct Listed {
 /// End of a trace.
 #[derive(Debug)]
 pub(super) enum End {
+    /// It has nothing that is listed.
+    Skipped,
     /// It cannot be decoded.
     NotReadable(Error),
     /// It was read: the number of P0 elements that were still speculative, or why reading stopped.
@@ -102,8 +104,14 @@ impl<'l> Lane<'l> {
         (self.time, self.has_ended) = (None, false);
     }
 
-    pub(super) fn wants_more(&self) -> bool {
-        !self.has_ended && self.sender.is_wanted()
+    /// Is nothing later wanted?
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Reports a trace that is not decoded.
+    pub(super) fn skip(&mut self, trace: usize) {
+        self.end(trace, Owner::default(), End::Skipped, 0);
     }
 
     /// Reports a trace that cannot be decoded.
@@ -346,7 +354,7 @@ impl Watch for Recorder<'_, '_, '_> {
     }
 
     fn wants_more(&mut self) -> bool {
-        self.lane.wants_more()
+        !self.lane.has_ended && self.lane.sender.is_wanted()
     }
 
     fn progress(&mut self, read: u64, _total: u64) {
