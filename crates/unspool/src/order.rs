@@ -21,4 +21,4 @@ pub use group_file::GroupFile;
 pub use lanes::{LaneReceiver, LaneSender, OpenLanes, run_lanes};
 pub use merge::{Merged, TimeMerge};
 pub use owner::{Owner, OwnerSink};
-pub use time::{OrderClock, Segment, TimeWindow, lanes_of};
+pub use time::{OrderClock, Segment, TimeWindow, have_same_clock, lanes_of};

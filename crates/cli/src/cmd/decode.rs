@@ -126,6 +126,8 @@ Examples:
   unspool decode snapshot/ --image vmlinux --image app.bin@0x400000
   unspool decode snapshot/ --emit ranges --json -o ranges.jsonl
   unspool decode trbe.bin --protocol ete --image app.elf
+  unspool decode perf.data --by time --time 12.5s..12.6s
+  unspool decode perf.data --process nginx --by thread
 
 Columns: time and cycles where they are traced and change, Exception level and Security state (EL0N: Non-secure EL0), \
 address, opcode, disassembly, outcome of a branch. The cycle column is cumulative for each source. In JSON, a cycle_count \
@@ -133,7 +135,12 @@ has 'total_cycles' (cumulative) and 'cycles' (since the previous cycle_count).
 Lines that start with '--' are other events of the trace, such as contexts and exceptions; --skip and --limit do not count \
 them. '!!' marks a problem.
 A position-independent program without @ADDR is placed where the addresses in the trace fit, if only one place fits. \
-Only --emit ranges --json without --skip and --limit uses several threads.
+Several threads decode the buffers of a recording, several sources with --by, and with --emit ranges --json any trace; \
+not with --skip and --limit in the order of cores.
+Time is known between two timestamps: --by orders what each source executed between them by its first time, and a heading \
+names the sources that executed something in the same time, so that their order is unknown. Trace without a time comes first. \
+--skip and --limit count in the order of the listing. --time includes what a part of may have been executed in the range. \
+Code of the kernel belongs to the process and thread that it works for.
 Exit codes: 0 even if code is missing: the summary lists the address ranges to supply with --image; 1 the trace is damaged \
 or contradicts the code (often the wrong ELF file), 2 the command failed.";
 

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
+use unspool_capture::Frequency;
+
 use super::Owner;
 use crate::Trace;
 
@@ -86,6 +88,13 @@ impl OrderClock {
             Self::None => TimeWindow::default(),
         }
     }
+}
+
+/// Whether timestamps of two traces can be compared: they count with the same frequency, as far as that is known.
+pub fn have_same_clock(one: &Trace<'_>, other: &Trace<'_>) -> bool {
+    let [one, other] = [one, other].map(Trace::clock);
+    let is_same = |(one, other): (Frequency, Frequency)| one.hertz == other.hertz;
+    one.events == other.events && one.frequency.zip(other.frequency).is_none_or(is_same)
 }
 
 fn has_timestamps(trace: &Trace<'_>) -> bool {

@@ -6,15 +6,15 @@
 //! same time as far as timestamps show. Processes and threads are collected in a temporary file first.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
 use unspool::capture::Capture;
 use unspool::coresight::Transactions;
 use unspool::order::{
-    GroupFile, LaneReceiver, LaneSender, Merged, OpenLanes, OrderClock, Segment, TimeMerge, TimeWindow, lanes_of,
-    run_lanes,
+    GroupFile, LaneReceiver, LaneSender, Merged, OpenLanes, OrderClock, Segment, TimeMerge, TimeWindow,
+    have_same_clock, lanes_of, run_lanes,
 };
 use unspool::{PresentInBuffers, Trace};
 
@@ -26,6 +26,7 @@ use super::selection::Selection;
 use super::summary::Summary;
 use super::tagged::{Line, TaggedLines, write_lines};
 use super::{Args, By, Emit, Session};
+use crate::diagnostic;
 use crate::listing::{Problems, Reading, heading};
 use crate::output::Output;
 use crate::programs::Programs;
@@ -55,6 +56,8 @@ struct Work<'w> {
     is_ahead: bool,
     options: Options<'w>,
     present: PresentInBuffers,
+    /// Sources whose timestamps cannot be compared with those of the others.
+    untimed: BTreeSet<usize>,
 }
 
 thread_local! {
@@ -81,7 +84,9 @@ pub(super) fn list(
     let (traces, selection) = (job.traces, job.selection);
     let options = Options { traces, selection, cuts, is_tagged, bytes_read: AtomicU64::new(0) };
     let lanes = if is_ahead { buffers_of(traces) } else { lanes_of(traces) };
-    let work = Work { job, lanes, is_ahead, options, present: PresentInBuffers::new(job.capture) };
+    let present = PresentInBuffers::new(job.capture);
+    let untimed = if is_merged { other_clocks(job) } else { BTreeSet::new() };
+    let work = Work { job, lanes, is_ahead, options, present, untimed };
     let open = if is_ahead { OpenLanes::InTurn } else { OpenLanes::All };
     let decode = |lane: usize, sender: &LaneSender<'_, Batch>| work.decode(lane, sender);
     run_lanes(work.lanes.len(), job.args.threads(), open, decode, |lanes| {
@@ -101,6 +106,21 @@ pub(super) fn list(
         }
         listed
     })
+}
+
+/// The sources whose timestamps count with another frequency than those of the first source. Reports them.
+fn other_clocks(job: &Job<'_>) -> BTreeSet<usize> {
+    let mut found = BTreeSet::new();
+    let Some(first) = job.traces.first().filter(|_| job.selection.clock() == OrderClock::Trace) else { return found };
+    for trace in job.traces.iter().filter(|trace| !have_same_clock(first, trace)) {
+        if found.insert(trace.source_index()) {
+            let [name, other] = [&trace.source().name, &first.source().name];
+            diagnostic::warning(format_args!(
+                "{name}: its timestamps are of another clock than those of {other}, so that its time is unknown"
+            ));
+        }
+    }
+    found
 }
 
 /// Indices of traces, those of each buffer together.
@@ -159,8 +179,10 @@ impl Work<'_> {
         let cache = CodeCache::new(program, &mut texts, json, palette);
         let form = Form::new(json, trace, &features, cache, palette);
         let clock = self.job.selection.clock();
-        let has_timestamps = features.timestamps && clock == OrderClock::Trace;
-        let mut recorder = Recorder::new(lane, (index, *trace), form, clock.window_of(trace), has_timestamps);
+        let is_timed = !self.untimed.contains(&trace.source_index());
+        let has_timestamps = features.timestamps && clock == OrderClock::Trace && is_timed;
+        let whole = if is_timed { clock.window_of(trace) } else { TimeWindow::default() };
+        let mut recorder = Recorder::new(lane, (index, *trace), form, whole, has_timestamps);
         let transactions = if args.hide_failed { Transactions::Resolve } else { Transactions::Show };
         let result = match args.emit {
             Emit::Instructions => trace.instructions_with_owners(transactions, program, &mut recorder),

@@ -5,12 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use unspool::Trace;
+use unspool::capture::Clock;
 use unspool::check::MissingCode;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Cause, FlowItem, Item};
 use unspool::model::json::Object;
 use unspool::number::{grouped, many};
 
+use super::headings::seconds_text;
 use crate::diagnostic;
 use crate::listing::counted;
 
@@ -24,6 +26,8 @@ pub(super) struct Summary {
     q: (u64, u64),
     sources: BTreeSet<String>,
     time: Option<(u64, u64)>,
+    /// Clock of the timestamps; the inner `None`: they have several.
+    clock: Option<Option<Clock>>,
     cycles: Option<u64>,
     bytes: u64,
     skipped: u64,
@@ -48,6 +52,8 @@ impl Summary {
         let source = trace.source();
         self.sources.insert(source.id.map_or_else(|| source.name.clone(), |id| id.to_string()));
         self.buffer = trace.buffer_index();
+        let clock = trace.clock();
+        self.clock = Some(self.clock.unwrap_or(Some(clock)).filter(|known| *known == clock));
         (self.buffer_lost, self.source_bytes) = (0, 0);
     }
 
@@ -181,7 +187,10 @@ impl Summary {
 
     fn clock(&self) -> Option<String> {
         let time = self.time.map(|(first, last)| {
-            format!("timestamps {first:#x} to {last:#x} ({} ticks)", grouped(last.wrapping_sub(first)))
+            let nanoseconds = |time| self.clock.flatten()?.nanoseconds(time);
+            let length = nanoseconds(last).zip(nanoseconds(first)).map(|(last, first)| last.saturating_sub(first));
+            let seconds = length.map(|length| format!(", {}", seconds_text(length))).unwrap_or_default();
+            format!("timestamps {first:#x} to {last:#x} ({} ticks{seconds})", grouped(last.wrapping_sub(first)))
         });
         let cycles = self.cycles.map(|cycles| format!("{} counted", many(cycles, "cycle")));
         let parts: Vec<String> = time.into_iter().chain(cycles).collect();
