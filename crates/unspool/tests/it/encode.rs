@@ -79,7 +79,14 @@ impl Executed {
 }
 
 fn options(settings: &Settings, formatted: bool) -> EncodeOptions {
-    EncodeOptions { settings: settings.clone(), formatted, buffer: None, time_unit: TimeUnit::Unknown, replace: false }
+    EncodeOptions {
+        settings: settings.clone(),
+        formatted,
+        buffer: None,
+        time_unit: TimeUnit::Unknown,
+        replace: false,
+        events: None,
+    }
 }
 
 fn encode(steps: &[Step], directory: &Path, options: EncodeOptions) -> Encoded {
