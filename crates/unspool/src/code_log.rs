@@ -237,3 +237,141 @@ impl Patches {
         each.flat_map(|((time, pid), list)| list.into_iter().map(move |code| patch(time, pid, code))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(core: u32, time: Option<u64>, event: Event) -> Step {
+        let mut step = Step::default();
+        (step.core, step.time, step.event) = (core, time, event);
+        step
+    }
+
+    fn context(level: u8, process: Option<u64>, thread: Option<u64>) -> Event {
+        Event::Context(Context { level: Some(level), process, thread, ..Context::default() })
+    }
+
+    fn instruction(isa: Isa, address: u64, opcode: u32, length: u8) -> Event {
+        Event::Instruction(Instruction { address, opcode: Some(opcode), length, isa, ..Instruction::default() })
+    }
+
+    fn a64(address: u64, opcode: u32) -> Event {
+        instruction(Isa::A64, address, opcode, 4)
+    }
+
+    fn events(steps: &[(u32, Option<u64>, Event)]) -> Vec<String> {
+        let mut log = CodeLog::default();
+        steps.iter().for_each(|(core, time, event)| log.step(&step(*core, *time, *event)));
+        log.finish().list.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn code_belongs_to_processes_and_the_kernel() {
+        let found = events(&[
+            (0, None, a64(0x1000, 0x0101_0101)),
+            (0, None, context(0, Some(300), None)),
+            (0, None, a64(0x1000, 0x0202_0202)),
+            (0, None, a64(0x1004, 0x0303_0303)),
+            (0, None, a64(0x100c, 0x0404_0404)),
+            (0, None, context(1, Some(300), None)),
+            (0, None, a64(0x1000, 0x0505_0505)),
+        ]);
+        assert_eq!(
+            found,
+            [
+                "- patch_code(0, 0x1000, 4, hex\"05050505\")",
+                "- patch_code(1, 0x1000, 4, hex\"01010101\")",
+                "- patch_code(300, 0x1000, 8, hex\"0202020203030303\")",
+                "- patch_code(300, 0x100c, 4, hex\"04040404\")",
+            ]
+        );
+    }
+
+    #[test]
+    fn opcodes_are_in_the_order_of_memory() {
+        let found = events(&[
+            (0, None, instruction(Isa::T32, 0x1000, 0xf3af_8000, 4)),
+            (0, None, instruction(Isa::T32, 0x1004, 0xbf00, 2)),
+            (0, None, instruction(Isa::A32, 0x1008, 0xe320_f000, 4)),
+        ]);
+        assert_eq!(
+            found,
+            ["- patch_code(1, 0x1000, 6, hex\"aff3008000bf\")", "- patch_code(1, 0x1008, 4, hex\"00f020e3\")"]
+        );
+    }
+
+    #[test]
+    fn changes_have_the_time_after_an_exception() {
+        let exception = Event::Exception(unspool_model::Exception::default());
+        let found = events(&[
+            (0, Some(1), context(0, Some(7), None)),
+            (0, Some(1), a64(0x1000, 0x0101_0101)),
+            (0, Some(9), a64(0x1000, 0x0101_0101)),
+            (0, Some(9), exception),
+            (0, Some(12), a64(0x2000, 0x0909_0909)),
+            (0, Some(20), a64(0x1000, 0x0202_0202)),
+            // Nothing was between these.
+            (0, Some(31), a64(0x1000, 0x0303_0303)),
+        ]);
+        assert_eq!(
+            found,
+            [
+                "- patch_code(7, 0x1000, 4, hex\"01010101\")",
+                "- patch_code(7, 0x2000, 4, hex\"09090909\")",
+                "12 patch_code(7, 0x1000, 4, hex\"02020202\")",
+                "26 patch_code(7, 0x1000, 4, hex\"03030303\")",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_change_without_a_time_is_reported() {
+        let mut log = CodeLog::default();
+        log.step(&step(0, None, a64(0x1000, 1)));
+        log.step(&step(0, None, a64(0x1000, 1)));
+        assert_eq!(log.untimed_change(), None);
+        log.step(&step(0, None, a64(0x1000, 0x10001)));
+        assert_eq!(log.untimed_change(), Some(0x1002));
+    }
+
+    #[test]
+    fn threads_are_declared_unless_they_are_processes() {
+        let seen = |time, process, thread| (0, Some(time), context(0, Some(process), Some(thread)));
+        let run = |time| (0, Some(time), a64(0x1000, 0));
+        let found = events(&[
+            seen(1, 300, 300),
+            run(1),
+            seen(2, 300, 301),
+            run(2),
+            // It executes another program, then the number is used again.
+            seen(10, 301, 301),
+            run(10),
+            seen(20, 302, 301),
+            run(20),
+            // Threads in the kernel may be of any process.
+            (0, Some(30), context(1, Some(9), Some(9))),
+            run(30),
+        ]);
+        let threads: Vec<&str> = found.iter().map(String::as_str).filter(|line| line.contains("thread")).collect();
+        assert_eq!(
+            threads,
+            [
+                "- declare_thread(CURRENT, 301, 300)",
+                "6 declare_thread(END, 301, 300)",
+                "15 declare_thread(START, 301, 302)",
+            ]
+        );
+    }
+
+    #[test]
+    fn repeated_blocks_are_executed_until_their_time() {
+        let mut log = CodeLog::default();
+        log.step(&step(0, Some(1), a64(0x1000, 0x0101_0101)));
+        let trace = BlockTrace { core: 0, blocks: &[], executions: &[], next: 0, position: 0, time: Some(9) };
+        log.blocks(&trace);
+        log.step(&step(0, Some(13), a64(0x1000, 0x0202_0202)));
+        let last = log.finish().list.pop().map(|event| event.to_string());
+        assert_eq!(last.as_deref(), Some("11 patch_code(1, 0x1000, 4, hex\"02020202\")"));
+    }
+}
