@@ -1,7 +1,7 @@
 //! A64 instructions with an address that no access reports, and the registers that form it.
 //!
-//! Prefetches, maintenance of caches and translations, DC ZVA; and writes of SPSR_ELx and SPSel, which determine the stack
-//! pointer in use. Fills and copies of memory (FEAT_MOPS) are not among them: the emulator accesses memory for them and does
+//! Prefetches, maintenance of caches and translations, DC ZVA; writes of SPSR_ELx and SPSel, which determine the stack pointer
+//! in use, and of the registers that determine the process. Fills and copies of memory (FEAT_MOPS) are not among them: the emulator accesses memory for them and does
 //! not always report it, so that registers alone would be incomplete.
 
 use unspool_wire::register::{Register, SP, TCR_EL1};
@@ -46,10 +46,7 @@ impl Operands {
                 Some(Self { index: index + 1, ..some([or_none(field(0)), NONE], Usage::BlockSize)? })
             }
             _ if opcode & !0x1f == DC_ZVA => some([or_none(field(0)), NONE], Usage::Zeros),
-            // MSR of SPSR_EL1 to SPSR_EL3, SPSR_EL12 and SPSel.
-            _ if [0xd518_4000, 0xd51c_4000, 0xd51e_4000, 0xd51d_4000, 0xd518_4200].contains(&(opcode & !0x1f)) => {
-                some([or_none(field(0)), NONE], Usage::Address)
-            }
+            _ if STATE.contains(&(opcode & !0x1f)) => some([or_none(field(0)), NONE], Usage::Address),
             // SYS: IC, DC and AT; TLBI, of ranges too.
             _ if opcode & 0xfff8_0000 == 0xd508_0000 => match (opcode >> 12 & 0xf, opcode >> 8 & 0xf) {
                 (8 | 9, 2 | 5 | 6) => some([or_none(field(0)), TCR_EL1], Usage::Address),
@@ -85,6 +82,19 @@ impl Operands {
     }
 }
 
+/// MSR of registers that the state follows from: SPSR_EL1 to SPSR_EL3, SPSR_EL12, SPSel; TTBR0_EL1, TTBR1_EL1, TCR_EL1,
+/// CONTEXTIDR_EL1.
+const STATE: [u32; 9] = [
+    0xd518_4000,
+    0xd51c_4000,
+    0xd51e_4000,
+    0xd51d_4000,
+    0xd518_4200,
+    0xd518_2000,
+    0xd518_2020,
+    0xd518_2040,
+    0xd518_d020,
+];
 const MRS_DCZID_EL0: u32 = 0xd53b_00e0;
 const DC_ZVA: u32 = 0xd50b_7420;
 

@@ -1,5 +1,5 @@
 //! The arguments of the plugin: `out=PATH`, `memory=PATH`, `from=ADDRESS`, `from-code=OFFSET`, `skip=N`, `limit=N`,
-//! `log=PATH`, `data=on`, `registers=on`, or `idle=on`.
+//! `log=PATH`, `data=on`, `registers=on`, `processes=on`, or `idle=on`.
 
 /// Selection of what is recorded, and the output.
 #[derive(Debug, Default)]
@@ -20,6 +20,8 @@ pub(crate) struct Options {
     pub(crate) has_data: bool,
     /// Record the values that instructions write to registers.
     pub(crate) has_registers: bool,
+    /// Of a system, record times, and at the start the registers that the process follows from.
+    pub(crate) has_processes: bool,
     /// Record nothing, with an empty callback for every instruction and access. A baseline for measurements.
     pub(crate) is_idle: bool,
 }
@@ -48,6 +50,7 @@ impl Options {
                 "log" => options.log = Some(value.to_string()),
                 "data" => options.has_data = value == "on",
                 "registers" => options.has_registers = value == "on",
+                "processes" => options.has_processes = value == "on",
                 "idle" => options.is_idle = value == "on",
                 "limit" => options.limit = Some(number()?),
                 _ => return Err(format!("'{argument}': unknown argument")),

@@ -6,7 +6,7 @@
 //! was not reached was left by a fault. Marks are in the buffer of the records, where the recorder finds them if the emulator is
 //! killed.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use unspool_wire::register::{FLOAT, Register};
 use unspool_wire::{Data, Record};
@@ -54,6 +54,8 @@ pub(crate) struct Recorder {
     limit: u64,
     /// A thread has reached the start of recording.
     is_started: AtomicBool,
+    /// The number of blocks that all CPUs of a system have started while they were recorded, if it is recorded as the time.
+    clock: Option<AtomicU64>,
 }
 
 impl Recorder {
@@ -63,6 +65,7 @@ impl Recorder {
             skip: options.skip,
             limit: options.limit.unwrap_or(u64::MAX),
             is_started: AtomicBool::new(options.from.is_none()),
+            clock: options.has_processes.then(AtomicU64::default),
         }
     }
 }
@@ -163,10 +166,14 @@ impl Thread {
             return self.block_outside_recording(recorder, block);
         }
         self.left = self.left.saturating_sub(u64::from(block.count));
-        self.put_block(block.id);
+        self.put_block(recorder, block.id);
     }
 
-    fn put_block(&mut self, id: u32) {
+    fn put_block(&mut self, recorder: &Recorder, id: u32) {
+        if let Some(clock) = &recorder.clock {
+            self.records.buffer.push(Record::Time { ticks: clock.fetch_add(1, Ordering::Relaxed) + 1 });
+            self.make_room(recorder);
+        }
         if let Some(address) = self.at.take() {
             self.records.buffer.push(Record::BlockAddress { address });
         }
@@ -213,7 +220,7 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn system_block(&mut self, recorder: &Recorder, block: Block, at: Option<u64>) {
         (self.current, self.at) = (block.id, at);
-        if at.is_some() || !self.block(block) {
+        if at.is_some() || recorder.clock.is_some() || !self.block(block) {
             self.block_slowly(recorder, block.pack());
         }
     }
@@ -357,7 +364,7 @@ impl Thread {
                 self.records.buffer.push(Record::PartialBlock { skipped });
             }
             self.left = self.left.saturating_sub(u64::from(block.count - skipped));
-            self.put_block(block.id);
+            self.put_block(recorder, block.id);
         } else if self.phase == Phase::Recording {
             // The last block within the limit is complete, and continues here.
             self.records.buffer.push(Record::LimitReached { next: block.id });

@@ -20,6 +20,7 @@ pub(crate) type Sink<'s> = &'s mut dyn BlockSink;
 
 pub(crate) struct BlockEmitter<'e, A: Iterator> {
     pub(crate) core: u32,
+    pub(crate) time: Option<u64>,
     /// Number of instructions of the core that were emitted.
     pub(crate) emitted: &'e mut u64,
     pub(crate) step: &'e mut Step,
@@ -77,7 +78,7 @@ impl<'e, A: Iterator<Item = (Access, Option<Data>)>> BlockEmitter<'e, A> {
     /// Emits the instruction with its step.
     #[inline]
     pub(crate) fn instruction(&mut self, instruction: Instruction, sink: Sink<'_>) -> ControlFlow<()> {
-        (self.step.core, self.step.position) = (self.core, *self.emitted);
+        (self.step.core, self.step.position, self.step.time) = (self.core, *self.emitted, self.time);
         self.step.event = Event::Instruction(instruction);
         *self.emitted += 1;
         sink.step(self.step)
@@ -92,16 +93,18 @@ pub(crate) fn within_limit(limit: u64, emitted: u64, skipped: usize, count: usiz
     (within, within < count || wanted == 0)
 }
 
+/// Where and when a step is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At {
+    pub(crate) core: u32,
+    pub(crate) position: u64,
+    pub(crate) time: Option<u64>,
+}
+
 /// Emits a step that is not an instruction.
-pub(crate) fn emit_event(
-    step: &mut Step,
-    (core, position): (u32, u64),
-    event: Event,
-    note: &str,
-    sink: Sink<'_>,
-) -> ControlFlow<()> {
+pub(crate) fn emit_event(step: &mut Step, at: At, event: Event, note: &str, sink: Sink<'_>) -> ControlFlow<()> {
     step.clear();
-    (step.core, step.position, step.event) = (core, position, event);
+    (step.core, step.position, step.time, step.event) = (at.core, at.position, at.time, event);
     if !note.is_empty() {
         step.set_note(note);
     }

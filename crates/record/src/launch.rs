@@ -127,7 +127,8 @@ pub(crate) fn require(name: &Path, lacks: impl Fn(&str) -> bool, what: &'static 
 /// Fails for an emulator without register values: plugins can read registers since QEMU 9.0.
 pub(crate) fn require_registers(name: &Path) -> Result<(), RecordError> {
     let is_old = |version: &str| version.split('.').next().and_then(number).is_some_and(|major| major < 9);
-    require(name, is_old, "register values to plugins: --registers needs QEMU 9.0 or later with plugins (--emulator)")
+    let what = "register values to plugins: --registers and --events need QEMU 9.0 or later with plugins (--emulator)";
+    require(name, is_old, what)
 }
 
 /// A path in an argument: the emulator splits at commas, and reads a double comma as one.

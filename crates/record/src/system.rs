@@ -11,6 +11,7 @@ mod exceptions;
 mod log;
 mod operands;
 mod options;
+mod processes;
 mod recorder;
 mod state;
 
@@ -27,7 +28,7 @@ use std::{fs, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use unspool_model::{BlockSink, Coverage, SourceError, Step, StepSource};
+use unspool_model::{BlockSink, Coverage, Facet, SourceError, Step, StepSource};
 use unspool_wire::EmulatorCapabilities;
 
 pub use self::options::SystemOptions;
@@ -53,7 +54,7 @@ impl SystemRecording {
     pub fn start(options: &SystemOptions) -> Result<Self, RecordError> {
         let name = options.emulator.clone().unwrap_or_else(|| "qemu-system-aarch64".into());
         require_execution_address(&name)?;
-        if options.registers {
+        if options.registers || options.processes {
             launch::require_registers(&name)?;
         }
         let is_log = |argument: &&OsString| *argument == "-d" || *argument == "-D";
@@ -67,6 +68,9 @@ impl SystemRecording {
         }
         // Blocks may be left before their end, so that the plugin cannot count to a limit.
         launch.select(options.skip, options.data, options.registers);
+        if options.processes {
+            launch.argument.push(",processes=on");
+        }
         // A log per thread of the emulator, so that lines of several CPUs are not mixed.
         let log = launch.folder.path().join("log.%d");
         launch.argument.push(",log=");
@@ -204,7 +208,8 @@ fn bytes_in(folder: &Path) -> u64 {
 
 impl StepSource for SystemRecording {
     fn coverage(&self) -> Coverage {
-        coverage(self.capabilities)
+        let all = coverage(self.capabilities);
+        if self.recorder.processes.is_some() { all.with(Facet::Processes).with(Facet::Times) } else { all }
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {

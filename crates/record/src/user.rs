@@ -28,7 +28,7 @@ use self::a32_or_t32::{OpenStates, Surroundings};
 use self::block::{Block, Ended};
 use self::templates::Templates;
 use self::thread::{Call, Stop, Thread, Unusual, data_of};
-use crate::emitter::{BlockEmitter, Sink, emit_event, within_limit};
+use crate::emitter::{At, BlockEmitter, Sink, emit_event, within_limit};
 use crate::machine::Machine;
 use crate::recorder::{MAX_AHEAD, Recorder};
 use crate::registers::{RegisterNames, RegisterValue};
@@ -231,7 +231,8 @@ impl UserRecorder {
             | Record::LogText { .. }
             | Record::WithinBlock { .. }
             | Record::Operand { .. }
-            | Record::BlockAddress { .. } => return Err(damage("this is a stream of a system")),
+            | Record::BlockAddress { .. }
+            | Record::Time { .. } => return Err(damage("this is a stream of a system")),
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -343,7 +344,13 @@ impl UserRecorder {
         }
         let Some(block) = self.blocks.get(id) else { return ControlFlow::Continue(()) };
         if thread.emitted == 0 {
-            emit_event(&mut self.step, (thread.core, 0), Event::Context(self.machine.context()), "", sink)?;
+            emit_event(
+                &mut self.step,
+                At { core: thread.core, position: 0, time: None },
+                Event::Context(self.machine.context()),
+                "",
+                sink,
+            )?;
         }
         let mut ended = block.ended(left, next, &thread.accesses);
         let mut fault = None;
@@ -374,6 +381,7 @@ impl UserRecorder {
         let accesses = thread.accesses.iter().enumerate().map(|(at, access)| (*access, data_of(data, at)));
         let mut emitter = BlockEmitter {
             core: thread.core,
+            time: None,
             emitted: &mut thread.emitted,
             step: &mut self.step,
             names: &self.names,
@@ -437,7 +445,8 @@ impl UserRecorder {
         let call = call.filter(|_| has_number).and_then(|call| u16::try_from(call.number).ok());
         let exception = Event::Exception(Exception { kind, call, ..Exception::default() });
         let context = next.map(|_| Event::Context(self.machine.context()));
-        let mut emit = |event, note| emit_event(&mut self.step, (thread.core, thread.emitted), event, note, sink);
+        let at = At { core: thread.core, position: thread.emitted, time: None };
+        let mut emit = |event, note| emit_event(&mut self.step, at, event, note, sink);
         emit(exception, "")?;
         emit(Event::Note, &note)?;
         context.map_or(ControlFlow::Continue(()), |context| emit(context, ""))
@@ -447,17 +456,17 @@ impl UserRecorder {
     /// instruction that caused it.
     #[cold]
     fn emit_stop(&mut self, thread: &Thread, stop: Stop, fault: Option<u64>, sink: Sink<'_>) -> ControlFlow<()> {
+        let at = At { core: thread.core, position: thread.emitted, time: None };
         let signal = match stop {
             Stop::Signal(signal) => signal,
             Stop::CutOff(signal) => {
                 let note = format!("signal {}: the program was killed here or later", signal_text(signal));
-                return emit_event(&mut self.step, (thread.core, thread.emitted), Event::Note, &note, sink);
+                return emit_event(&mut self.step, at, Event::Note, &note, sink);
             }
         };
         let exception = Exception { return_address: fault, ..Exception::default() };
         let place = fault.map(|address| format!(" at {address:#x}")).unwrap_or_default();
         let note = format!("signal {}{place}: the program was killed", signal_text(signal));
-        let at = (thread.core, thread.emitted);
         emit_event(&mut self.step, at, Event::Exception(exception), "", sink)?;
         emit_event(&mut self.step, at, Event::Note, &note, sink)
     }

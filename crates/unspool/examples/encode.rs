@@ -17,8 +17,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 pub(crate) fn run(from: &str, to: &str, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let steps = unspool::open(from)?.open_steps()?;
     let settings = Settings::new(Protocol::Ete);
-    let options =
-        EncodeOptions { settings, formatted: false, buffer: None, time_unit: steps.time_unit(), replace: false };
+    let options = EncodeOptions {
+        settings,
+        formatted: false,
+        buffer: None,
+        time_unit: steps.time_unit(),
+        replace: false,
+        events: None,
+    };
     let (encoded, _) = encode(Path::new(to), vec![steps], options)?;
     writeln!(out, "{} instructions in {} bytes of trace", encoded.instructions, encoded.trace_bytes)?;
     let decoded = unspool::open(to)?.instructions()?.filter(Result::is_ok).count();

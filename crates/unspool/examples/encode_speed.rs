@@ -59,8 +59,14 @@ fn run_once(trace: &str, settings: Settings) -> Result<(f64, f64, Encoded), Box<
     let has_times = settings.get("TRCCONFIGR").unwrap_or(0) & 0x800 != 0;
     let source = open(trace)?;
     let source: OpenedSteps = if has_times { Box::new(Stamped(source)) } else { source };
-    let options =
-        EncodeOptions { settings, formatted: false, buffer: None, time_unit: source.time_unit(), replace: false };
+    let options = EncodeOptions {
+        settings,
+        formatted: false,
+        buffer: None,
+        time_unit: source.time_unit(),
+        replace: false,
+        events: None,
+    };
     let (encoded, _) = encode(&directory, vec![source], options)?;
     let (seconds, stolen) = (start.elapsed().as_secs_f64(), stolen_seconds() - stolen);
     std::fs::remove_dir_all(&directory)?;

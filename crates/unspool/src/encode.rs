@@ -4,7 +4,8 @@
 //!
 //! Steps provide the instructions, and the address of the next step is the outcome of each branch. Where steps do not
 //! continue, the trace starts anew. Trace cannot express instructions after the last branch: before such a break, and
-//! at the end, the PE halts for a debugger. The program image holds the executed opcodes, and zeros between them.
+//! at the end, the PE halts for a debugger. The program image holds the executed opcodes, and zeros between them. If a core
+//! executes different code at one address, of several processes or at several times, a system event log holds the code instead.
 
 mod core;
 mod image;
@@ -13,16 +14,18 @@ mod output;
 mod totals;
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use unspool_coresight::etm4::unit::Settings;
 use unspool_coresight::trace_buffer::BufferSettings;
 use unspool_model::{BlockSink, BlockTrace, Losses, ReadAhead, SinkError, SourceError, Step, StepSource, TimeUnit};
 
+use unspool_capture::{Call, KERNEL, SystemLog};
+
 use self::core::Core;
 use self::output::Output;
 pub use self::totals::Encoded;
-use crate::OpenedSteps;
+use crate::{CodeLog, Events, OpenedSteps};
 
 /// Settings of a capture.
 #[derive(Debug, Clone)]
@@ -37,6 +40,9 @@ pub struct EncodeOptions {
     pub time_unit: TimeUnit,
     /// Replace a capture that an encoder wrote to the directory.
     pub replace: bool,
+    /// A system event log with the code that is executed, for the capture. Context identifiers are those of threads then, where
+    /// steps have them. Otherwise a log is made if there is no program image without contradictions.
+    pub events: Option<PathBuf>,
 }
 
 /// Makes a capture from sources, each of which is read on a thread of its own. The cores of a single source keep their
@@ -51,6 +57,10 @@ pub fn encode(
         return Err(refused("the traces have times in different units".into()).into());
     }
     let mut encoder = Encoder::new(directory, options)?;
+    if sources.len() > 1 {
+        // Their times and processes may be those of different systems.
+        encoder.code = None;
+    }
     let losses = take_turns(&mut encoder, sources)?;
     Ok((encoder.finish()?, losses))
 }
@@ -101,12 +111,12 @@ struct Turn<'e> {
 
 impl Turn<'_> {
     #[inline]
-    fn feed(&mut self, core: u32, feed: impl FnOnce(&mut Core) -> Result<(), SinkError>) -> ControlFlow<()> {
+    fn feed(&mut self, core: u32, feed: impl FnOnce(&mut Encoder, usize) -> Result<(), SinkError>) -> ControlFlow<()> {
         let index = match &mut self.cores {
             Some(cores) => number(cores, (self.source, core)),
             None => core as usize,
         };
-        self.result = self.encoder.feed(index, feed);
+        self.result = feed(self.encoder, index);
         if self.result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
@@ -123,11 +133,11 @@ fn number(cores: &mut Vec<(usize, u32)>, of: (usize, u32)) -> usize {
 impl BlockSink for Turn<'_> {
     #[inline]
     fn step(&mut self, step: &Step) -> ControlFlow<()> {
-        self.feed(step.core, |core| core.step(step))
+        self.feed(step.core, |encoder, index| encoder.step(index, step))
     }
 
     fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
-        self.feed(trace.core, |core| core.blocks(trace))
+        self.feed(trace.core, |encoder, index| encoder.blocks(index, trace))
     }
 }
 
@@ -137,6 +147,8 @@ pub struct Encoder {
     options: EncodeOptions,
     output: Output,
     cores: Vec<Core>,
+    /// Code of all processes, from which a log is made if it is needed.
+    code: Option<CodeLog>,
 }
 
 impl Encoder {
@@ -147,13 +159,35 @@ impl Encoder {
             return Err(SinkError::Refused { position: None, reason });
         }
         let output = Output::new(directory, options.replace, options.formatted, options.buffer)?;
-        Ok(Self { options, output, cores: Vec::new() })
+        let code = options.events.is_none().then(CodeLog::default);
+        Ok(Self { options, output, cores: Vec::new(), code })
     }
 
     /// Encodes the next step.
     #[inline]
     pub fn push(&mut self, step: &Step) -> Result<(), SinkError> {
-        self.feed(step.core as usize, |core| core.step(step))
+        self.step(step.core as usize, step)
+    }
+
+    #[inline]
+    fn step(&mut self, index: usize, step: &Step) -> Result<(), SinkError> {
+        if let Some(code) = &mut self.code {
+            code.step(step);
+            if let Some(address) = code.untimed_change() {
+                return Err(SinkError::Refused { position: Some(step.position), reason: core::changed(address) });
+            }
+        }
+        self.feed(index, |core| core.step(step))
+    }
+
+    fn blocks(&mut self, index: usize, trace: &BlockTrace<'_>) -> Result<(), SinkError> {
+        if let Some(code) = &mut self.code {
+            code.blocks(trace);
+            if let Some(address) = code.untimed_change() {
+                return Err(SinkError::Refused { position: Some(trace.position), reason: core::changed(address) });
+            }
+        }
+        self.feed(index, |core| core.blocks(trace))
     }
 
     #[inline]
@@ -181,7 +215,11 @@ impl Encoder {
             let mut settings = self.options.settings.clone();
             settings.set("TRCTRACEIDR", id);
             self.output.add(self.cores.len())?;
-            self.cores.push(Core::new(settings, id as u8, self.options.time_unit));
+            let may_change = self.code.is_some() || self.options.events.is_some();
+            let has_threads = self.options.events.is_some();
+            let mut core = Core::new(settings, id as u8, self.options.time_unit);
+            (core.code_may_change, core.has_thread_ids) = (may_change, has_threads);
+            self.cores.push(core);
         }
         Ok(())
     }
@@ -196,8 +234,48 @@ impl Encoder {
             core.unit.finish();
             self.output.write(index, core)?;
         }
-        let mut encoded = self.output.finish(&self.cores)?;
+        let events = self.events()?;
+        let mut encoded = self.output.finish(&self.cores, events.as_deref())?;
         self.cores.iter().for_each(|core| encoded.add(&core.totals()));
         Ok(encoded)
+    }
+
+    /// The text of the system event log, if there is one.
+    fn events(&mut self) -> Result<Option<Vec<u8>>, SinkError> {
+        if let Some(path) = &self.options.events {
+            return Ok(Some(std::fs::read(path)?));
+        }
+        let Some(code) = self.code.take().filter(|_| self.cores.iter().any(|core| core.image.has_changed())) else {
+            return Ok(None);
+        };
+        let log = code.finish();
+        self.refuse_untraced(&log)?;
+        let mut text = Vec::new();
+        SystemLog::write(&log.list, &mut text)?;
+        Ok(Some(text))
+    }
+
+    /// Refuses a log whose events a reader could not find in the trace.
+    fn refuse_untraced(&self, log: &Events) -> Result<(), SinkError> {
+        let configuration = self.options.settings.config();
+        let is_timed = log.list.iter().any(|event| event.time.is_some());
+        let mut pids = log.list.iter().filter_map(|event| match event.call {
+            Call::Patch { pid, .. } => Some(pid).filter(|pid| *pid != KERNEL),
+            _ => None,
+        });
+        let first = pids.next();
+        let reason = match () {
+            () if is_timed && !configuration.timestamps => {
+                "code changes: it needs timestamps in the trace (--timestamps)"
+            }
+            () if pids.any(|pid| Some(pid) != first) && configuration.context_id_bytes == 0 => {
+                "processes have different code at the same addresses: it needs context identifiers (--context-ids)"
+            }
+            () if log.unordered > 0 => {
+                "code changes back and forth while several cores execute it, and the order of the changes is not known"
+            }
+            () => return Ok(()),
+        };
+        Err(SinkError::Refused { position: None, reason: reason.to_string() })
     }
 }

@@ -65,6 +65,7 @@
 mod bare;
 mod calls;
 pub mod check;
+mod code_log;
 pub mod convert;
 mod demangle;
 pub mod doctor;
@@ -96,6 +97,7 @@ mod window;
 
 pub use bare::{Bare, open_bare};
 pub use calls::{CallForest, TarmacCalls, call_tree};
+pub use code_log::{CodeLog, Events};
 pub use demangle::demangle;
 pub use error::Error;
 pub use file::{FileError, FileOptions, OpenedSteps, TraceFile};

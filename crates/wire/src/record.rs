@@ -113,6 +113,8 @@ record_table! {
     15 Stopped { mark: u16 = 0..16, last_mark: u16 = 16..32 } []
     /// The thread reached the limit. Execution continues with block `next`, and is not recorded.
     16 LimitReached { next: u32 = 0..32 } []
+    /// The time of the next block, in blocks that all CPUs have started.
+    17 Time {} [ticks: u64]
 }
 
 impl Record {
@@ -351,6 +353,7 @@ mod tests {
             ),
             ("stopped", &[rare(15, 0x0007_0002)], Record::Stopped { mark: 2, last_mark: 7 }),
             ("the limit", &[rare(16, 0x201)], Record::LimitReached { next: 0x201 }),
+            ("a time", &[rare(17, 0), 9], Record::Time { ticks: 9 }),
         ];
         for (name, expected, record) in rows {
             assert_eq!(words(record), *expected, "{name}");
@@ -366,7 +369,7 @@ mod tests {
         let rows: &[(&str, &[u64])] = &[
             ("a tag without an access", &[2 << 62 | 9 << 56 | 0x0a00, 7]),
             ("row 0", &[2 << 62]),
-            ("row 17", &[2 << 62 | 17 << 56]),
+            ("row 18", &[2 << 62 | 18 << 56]),
             ("bits that no record has", &[u64::MAX]),
         ];
         for (name, words) in rows {
@@ -430,6 +433,7 @@ mod tests {
             }),
             any::<(u16, u16)>().prop_map(|(mark, last_mark)| Record::Stopped { mark, last_mark }),
             any::<u32>().prop_map(|next| Record::LimitReached { next }),
+            any::<u64>().prop_map(|ticks| Record::Time { ticks }),
         ]
     }
 

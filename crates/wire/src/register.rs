@@ -15,6 +15,12 @@ pub const PC: Register = 33;
 pub const DCZID_EL0: Register = 34;
 /// CPSR, or its part that AArch64 has.
 pub const STATUS: Register = 35;
+/// TTBR0_EL1.
+pub const TTBR0_EL1: Register = 36;
+/// TTBR1_EL1.
+pub const TTBR1_EL1: Register = 37;
+/// CONTEXTIDR_EL1.
+pub const CONTEXTIDR_EL1: Register = 38;
 /// The first of 32 vector or floating-point registers: V0, D0 or f0.
 pub const FLOAT: Register = 64;
 /// The number of register numbers.

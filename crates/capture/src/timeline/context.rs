@@ -261,7 +261,9 @@ impl Timeline {
 
     fn explains(&self, format: ContextFormat, value: u32, width: ContextWidth) -> bool {
         let is_known = |number: u32, bits: u32, with_threads: bool| {
-            let ids = self.ids_like(number, bits).filter(|id| with_threads || self.is_process(*id));
+            // Whatever has only an address space identifier would be the kernel with it.
+            let ids = self.ids_like(number, bits).filter(|id| *id != KERNEL);
+            let ids = ids.filter(|id| with_threads || self.is_process(*id));
             let mut processes = ids.flat_map(|id| self.processes_ever(id));
             let asid = value & 0xff;
             processes.any(|pid| !format.has_asid() || self.has_asid_ever(asid, pid))

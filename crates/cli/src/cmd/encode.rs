@@ -87,6 +87,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SEED", value_parser = parse_number)]
     overflow: Option<u64>,
 
+    /// System event log with the code of all processes, as 'record --system --events' writes it. It becomes part of the capture,
+    /// in place of a program image; context identifiers are those of threads [default: made from the input, where it has
+    /// different code at the same address]
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+
     /// Write formatter frames, with all cores in one buffer
     #[arg(long)]
     formatted: bool,
@@ -125,6 +131,7 @@ Examples:
   unspool encode run.astf -o capture/ --register TRCVICTLR=0x200201 --register TRCSYNCPR=10
   unspool encode run.astf -o capture/ --q-elements 1
   unspool encode run.astf run.1.astf run.2.astf -o capture/ --formatted
+  unspool encode linux.tarmac -o capture/ --events linux.events --context-ids --timestamps
 
 The capture is a snapshot directory that other decoders can read. Where IN has a gap, the trace restarts. \
 Instruction trace can end only at a branch or an exception, so the instructions between the last branch and the gap are closed \
@@ -148,7 +155,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let (opened, meter) = open(args)?;
     let time_unit = opened.first().map_or(TimeUnit::Unknown, StepSource::time_unit);
     let (formatted, buffer, replace) = (args.formatted, buffer(args)?, args.force);
-    let options = EncodeOptions { settings, formatted, buffer, time_unit, replace };
+    let options = EncodeOptions { settings, formatted, buffer, time_unit, replace, events: args.events.clone() };
     let progress = Progress::follow(&meter);
     let result = encode(&args.output, opened, options);
     drop(progress);

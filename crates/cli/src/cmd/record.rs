@@ -6,6 +6,7 @@
 //! all. The exit code is that of the program.
 
 mod args;
+mod events;
 mod output_file;
 mod plugin;
 mod progress;

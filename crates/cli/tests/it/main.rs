@@ -13,6 +13,7 @@ mod placement;
 mod programs;
 mod record;
 mod record_crash;
+mod record_linux;
 mod record_registers;
 mod record_system;
 mod run;

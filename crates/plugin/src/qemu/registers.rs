@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::{mem, ptr};
 
-use unspool_wire::register::{COUNT, FLOAT, PC, Register, SP, STATUS, TCR_EL1};
+use unspool_wire::register::{CONTEXTIDR_EL1, COUNT, FLOAT, PC, Register, SP, STATUS, TCR_EL1, TTBR0_EL1, TTBR1_EL1};
 
 use super::interface::lookup;
 use crate::memory::Target;
@@ -147,15 +147,23 @@ fn register(target: Target, name: &str) -> Option<Register> {
         (_, "pc") => Some(PC),
         (Target::A64, "sp") => Some(SP),
         (Target::A64 | Target::Arm, "cpsr") => Some(STATUS),
-        (Target::A64, _) if name.eq_ignore_ascii_case("tcr_el1") => Some(TCR_EL1),
         // With SVE, a vector is the lowest part of a longer one.
-        (Target::A64, _) => numbered('x', SP).or_else(|| float('v')).or_else(|| float('z')),
+        (Target::A64, _) => {
+            numbered('x', SP).or_else(|| float('v')).or_else(|| float('z')).or_else(|| translation(name))
+        }
         (Target::Arm, "sp") => Some(13),
         (Target::Arm, "lr") => Some(14),
         (Target::Arm, _) => numbered('r', 15).or_else(|| float('d')),
         (Target::Riscv(_), _) => riscv(name),
         (Target::Other, _) => None,
     }
+}
+
+/// The system register of AArch64 with this name that the address space follows from.
+fn translation(name: &str) -> Option<Register> {
+    let names =
+        [("TCR_EL1", TCR_EL1), ("TTBR0_EL1", TTBR0_EL1), ("TTBR1_EL1", TTBR1_EL1), ("CONTEXTIDR_EL1", CONTEXTIDR_EL1)];
+    names.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, register)| *register)
 }
 
 /// The register of RISC-V with this name in the calling convention.

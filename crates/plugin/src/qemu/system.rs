@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use unspool_wire::register::{DCZID_EL0, PC};
+use unspool_wire::register::{CONTEXTIDR_EL1, DCZID_EL0, PC, TCR_EL1, TTBR0_EL1, TTBR1_EL1};
 
 use super::executing_cpu::executing;
 use super::interface::{Id, qemu_plugin_outs};
@@ -48,7 +48,27 @@ pub(super) extern "C" fn executed(number: c_uint, word: *mut c_void) {
         register_values::record(number, |recorder, with| recorder.block(has_news, with));
     }
     if let Some((thread, recorder)) = thread_of(number) {
+        let is_first = !thread.is_recording();
         thread.system_block(recorder, block, at);
+        if is_first && session.options.has_processes && thread.is_recording() {
+            record_process(number, block.id);
+        }
+    }
+}
+
+/// Records the registers that the process follows from, as they are before the first block of a CPU.
+#[cold]
+fn record_process(number: c_uint, block: u32) {
+    let (Some((thread, recorder)), Some(slot)) = (thread_of(number), REGISTERS_OF.get(number as usize)) else {
+        return;
+    };
+    // SAFETY: the pointer comes from a box and is never freed. It is used by the thread of the CPU only.
+    let Some(registers) = (unsafe { slot.load(Ordering::Relaxed).as_ref() }) else { return };
+    for register in [TCR_EL1, TTBR1_EL1, TTBR0_EL1, CONTEXTIDR_EL1] {
+        // SAFETY: the callback of blocks is registered as one that reads registers.
+        if let Some(value) = unsafe { registers.read(register) } {
+            thread.register(recorder, (block, 0), register, value);
+        }
     }
 }
 

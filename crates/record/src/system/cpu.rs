@@ -4,6 +4,7 @@ use unspool_wire::{Access, Data};
 
 use super::log::Entry;
 use super::operands::Operand;
+use super::processes::Translation;
 use super::state::State;
 use crate::registers::RegisterValue;
 
@@ -27,7 +28,12 @@ pub(super) struct Cpu {
     pub(super) skipped: u16,
     /// The address where the next block is executed, if it was translated for another.
     pub(super) at: Option<u64>,
+    /// The time of the last block that was emitted.
+    pub(super) emitted_at: Option<u64>,
+    /// The time of the next block.
+    pub(super) time: Option<u64>,
     pub(super) state: State,
+    pub(super) translation: Translation,
     /// Whether it is in AArch32: nothing is recorded.
     pub(super) is_aarch32: bool,
     /// The context has to be emitted before the next instruction.
@@ -53,6 +59,7 @@ pub(super) struct Held {
     pub(super) skipped: usize,
     /// If the block was left: instructions before this one are complete.
     pub(super) left: Option<u16>,
+    pub(super) time: Option<u64>,
 }
 
 impl Cpu {

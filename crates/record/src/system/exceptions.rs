@@ -8,7 +8,7 @@ use unspool_model::{Event, Exception, ExceptionKind, Gap, Step};
 
 use super::cpu::Cpu;
 use super::log::{Entry, Taken};
-use crate::emitter::{Sink, emit_event};
+use crate::emitter::{At, Sink, emit_event};
 
 /// Emits the steps between blocks.
 #[derive(Debug, Default)]
@@ -88,7 +88,7 @@ impl ExceptionEmitter {
         if let Some(fault) = taken.fault {
             step.write_register(&format!("far_el{}", taken.to), 0, &fault.to_le_bytes());
         }
-        (step.core, step.position) = (cpu.number, cpu.emitted);
+        (step.core, step.position, step.time) = (cpu.number, cpu.emitted, cpu.emitted_at);
         step.event = Event::Exception(Exception {
             kind: taken.kind,
             class: taken.class(),
@@ -101,7 +101,8 @@ impl ExceptionEmitter {
     }
 
     fn emit_event(&mut self, cpu: &Cpu, event: Event, note: &str, sink: Sink<'_>) -> ControlFlow<()> {
-        emit_event(&mut self.step, (cpu.number, cpu.emitted), event, note, sink)
+        let at = At { core: cpu.number, position: cpu.emitted, time: cpu.emitted_at };
+        emit_event(&mut self.step, at, event, note, sink)
     }
 
     /// Emits a gap: it is unknown what happened here. What was logged changes the state all the same.

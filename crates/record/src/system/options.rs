@@ -25,6 +25,9 @@ pub struct SystemOptions {
     /// Record the registers that form addresses which no access reports, if the emulator reports them: as
     /// [`Event::State`](unspool_model::Event::State), valid for the next instruction only.
     pub operands: bool,
+    /// Record processes, threads and times: [`Context::process`], [`Context::thread`] and
+    /// [`Step::time`](unspool_model::Step::time). An emulator that does not report registers is an error.
+    pub processes: bool,
     /// The emulator; `None`: that of AArch64, searched as a shell does.
     pub emulator: Option<PathBuf>,
     /// The plugin; `None`: the one beside the executable.

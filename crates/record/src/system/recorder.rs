@@ -19,7 +19,9 @@ use super::exceptions::ExceptionEmitter;
 use super::log::Entry;
 use super::operands::{self, Operand};
 use super::options::SystemOptions;
-use crate::emitter::{BlockEmitter, Sink, emit_event, within_limit};
+use super::processes::Processes;
+use super::state::Change;
+use crate::emitter::{At, BlockEmitter, Sink, emit_event, within_limit};
 use crate::machine::Machine;
 use crate::recorder::{MAX_AHEAD, Recorder, unknown};
 use crate::registers::{RegisterNames, RegisterValue};
@@ -38,6 +40,8 @@ pub(super) struct SystemRecorder {
     names: RegisterNames,
     step: Step,
     pub(super) exceptions: ExceptionEmitter,
+    /// Processes that were seen, if they are recorded.
+    pub(super) processes: Option<Processes>,
     /// The stream has ended.
     pub(super) is_over: bool,
 }
@@ -112,6 +116,7 @@ impl SystemRecorder {
             names: RegisterNames::new(Machine::Aarch64),
             step: Step::default(),
             exceptions: ExceptionEmitter::default(),
+            processes: options.processes.then(Processes::default),
             is_over: false,
         }
     }
@@ -173,6 +178,7 @@ impl SystemRecorder {
                     }
                 }
                 Record::Operand { register, index, value } => {
+                    cpu.translation.read(register, value);
                     let index = self.index_in_held(cpu, index);
                     cpu.operands.extend(index.map(|index| Operand { index, register, value }));
                 }
@@ -185,6 +191,7 @@ impl SystemRecorder {
                 }
                 Record::AccessData { data, .. } => cpu.data = Some(data),
                 Record::BlockAddress { address } => cpu.at = Some(address),
+                Record::Time { ticks } => cpu.time = Some(ticks),
                 Record::WithinBlock { id } => self.within(cpu, id as usize),
                 Record::PartialBlock { skipped } => cpu.skipped = skipped,
                 Record::ThreadStart {} => {}
@@ -255,7 +262,7 @@ impl SystemRecorder {
             None => return self.unknown_block(cpu, sink),
         };
         let flow = self.complete(cpu, Some(next), sink)?;
-        cpu.held = Some(Held { id, moved_by, skipped, left: None });
+        cpu.held = Some(Held { id, moved_by, skipped, left: None, time: cpu.time });
         Ok(flow)
     }
 
@@ -309,10 +316,11 @@ impl SystemRecorder {
         }
         let Some(Some(block)) = self.blocks.get(held.id) else { return Ok(ControlFlow::Continue(())) };
         let (count, is_cut) = within_limit(self.limit, cpu.emitted, held.skipped, ended.count);
-        cpu.is_done = is_cut;
+        (cpu.is_done, cpu.emitted_at) = (is_cut, held.time);
         let placed = block.moved(held.moved_by);
         let mut emitter = BlockEmitter {
             core: cpu.number,
+            time: held.time,
             emitted: &mut cpu.emitted,
             step: &mut self.step,
             names: &self.names,
@@ -323,8 +331,12 @@ impl SystemRecorder {
         for index in held.skipped..count {
             let Some(instruction) = placed.instruction(index) else { break };
             if std::mem::take(&mut cpu.is_context_due) {
-                let context = Event::Context(cpu.state.context(&self.assumed).map_err(unknown)?);
-                or_return!(emit_event(emitter.step, (cpu.number, *emitter.emitted), context, "", sink));
+                let mut context = cpu.state.context(&self.assumed).map_err(unknown)?;
+                if let Some(processes) = &mut self.processes {
+                    processes.identify(&cpu.translation, &mut context);
+                }
+                let at = At { core: cpu.number, position: *emitter.emitted, time: held.time };
+                or_return!(emit_event(emitter.step, at, Event::Context(context), "", sink));
             }
             let is_raised = ended.has_raised && index + 1 == ended.count;
             or_return!(emitter.state_before(index, sink));
@@ -349,6 +361,9 @@ impl SystemRecorder {
             if let Some((_, change)) = change.filter(|_| !is_raised) {
                 let operand = operands::source(&operands, &instruction).filter(|_| self.capabilities.operands);
                 cpu.is_context_due |= cpu.state.execute(*change, operand);
+                if let Change::Translation(register) = change {
+                    cpu.is_context_due |= cpu.translation.write(*register, operand) && self.processes.is_some();
+                }
             }
         }
         cpu.forget_block();

@@ -5,6 +5,7 @@
 //! since. Whether a level below EL3 is Secure is in no log: without EL3 none is, with it the user has to vouch for it.
 
 use unspool_model::{Context, Security};
+use unspool_wire::register::{CONTEXTIDR_EL1, Register, TCR_EL1, TTBR0_EL1, TTBR1_EL1};
 
 use super::log::Taken;
 
@@ -26,6 +27,8 @@ pub(super) enum Change {
     Stack(Option<bool>),
     /// MSR SPSR_ELx, with the x of the opcode.
     Saved(u8),
+    /// MSR of a register that the process follows from.
+    Translation(Register),
 }
 
 /// The change that an opcode makes.
@@ -36,6 +39,10 @@ pub(super) fn change(opcode: u32) -> Option<Change> {
         (_, 0xd518_4000 | 0xd51d_4000) => Some(Change::Saved(1)),
         (_, 0xd51c_4000) => Some(Change::Saved(2)),
         (_, 0xd51e_4000) => Some(Change::Saved(3)),
+        (_, 0xd518_2000) => Some(Change::Translation(TTBR0_EL1)),
+        (_, 0xd518_2020) => Some(Change::Translation(TTBR1_EL1)),
+        (_, 0xd518_2040) => Some(Change::Translation(TCR_EL1)),
+        (_, 0xd518_d020) => Some(Change::Translation(CONTEXTIDR_EL1)),
         _ => None,
     }
 }
@@ -132,6 +139,7 @@ impl State {
                 }
                 false
             }
+            Change::Translation(_) => false,
         }
     }
 
@@ -157,6 +165,10 @@ mod tests {
             ("msr spsr_el2, x1", 0xd51c_4001, Some(Change::Saved(2))),
             ("msr spsr_el3, x1", 0xd51e_4001, Some(Change::Saved(3))),
             ("msr elr_el1, x1", 0xd518_4021, None),
+            ("msr ttbr0_el1, x1", 0xd518_2001, Some(Change::Translation(TTBR0_EL1))),
+            ("msr ttbr1_el1, x1", 0xd518_2021, Some(Change::Translation(TTBR1_EL1))),
+            ("msr tcr_el1, x1", 0xd518_2041, Some(Change::Translation(TCR_EL1))),
+            ("msr contextidr_el1, x1", 0xd518_d021, Some(Change::Translation(CONTEXTIDR_EL1))),
             ("nop", 0xd503_201f, None),
         ];
         for (name, opcode, expected) in rows {

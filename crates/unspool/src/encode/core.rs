@@ -35,6 +35,10 @@ pub(super) struct Core {
     wfx_is_p0: bool,
     /// Whether context and virtual context identifiers are traced or compared.
     needs_ids: (bool, bool),
+    /// An event log has the code that the image cannot have.
+    pub(super) code_may_change: bool,
+    /// Context identifiers are those of threads, where they are known.
+    pub(super) has_thread_ids: bool,
     counts_time: bool,
     time: Option<u64>,
     /// Totals, except those of the trace unit.
@@ -61,6 +65,8 @@ impl Core {
             is_aarch64: true,
             last_isa: SubIsa::Is0,
             in_it: 0,
+            code_may_change: false,
+            has_thread_ids: false,
             counts_time: time_unit == TimeUnit::Cycles,
             time: None,
             totals: Encoded { cores: 1, ..Encoded::default() },
@@ -177,9 +183,10 @@ impl Core {
             refuse(format!("the opcode at {address:#x} is unknown, so no decoder could follow the trace there"))
         })?;
         let decoded = decode(isa, address, opcode);
-        self.image.add(address, isa, opcode, decoded.length).map_err(|at| {
-            refuse(format!("the code at {at:#x} has changed, and a capture holds one image; cut the trace there"))
-        })?;
+        match self.image.add(address, isa, opcode, decoded.length) {
+            Err(at) if !self.code_may_change => return Err(refuse(changed(at))),
+            _ => {}
+        }
         let class = match decoded.flow {
             ControlFlow::Wfx if !self.wfx_is_p0 => Class::Other,
             ControlFlow::Direct => Class::Direct,
@@ -325,7 +332,7 @@ impl Core {
         let is_known = self.context.level.is_some() && self.context.security.is_some();
         self.totals.assumed_contexts += u64::from(!is_known);
         let is_missing =
-            (self.needs_ids.0 && self.context.process.is_none()) || (self.needs_ids.1 && self.context.vmid.is_none());
+            (self.needs_ids.0 && self.context_id().is_none()) || (self.needs_ids.1 && self.context.vmid.is_none());
         self.totals.assumed_identifiers += u64::from(is_missing);
         let security = match self.context.security {
             Some(Security::Secure) => PacketSecurity::Secure,
@@ -339,8 +346,12 @@ impl Core {
             security,
             vmid: self.context.vmid,
             // A context identifier has 32 bits.
-            context_id: self.context.process.map(|process| process as u32),
+            context_id: self.context_id().map(|id| id as u32),
         });
+    }
+
+    fn context_id(&self) -> Option<u64> {
+        self.context.thread.filter(|_| self.has_thread_ids).or(self.context.process)
     }
 
     #[inline]
@@ -352,6 +363,11 @@ impl Core {
         self.time = Some(now);
         self.unit.time(now);
     }
+}
+
+/// Why code that changes is refused.
+pub(super) fn changed(address: u64) -> String {
+    format!("the code at {address:#x} has changed, and no time or process shows which is executed; cut the trace there")
 }
 
 fn sub_isa(isa: Isa) -> SubIsa {

@@ -12,6 +12,7 @@ const GAP: u64 = 64 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Image {
     pages: BTreeMap<u64, Page>,
+    has_changed: bool,
 }
 
 #[derive(Debug)]
@@ -27,9 +28,16 @@ impl Image {
         let wide = if isa == Isa::T32 { opcode.rotate_left(16) } else { opcode }.to_le_bytes();
         let bytes: &[u8] = if length == 2 { &narrow } else { &wide };
         for (at, byte) in (0..).zip(bytes) {
-            self.put(address.wrapping_add(at), *byte)?;
+            let put = self.put(address.wrapping_add(at), *byte);
+            self.has_changed |= put.is_err();
+            put?;
         }
         Ok(())
+    }
+
+    /// Whether a byte had several values.
+    pub(super) fn has_changed(&self) -> bool {
+        self.has_changed
     }
 
     fn put(&mut self, address: u64, byte: u8) -> Result<(), u64> {

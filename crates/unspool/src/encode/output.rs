@@ -30,6 +30,9 @@ const SNAPSHOT: &str = "snapshot.ini";
 /// File that describes the buffers.
 const TRACE: &str = "trace.ini";
 
+/// System event log.
+const EVENTS: &str = "system-event-log";
+
 #[derive(Debug)]
 pub(super) struct Output {
     directory: PathBuf,
@@ -95,8 +98,9 @@ impl Output {
         Ok(written?)
     }
 
-    /// Writes everything else, and returns the totals of buffers and images.
-    pub(super) fn finish(mut self, cores: &[Core]) -> Result<Encoded, SinkError> {
+    /// Writes everything else, and returns the totals of buffers and images. `events`: a log that has the code, in place of
+    /// images.
+    pub(super) fn finish(mut self, cores: &[Core], events: Option<&[u8]>) -> Result<Encoded, SinkError> {
         let is_framed = self.formatter.is_some();
         if let Some(formatter) = self.formatter.take() {
             collect(&mut self.files[0], self.buffers.first_mut(), &formatter.finish())?;
@@ -108,7 +112,7 @@ impl Output {
         self.put(TRACE, trace_text(cores.len(), is_framed, &self.buffers).as_bytes())?;
         let mut image_bytes = 0;
         for (index, core) in cores.iter().enumerate() {
-            let segments = core.image.segments();
+            let segments = if events.is_some() { Vec::new() } else { core.image.segments() };
             self.put(&format!("unit_{index}.ini"), unit_text(index, core).as_bytes())?;
             self.put(&format!("cpu_{index}.ini"), core_text(index, &segments).as_bytes())?;
             for (number, (_, bytes)) in segments.iter().enumerate() {
@@ -116,12 +120,16 @@ impl Output {
                 image_bytes += bytes.len() as u64;
             }
         }
+        if let Some(events) = events {
+            self.put(EVENTS, events)?;
+        }
         // Other systems do not rename files that are open.
         self.files.clear();
         self.publish().map_err(|error| at(&self.directory, &error))?;
         Ok(Encoded {
             trace_bytes: self.trace_bytes,
             image_bytes,
+            event_bytes: events.map_or(0, |events| events.len() as u64),
             lost_bytes: self.buffers.iter().map(|buffer| buffer.lost() + buffer.overwritten()).sum(),
             interrupts: self.buffers.iter().map(|buffer| buffer.events().len() as u64).sum(),
             ..Encoded::default()
@@ -172,7 +180,7 @@ fn is_ours(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let numbers = |start: &str, end: &str| name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
     let has_number = |start, end| numbers(start, end).is_some_and(is_number);
-    [SNAPSHOT, TRACE].contains(&name)
+    [SNAPSHOT, TRACE, EVENTS].contains(&name)
         || has_number("unit_", ".ini")
         || has_number("cpu_", ".ini")
         || has_number("trace_", ".bin")

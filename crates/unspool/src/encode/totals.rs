@@ -27,6 +27,8 @@ pub struct Encoded {
     pub interrupts: u64,
     /// Bytes of the program image.
     pub image_bytes: u64,
+    /// Bytes of the system event log, which has the code in place of an image.
+    pub event_bytes: u64,
 }
 
 impl Encoded {

@@ -59,6 +59,11 @@ pub(crate) struct Args {
     #[arg(long, requires = "system", help_heading = "Systems")]
     pub(super) split: bool,
 
+    /// Write a system event log: the code that each process executed, when it changed, and the threads of processes. The
+    /// trace then has processes, threads and times. For Tarmac; needs QEMU 9.0 or later
+    #[arg(long, value_name = "FILE", requires = "system", help_heading = "Systems")]
+    pub(super) events: Option<PathBuf>,
+
     /// Level of ASTF traces [default: basicplus]. A Basic trace has no exceptions, and no instructions whose address is
     /// unknown: those are counted
     #[arg(long, value_name = "LEVEL", value_parser = one_of(ASTF_LEVELS), requires = "system", help_heading = "Systems")]
@@ -78,6 +83,7 @@ Examples:
   unspool record --system -o boot.astf -- -M virt -cpu cortex-a72 -nodefaults -nographic -kernel image.elf
   unspool record --system -o firmware.astf.xz --assume security=nonsecure,sp=x -- -M virt,secure=on -bios bl1.bin
   unspool record --system -o linux.tarmac.xz --limit 100000000 -- -M virt -cpu cortex-a57 -nographic -kernel Image
+  unspool record --system -o linux.tarmac --events linux.events --from 0x400580 -- -M virt -smp 2 -kernel Image -initrd root
 
 Emulator: QEMU in user mode. The package qemu-user of Debian 12 (QEMU 7.2) supports plugins; packages of newer user-mode \
 emulators are built without them: build one (configure --enable-plugins \
@@ -113,6 +119,10 @@ all CPUs have reached --limit. -icount shift=1,sleep=off makes runs repeatable; 
 it. The initial Exception level is taken from the first exception; if the system runs long without one, set it with --assume \
 el=N. The Security state below EL3 is not reported: use --assume. PSCI calls that QEMU handles are recorded as exceptions that \
 return to the next instruction.
+Processes: with --events, an address space is a translation table (TTBR0_EL1) with its identifier. If the system writes thread \
+numbers to CONTEXTIDR_EL1, as Linux with CONFIG_PID_IN_CONTEXTIDR does, a process has the number of the first of its threads that \
+is recorded; otherwise processes are numbered. Times are counts of blocks that all CPUs have executed. 'encode --events' adds the \
+log to a capture, so that it can be decoded without any image.
 Without registers (QEMU 7.2), the stack pointer after a return to EL1 to EL3 is known only if SPSR_ELx was not written since the \
 exception (--assume sp=), and prefetches, DC ZVA and cache and TLB maintenance by address have no address in ASTF: the trace \
 ends there (exit code 1), continues after it in another file (--split), or is Basic and written without them (--astf-level basic).";
@@ -122,6 +132,14 @@ impl Args {
     pub(super) fn check_registers(&self, format: Format) -> anyhow::Result<()> {
         if self.registers && !has_values(format) {
             bail!("ASTF has no register values: --registers needs Tarmac or STF (-o OUT.tarmac, OUT.stf)");
+        }
+        Ok(())
+    }
+
+    /// Rejects `--events` for a format without times of this kind.
+    pub(super) fn check_events(&self, format: Format) -> anyhow::Result<()> {
+        if self.events.is_some() && format != Format::Tarmac {
+            bail!("only Tarmac has processes and times in ticks: --events needs -o OUT.tarmac");
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use unspool::CodeLog;
 use unspool::astf::lower::LowerOptions;
 use unspool::astf::record::Level;
 use unspool::convert::Format;
@@ -20,7 +21,7 @@ use super::output_file::{OutputFile, Written, numbered, part_name, refuse_existi
 use super::plugin::Plugin;
 use super::progress::RecordingProgress;
 use super::signals::Signals;
-use super::{refuse_full_disk, report_lost};
+use super::{events, refuse_full_disk, report_lost};
 use crate::diagnostic;
 use crate::verdict::Verdict;
 
@@ -31,8 +32,10 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     let path = args.output.clone().unwrap_or_else(|| "system.astf".into());
     let format = Format::from_path(&path).unwrap_or(Format::Astf);
     args.check_registers(format)?;
+    args.check_events(format)?;
     if !args.force {
         refuse_existing(&path)?;
+        args.events.as_deref().map_or(Ok(()), events::refuse_existing)?;
     }
     let reserve = Arc::new(Reserve::beside(&path));
     let plugin = Plugin::find(args.plugin.as_deref())?;
@@ -45,6 +48,7 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
         data: has_values(format),
         registers: args.registers,
         operands: format == Format::Astf,
+        processes: args.events.is_some(),
         emulator: args.emulator.clone(),
         plugin: plugin.path.clone(),
     };
@@ -61,9 +65,11 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
         cpus: Vec::new(),
         reserve: Arc::clone(&reserve),
     };
+    let mut code = args.events.as_ref().map(|_| CodeLog::default());
     let (mut failed, mut progress) = (None, RecordingProgress::new());
     recording.each(&mut |step| {
         progress.add(1);
+        code.iter_mut().for_each(|code| code.step(step));
         match traces.push(step) {
             Ok(_) if reserve.is_released() => ControlFlow::Break(()),
             Ok(flow) => flow,
@@ -94,6 +100,9 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     report_lost(lost, "CPU");
     let path = traces.path.clone();
     let is_whole = traces.finish()?;
+    if let (Some(path), Some(code)) = (&args.events, code) {
+        events::write(path, code.finish(), &reserve)?;
+    }
     refuse_full_disk(&reserve, &path)?;
     Ok(Verdict::of(!is_whole || gaps > 0 || was_stuck || lost > 0))
 }

@@ -145,6 +145,7 @@ fn encode(traces: &[PathBuf], setup: &Setup, capture: &Path) -> Result<Encoded, 
         buffer: setup.buffer,
         time_unit: opened.first().map_or(TimeUnit::Unknown, StepSource::time_unit),
         replace: false,
+        events: None,
     };
     let stamped = |steps| -> OpenedSteps { if setup.has_times() { Box::new(Stamped(steps)) } else { steps } };
     let encoded = unspool::encode::encode(capture, opened.into_iter().map(stamped).collect(), options);

@@ -113,7 +113,7 @@ fn blocks_make_the_same_capture() {
         open(&path).follow(&mut in_blocks).unwrap();
         let settings = more_settings(settings(Protocol::Ete, options, &program), options, &program);
         let (formatted, time_unit) = (options & 1 == 0, open(&path).time_unit());
-        let options = EncodeOptions { settings, formatted, buffer: None, time_unit, replace: false };
+        let options = EncodeOptions { settings, formatted, buffer: None, time_unit, replace: false, events: None };
         let [one, other] = ["by steps", "by blocks"].map(|name| folder.path().join(name));
         let expected = step_by_step(&path, &one, options.clone());
         let (encoded, _) = encode(&other, vec![open(&path)], options.clone()).unwrap();
@@ -134,8 +134,14 @@ fn each_source_has_cores_of_its_own() {
     for formatted in [false, true] {
         let out = folder.path().join(format!("formatted {formatted}"));
         let settings = Settings::new(Protocol::Ete);
-        let options =
-            EncodeOptions { settings, formatted, buffer: None, time_unit: open(&paths[0]).time_unit(), replace: false };
+        let options = EncodeOptions {
+            settings,
+            formatted,
+            buffer: None,
+            time_unit: open(&paths[0]).time_unit(),
+            replace: false,
+            events: None,
+        };
         let (encoded, _) = encode(&out, paths.iter().map(|path| open(path)).collect(), options.clone()).unwrap();
         assert_eq!(encoded.cores, 3);
         for (core, path) in paths.iter().enumerate() {
