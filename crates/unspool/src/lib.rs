@@ -78,6 +78,7 @@ mod meter;
 pub mod number;
 mod opened;
 mod overview;
+pub mod pack;
 mod parallel;
 mod placement;
 mod present;

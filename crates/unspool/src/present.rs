@@ -3,7 +3,6 @@
 //! The frames of a perf recording may have the trace of any processor, and most have that of one. Reading the frames once
 //! shows which sources need not be looked for.
 
-use unspool_capture::PackageFormat;
 use unspool_coresight::frame::{FrameData, FrameError, FrameSink, Mark, Span};
 
 use crate::{Trace, Watch, read_frames};
@@ -24,7 +23,7 @@ impl Default for PresentIds {
 impl PresentIds {
     /// Whether a buffer may have trace of this source. Of captures that list the sources of each buffer, it always may.
     pub fn may_have(&mut self, trace: &Trace<'_>) -> bool {
-        let is_listed = trace.capture().format != PackageFormat::Perf || !trace.buffer().format.is_formatted();
+        let is_listed = !trace.capture().has_sessions() || !trace.buffer().format.is_formatted();
         let Some(id) = trace.source().id.filter(|_| !is_listed) else { return true };
         if self.buffer != Some(trace.buffer_index()) {
             self.buffer = Some(trace.buffer_index());
