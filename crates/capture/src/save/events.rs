@@ -38,9 +38,8 @@ impl Writer<'_> {
             return Ok(None);
         }
         if let Some(log) = known.filter(|_| added.is_empty()) {
-            let name = self.copy_file(&log.file)?;
             self.copy_patches(&capture.events)?;
-            return Ok(Some(name));
+            return self.copy_file(&log.file).map(Some);
         }
         let name = self.names.reserve(known.map_or(EVENT_LOG, |log| &log.file));
         let new = if known.is_some() { &[][..] } else { &capture.events[..] };

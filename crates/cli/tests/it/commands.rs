@@ -17,6 +17,7 @@ mod encode;
 mod identify;
 mod json;
 mod options;
+mod pack;
 mod pipe;
 mod placement;
 mod program;
