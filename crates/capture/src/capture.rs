@@ -3,7 +3,7 @@
 //! The readers of the package formats ([`snapshot`](crate::snapshot), [`package`](crate::package),
 //! [`bare`](crate::bare)) fill in a [`Capture`]; users get buffers, streams and files from it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use crate::lookup::Lookup;
 use crate::note::{Location, Note, NoteKind};
 use crate::registers::Registers;
 use crate::store::{FileReader, Store};
+use crate::timeline::ContextFormat;
 
 /// A recording on disk: trace buffers, the trace sources that wrote them, and the code that ran.
 ///
@@ -48,9 +49,17 @@ pub struct Capture {
     pub events: Vec<SystemEvent>,
     /// The clock of the timestamps in the trace; see [`clock_of`](Self::clock_of).
     pub clock: Clock,
+    /// Files of the package for images that events name; `None` if it does not list them, and has them by their paths.
+    pub event_images: Option<Vec<EventImage>>,
+    /// What the operating system wrote to CONTEXTIDR, if the capture says so.
+    pub context_format: Option<ContextFormat>,
     /// Missing and invalid parts of the package.
     pub notes: Vec<Note>,
+    /// The notes that a package has on the recording it was made of.
+    pub(crate) recording_notes: Vec<Note>,
     pub(crate) store: Arc<Store>,
+    /// The ini files that were read.
+    ini_files: Vec<String>,
     /// Number of bytes of ini text that may still be read.
     ini_left: u64,
     /// Whether notes were omitted.
@@ -142,6 +151,38 @@ pub struct Image {
     pub offset: u64,
     /// The memory space (`EL2`, `S`), as written.
     pub space: Option<String>,
+    /// The address of the lowest page of an ELF file that is not loaded where it was linked.
+    pub load_address: Option<u64>,
+    /// What the file is for.
+    pub role: ImageRole,
+}
+
+/// What an image is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum ImageRole {
+    /// Memory of the device that lists it.
+    #[default]
+    Memory,
+    /// A program that a user added. It takes precedence over memory.
+    Added,
+    /// Names without code.
+    Symbols,
+    /// The symbols of the kernel, which also place its modules.
+    KernelSymbols,
+}
+
+/// A file of a package for an image that system events name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventImage {
+    /// The path of the image, as events have it.
+    pub image: String,
+    /// The build ID, as events have it; empty if they have none.
+    pub build_id: String,
+    /// The name of the file inside the package.
+    pub file: String,
+    /// The name of another file with its symbols.
+    pub symbols: Option<String>,
 }
 
 /// A section, or some keys of one, that are kept but not interpreted.
@@ -223,6 +264,34 @@ impl Capture {
         self.store.read(name, limit)
     }
 
+    /// The names of all files that belong to a package, but for its main file.
+    pub fn files(&self) -> BTreeSet<&str> {
+        let buffers = self.buffers.iter().flat_map(|buffer| &buffer.files).map(|file| &file.name);
+        let of_cores = self.cores.iter().flat_map(|core| &core.images);
+        let of_devices = self.devices.iter().flat_map(|device| &device.images);
+        let images = of_cores.chain(of_devices).map(|image| &image.file);
+        let of_events = self.event_images.iter().flatten();
+        let of_events = of_events.flat_map(|image| [Some(&image.file), image.symbols.as_ref()].into_iter().flatten());
+        let patches = self.events.iter().filter_map(|event| event.call.patch_file());
+        let log = self.event_log.iter().map(|log| &log.file);
+        let named = buffers.chain(images).chain(of_events).chain(patches).chain(log).chain(&self.ini_files);
+        named.map(String::as_str).collect()
+    }
+
+    /// Whether buffers are the sessions of a recording such as perf's. Then system events have the clock of the sessions,
+    /// not that of timestamps in the trace, and a formatted buffer may lack some of its sources.
+    pub fn has_sessions(&self) -> bool {
+        self.format == PackageFormat::Perf || self.buffers.iter().any(|buffer| buffer.recorded.is_some())
+    }
+
+    /// Whether the code that a core executes depends on the core: not all images are those of every core.
+    pub fn has_images_of_cores(&self) -> bool {
+        let of_devices = self.devices.iter().any(|device| !device.images.is_empty());
+        let of_cores = self.cores.iter().any(|core| !core.images.is_empty());
+        let differ = self.cores.iter().zip(self.cores.iter().skip(1)).any(|(one, two)| one.images != two.images);
+        differ || of_cores && of_devices
+    }
+
     pub(crate) fn new(path: &Path, format: PackageFormat, store: Store) -> Self {
         Self {
             path: path.to_path_buf(),
@@ -237,8 +306,13 @@ impl Capture {
             event_log: None,
             events: Vec::new(),
             clock: Clock::default(),
+            event_images: None,
+            // The kernel writes the thread, and perf requires it.
+            context_format: (format == PackageFormat::Perf).then_some(ContextFormat::Tid),
             notes: Vec::new(),
+            recording_notes: Vec::new(),
             store: Arc::new(store),
+            ini_files: Vec::new(),
             ini_left: INI_TOTAL,
             more_notes: false,
         }
@@ -286,6 +360,7 @@ impl Capture {
         self.ini_left = left;
         match read_ini(&self.store, &file) {
             Ok(ini) => {
+                self.ini_files.push(file.clone());
                 self.notes.extend(ini.notes(&file));
                 Some((file, ini))
             }
@@ -322,7 +397,7 @@ impl Capture {
         }
     }
 
-    fn sources_by_buffer(&self) -> Vec<Vec<usize>> {
+    pub(crate) fn sources_by_buffer(&self) -> Vec<Vec<usize>> {
         let mut lists = vec![Vec::new(); self.buffers.len()];
         for (source, buffers) in self.sources.iter().map(|source| &source.buffers).enumerate() {
             for &buffer in buffers {

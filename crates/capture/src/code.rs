@@ -36,6 +36,7 @@ pub use kcore::Kcore;
 pub use load::LoadedCode;
 pub use proc_maps::ProcMaps;
 pub use search::{FoundImage, ImageLoader, ImageNotFound, ImageSearch};
+pub(crate) use search::{Origin, file_names};
 pub use spaces::Spaces;
 pub use symbols::{Symbol, Symbols};
 

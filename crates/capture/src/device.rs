@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use unspool_coresight::Protocol;
 
-use crate::capture::{Capture, Core, Device, Image, Source, trace_id};
+use crate::capture::{Capture, Core, Device, Image, ImageRole, Source, trace_id};
 use crate::clock;
 use crate::ini::{Entry, Ini, Section, flag, number};
 use crate::note::{Location, NoteKind};
@@ -17,9 +17,9 @@ use crate::registers::{Register, Registers};
 /// Maximum number of devices, more than any known system has.
 pub(crate) const DEVICE_LIMIT: usize = 16 << 10;
 
-/// Reads the version and the devices of a main file, and keeps what is not interpreted. Of `[trace]`, the caller interprets
-/// some keys.
-pub(crate) fn read_main(capture: &mut Capture, file: &str, ini: &Ini, is_trace_key: impl Fn(&str) -> bool) {
+/// Reads the version and the devices of a main file, and keeps what is not interpreted. Of other sections, the caller
+/// interprets some keys.
+pub(crate) fn read_main(capture: &mut Capture, file: &str, ini: &Ini, is_read: impl Fn(&Section, &str) -> bool) {
     for section in &ini.sections {
         if section.is("snapshot") {
             capture.version = section.value("version").map(str::to_string).or(capture.version.take());
@@ -28,7 +28,7 @@ pub(crate) fn read_main(capture: &mut Capture, file: &str, ini: &Ini, is_trace_k
             read_list(capture, file, section);
         } else {
             clock::read(capture, file, section);
-            capture.keep_extras(file, section, |key| section.is("trace") && is_trace_key(key));
+            capture.keep_extras(file, section, |key| is_read(section, key));
         }
     }
 }
@@ -181,10 +181,41 @@ fn read_image(capture: &mut Capture, file: &str, section: &Section) -> Option<Im
         length: read_number(capture, file, section, "length"),
         offset: read_number(capture, file, section, "offset").unwrap_or(0),
         space: section.value("space").map(str::to_string),
+        load_address: read_number(capture, file, section, "load_address"),
+        role: read_role(capture, file, section),
     };
     check_image(capture, at, &image);
-    capture.keep_extras(file, section, |key| matches!(key, "file" | "address" | "length" | "offset" | "space"));
+    const KEYS: [&str; 7] = ["file", "address", "length", "offset", "space", "load_address", "role"];
+    capture.keep_extras(file, section, |key| KEYS.contains(&key));
     Some(image)
+}
+
+fn read_role(capture: &mut Capture, file: &str, section: &Section) -> ImageRole {
+    let role = section.entry("role").map(|entry| (entry, ImageRole::from_name(&entry.value)));
+    if let Some((entry, None)) = role {
+        let text = format!("unknown role `{}` of an image; `memory` is assumed", entry.value);
+        capture.note(Location::line(file, entry.line), NoteKind::BadValue, text);
+    }
+    role.and_then(|(_, role)| role).unwrap_or_default()
+}
+
+impl ImageRole {
+    /// Parses the name of a role in a package.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Memory, Self::Added, Self::Symbols, Self::KernelSymbols]
+            .into_iter()
+            .find(|role| name.eq_ignore_ascii_case(role.name()))
+    }
+
+    /// The name of the role in a package.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Added => "added",
+            Self::Symbols => "symbols",
+            Self::KernelSymbols => "kernel_symbols",
+        }
+    }
 }
 
 fn check_image(capture: &mut Capture, at: Location<'_>, image: &Image) {
@@ -193,7 +224,7 @@ fn check_image(capture: &mut Capture, at: Location<'_>, image: &Image) {
         let text = format!("[{}] extends past the end of `{}` ({size:#x} bytes)", image.section, image.file);
         capture.note(at, NoteKind::BadValue, text);
     }
-    if image.address.is_none() {
+    if image.address.is_none() && image.role == ImageRole::Memory {
         let text = format!("[{}] has no address; the file itself must give one", image.section);
         capture.note(at, NoteKind::MissingKey, text);
     }

@@ -116,6 +116,24 @@ pub enum Call {
     },
 }
 
+impl Call {
+    /// The file that the event puts into memory.
+    pub fn mapping(&self) -> Option<&Mapping> {
+        match self {
+            Call::Process { mapping, .. } | Call::Library { mapping, .. } => Some(mapping),
+            _ => None,
+        }
+    }
+
+    /// The name of the file with the code of a patch.
+    pub(crate) fn patch_file(&self) -> Option<&String> {
+        match self {
+            Call::Patch { code: PatchCode::Id(file), .. } => Some(file),
+            _ => None,
+        }
+    }
+}
+
 /// A file in memory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mapping {

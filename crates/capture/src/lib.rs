@@ -56,7 +56,9 @@ mod timeline;
 
 pub use bare::BareOptions;
 pub use buffer::{Buffer, BufferFile, BufferFormat, BufferReader, FileOffset, Recorded};
-pub use capture::{Capture, Core, Device, EventLog, Extra, Image, PackageFormat, Source, Stream};
+pub use capture::{
+    Capture, Core, Device, EventImage, EventLog, Extra, Image, ImageRole, PackageFormat, Source, Stream,
+};
 pub use clock::{Clock, EventClock, EventTimes, Frequency, TimeConversion};
 pub use code::{
     Bytes, Code, FoundImage, ImageArgument, ImageFile, ImageLoader, ImageNotFound, ImageSearch, JitFunction, Jitdump,
@@ -67,7 +69,7 @@ pub use event::{Call, KERNEL, Mapping, PatchCode, Pid, Placement, State, SystemE
 pub use log::{EventSummary, LogProblem, LogProblemKind, SystemLog};
 pub use note::{Note, NoteKind};
 pub use registers::{Register, Registers};
-pub use save::Saved;
+pub use save::{AddedImage, MissingImage, PackageKind, SaveOptions, Saved};
 pub use store::FileReader;
 pub use timeline::{
     Contents, ContextFormat, ContextGuess, ContextNumber, ContextProcess, ContextWidth, Direction, Extent, Hit,

@@ -20,12 +20,14 @@ use crate::capture::Capture;
 use crate::event::SystemEvent;
 use crate::note::{Location, Note, NoteKind};
 
+pub(crate) use parse::quoted;
+
 /// Maximum number of bytes of a line. Half of it is the largest code that a line can contain.
 const LINE_LIMIT: u64 = 1 << 20;
 /// Maximum number of bytes of a log.
-const TEXT_LIMIT: u64 = 256 << 20;
+pub(crate) const TEXT_LIMIT: u64 = 256 << 20;
 /// Maximum number of events.
-const EVENT_LIMIT: usize = 4 << 20;
+pub(crate) const EVENT_LIMIT: usize = 4 << 20;
 /// Maximum number of problems that are kept; the rest are counted.
 const PROBLEM_LIMIT: usize = 100;
 

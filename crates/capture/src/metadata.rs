@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::buffer::{BLOCK, Buffer, BufferFile, BufferFormat};
+use crate::buffer::{BLOCK, Buffer, BufferFile, BufferFormat, Recorded};
 use crate::capture::Capture;
 use crate::clock;
 use crate::device::{read_flag, read_number};
@@ -14,11 +14,14 @@ use crate::ini::{Entry, Ini, Section};
 use crate::lookup::Lookup;
 use crate::note::{Location, NoteKind};
 
-/// Maximum number of buffers, more than any known recording has.
+/// Maximum number of buffers of a snapshot, more than any known one has.
 const BUFFER_LIMIT: usize = 1 << 10;
 
 /// Maximum number of files of one buffer.
 const FILE_LIMIT: usize = 1 << 10;
+
+/// Maximum number of pairs of a source and a buffer that are assumed: all buffers of a snapshot with all devices.
+const ASSUMED_LIMIT: usize = 16 << 20;
 
 /// Maximum number of links of one kind, more than any known recording has.
 const LINK_LIMIT: usize = 64 << 10;
@@ -102,17 +105,36 @@ pub(crate) fn read_buffer(
         wrapped: read_flag(capture, file, section, "wrapped"),
         vendor: text("vendor"),
         component: text("component"),
-        recorded: None,
+        recorded: read_recorded(capture, file, section),
     };
     check_start(capture, Location::line(file, section.line), &mut buffer);
     buffer
 }
 
+/// The session that a buffer is; `None` if the section does not say that it is one.
+pub(crate) fn read_recorded(capture: &mut Capture, file: &str, section: &Section) -> Option<Recorded> {
+    section.value("recorded").filter(|value| value.eq_ignore_ascii_case(SESSION))?;
+    let thread = read_number(capture, file, section, "recorded_thread");
+    Some(Recorded {
+        after: read_number(capture, file, section, "recorded_after"),
+        until: read_number(capture, file, section, "recorded_until"),
+        thread: thread.and_then(|thread| u32::try_from(thread).ok()),
+    })
+}
+
+/// Value of `recorded` for a buffer that is a session of a recording.
+pub(crate) const SESSION: &str = "session";
+
+/// Whether a key describes the session that a buffer is.
+pub(crate) fn is_recorded_key(key: &str) -> bool {
+    matches!(key, "recorded" | "recorded_after" | "recorded_until" | "recorded_thread")
+}
+
 /// Adds a buffer and returns its index; `None` if the capture has too many.
-pub(crate) fn add_buffer(capture: &mut Capture, at: Location<'_>, buffer: Buffer) -> Option<usize> {
+pub(crate) fn add_buffer(capture: &mut Capture, at: Location<'_>, buffer: Buffer, limit: usize) -> Option<usize> {
     let index = capture.buffers.len();
-    if index >= BUFFER_LIMIT {
-        let text = format!("more than {BUFFER_LIMIT} buffers; `{}` is ignored", buffer.name);
+    if index >= limit {
+        let text = format!("more than {limit} buffers; `{}` is ignored", buffer.name);
         capture.note(at, NoteKind::TooMany, text);
         return None;
     }
@@ -122,7 +144,8 @@ pub(crate) fn add_buffer(capture: &mut Capture, at: Location<'_>, buffer: Buffer
 
 /// Whether a key of a buffer section is interpreted.
 pub(crate) fn is_buffer_key(key: &str) -> bool {
-    matches!(key, "name" | "format" | "write_pointer" | "wrapped" | "vendor" | "component") || is_file_key(key)
+    let is_named = matches!(key, "name" | "format" | "write_pointer" | "wrapped" | "vendor" | "component");
+    is_named || is_recorded_key(key) || is_file_key(key)
 }
 
 /// Drops an impossible write pointer and notes when the position of the oldest byte is unknown.
@@ -204,7 +227,7 @@ fn add_listed(capture: &mut Capture, listed: Location<'_>, section: Option<&Sect
     }
     let name = section.value("name").unwrap_or(name).to_string();
     let buffer = read_buffer(capture, file, section, name, files);
-    add_buffer(capture, Location::line(file, section.line), buffer);
+    add_buffer(capture, Location::line(file, section.line), buffer, BUFFER_LIMIT);
     capture.keep_extras(file, section, is_buffer_key);
 }
 
@@ -258,6 +281,10 @@ fn assume_buffers(capture: &mut Capture, file: &str) {
     let formatted = capture.buffers.iter().enumerate().filter(|(_, buffer)| buffer.format.is_formatted());
     let formatted: Vec<usize> = formatted.map(|(index, _)| index).collect();
     let only = capture.buffers.len() == 1;
+    if formatted.len().saturating_mul(capture.sources.len()) > ASSUMED_LIMIT {
+        let text = format!("no mapping of sources to buffers, and more than {ASSUMED_LIMIT} pairs of them");
+        return capture.note(Location::file(file), NoteKind::TooMany, text);
+    }
     for source in &mut capture.sources {
         source.buffers = match names.get(&source.name.to_ascii_lowercase()) {
             _ if only => vec![0],

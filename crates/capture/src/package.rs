@@ -7,6 +7,8 @@
 //! requirements", headings "INI format" and "Trace package". It leaves cores, images and names open; those use the
 //! syntax of snapshots and are described in [`save`](crate::save).
 
+pub(crate) mod recording;
+
 use std::collections::{HashMap, HashSet};
 
 use crate::capture::{Capture, EventLog, Source};
@@ -21,20 +23,30 @@ use crate::registers::Registers;
 /// Default name of the system event log.
 pub(crate) const EVENT_LOG: &str = "system-event-log";
 
+/// Maximum number of buffers of a package, as in perf.data.
+const PACKAGE_BUFFERS: usize = 1 << 20;
+
 /// Keys that name the system event log.
 const EVENT_LOG_KEYS: [&str; 3] = ["event_log", "system_event_log", "system-event-log"];
 
 /// Keys of a source section that are neither registers nor options.
 const SOURCE_KEYS: [&str; 4] = ["format", "name", "core", "source_index"];
 
+/// Maximum number of pairs of a buffer and a source, as in perf.data.
+const LINK_LIMIT: usize = 8 << 20;
+
 /// Section suffix for a source whose trace ID is unknown.
 pub(crate) const NO_ID: &str = "unknown";
 
 /// Reads a package whose main file is `file`.
 pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini) {
-    read_main(capture, file, ini, |key| key == "metadata" || is_buffer(key) || EVENT_LOG_KEYS.contains(&key));
+    let is_trace_key = |key: &str| key == "metadata" || is_buffer(key) || EVENT_LOG_KEYS.contains(&key);
+    let is_read =
+        |section: &Section, key: &str| section.is("trace") && is_trace_key(key) || recording::is_read(section, key);
+    read_main(capture, file, ini, is_read);
     read_groups(capture, file, ini);
     read_event_log(capture, file, ini);
+    recording::read(capture, file, ini);
 }
 
 /// Finds the system event log under its default name.
@@ -117,7 +129,7 @@ impl Draft {
 
 /// Reads the metadata and buffers of all `[trace]` sections.
 fn read_groups(capture: &mut Capture, file: &str, ini: &Ini) {
-    let mut drafts = Vec::new();
+    let mut drafts = Drafts::default();
     let mut links = metadata::Links::default();
     let groups = groups(ini);
     if groups.iter().all(|group| group.metadata.is_empty()) {
@@ -126,19 +138,44 @@ fn read_groups(capture: &mut Capture, file: &str, ini: &Ini) {
     for group in &groups {
         read_group(capture, file, group, &mut drafts, &mut links);
     }
-    if drafts.is_empty() {
+    if drafts.sources.is_empty() {
         metadata::resolve(capture, file, &links);
     }
-    add_sources(capture, drafts);
+    drafts.order_buffers(capture);
+    add_sources(capture, drafts.sources);
 }
 
-fn read_group(
-    capture: &mut Capture,
-    file: &str,
-    group: &Group<'_>,
-    drafts: &mut Vec<Draft>,
-    links: &mut metadata::Links,
-) {
+/// What the metadata of all groups describes.
+#[derive(Default)]
+struct Drafts {
+    sources: Vec<Draft>,
+    /// Number of pairs of a buffer and a source.
+    links: usize,
+    /// The index that the package gives to a buffer, by its index in the capture.
+    order: HashMap<usize, u64>,
+}
+
+impl Drafts {
+    /// Sorts buffers by the indexes that the package gives them. Those without stay after the others.
+    fn order_buffers(&mut self, capture: &mut Capture) {
+        if self.order.is_empty() {
+            return;
+        }
+        let mut old: Vec<usize> = (0..capture.buffers.len()).collect();
+        old.sort_by_key(|index| self.order.get(index).copied().unwrap_or(u64::MAX));
+        let new: HashMap<usize, usize> = old.iter().copied().zip(0..).collect();
+        let mut numbered: Vec<_> = std::mem::take(&mut capture.buffers).into_iter().enumerate().collect();
+        numbered.sort_by_key(|(index, _)| new.get(index).copied());
+        capture.buffers = numbered.into_iter().map(|(_, buffer)| buffer).collect();
+        let all = self.sources.iter_mut().map(|draft| &mut draft.source).chain(&mut capture.sources);
+        for source in all {
+            source.buffers.iter_mut().for_each(|buffer| *buffer = new.get(buffer).copied().unwrap_or(*buffer));
+            source.buffers.sort_unstable();
+        }
+    }
+}
+
+fn read_group(capture: &mut Capture, file: &str, group: &Group<'_>, drafts: &mut Drafts, links: &mut metadata::Links) {
     let mut files = Vec::new();
     for entry in &group.metadata {
         for name in entry.items() {
@@ -149,17 +186,29 @@ fn read_group(
     if let Some((file, ini)) = files.iter().find(|(_, ini)| ini.named("trace_buffers").next().is_some()) {
         return metadata::read(capture, file, ini, links);
     }
-    let buffers = read_buffers(capture, file, group, &files);
+    let buffers = read_buffers(capture, file, group, &files, &mut drafts.order);
     for (file, ini) in &files {
         read_metadata(capture, file, ini, &buffers, drafts);
     }
 }
 
-/// All buffers of a group share the `[buffer]` section of its metadata.
-fn read_buffers(capture: &mut Capture, file: &str, group: &Group<'_>, files: &[(String, Ini)]) -> Vec<usize> {
+/// All buffers of a group share the `[buffer]` section of its metadata. The section of a single buffer, `[buffer3]`, has
+/// its name and what was recorded in it.
+fn read_buffers(
+    capture: &mut Capture,
+    file: &str,
+    group: &Group<'_>,
+    files: &[(String, Ini)],
+    order: &mut HashMap<usize, u64>,
+) -> Vec<usize> {
     let described = files.iter().find_map(|(file, ini)| Some((file.as_str(), ini.named("buffer").last()?)));
     let nothing = Section { name: "buffer".to_string(), ..Section::default() };
     let (metadata, section) = described.unwrap_or((file, &nothing));
+    let of_files =
+        files.iter().flat_map(|(file, ini)| ini.sections.iter().map(move |section| (file.as_str(), section)));
+    let single = of_files.filter(|(_, section)| is_single_buffer(section));
+    let single: HashMap<String, (&str, &Section)> =
+        single.map(|(file, section)| (section.name.to_ascii_lowercase(), (file, section))).collect();
     let mut indexes = Vec::new();
     for entry in &group.buffers {
         let at = Location::line(file, entry.line);
@@ -168,18 +217,35 @@ fn read_buffers(capture: &mut Capture, file: &str, group: &Group<'_>, files: &[(
             capture.note(at, NoteKind::MissingKey, format!("`{}` names no file", entry.key));
         }
         let name = section.value("name").filter(|_| group.buffers.len() == 1).unwrap_or(&entry.key).to_string();
-        let buffer = read_buffer(capture, metadata, section, name, files);
-        indexes.extend(add_buffer(capture, at, buffer));
+        let mut buffer = read_buffer(capture, metadata, section, name, files);
+        let own = single.get(&entry.key.to_ascii_lowercase());
+        if let Some((file, section)) = own {
+            buffer.name = section.value("name").map_or(buffer.name, str::to_string);
+            buffer.recorded = metadata::read_recorded(capture, file, section).or(buffer.recorded);
+        }
+        let Some(index) = add_buffer(capture, at, buffer, PACKAGE_BUFFERS) else { continue };
+        indexes.push(index);
+        let given = own.and_then(|(file, section)| read_number(capture, file, section, "buffer_index"));
+        order.extend(given.map(|given| (index, given)));
     }
     indexes
 }
 
-fn read_metadata(capture: &mut Capture, file: &str, ini: &Ini, buffers: &[usize], drafts: &mut Vec<Draft>) {
+/// `[buffer3]`.
+fn is_single_buffer(section: &Section) -> bool {
+    is_buffer(&section.name) && !section.is("buffer")
+}
+
+fn read_metadata(capture: &mut Capture, file: &str, ini: &Ini, buffers: &[usize], drafts: &mut Drafts) {
     let mut seen = HashSet::new();
     for section in &ini.sections {
         let Some(number) = trace_number(&section.name) else {
-            let known = |key: &str| section.is("buffer") && metadata::is_buffer_key(key);
             clock::read(capture, file, section);
+            let of_single = |key: &str| key == "buffer_index" || key == "name" || metadata::is_recorded_key(key);
+            let known = |key: &str| match is_single_buffer(section) {
+                true => of_single(key),
+                false => section.is("buffer") && metadata::is_buffer_key(key),
+            };
             capture.keep_extras(file, section, known);
             continue;
         };
@@ -187,12 +253,17 @@ fn read_metadata(capture: &mut Capture, file: &str, ini: &Ini, buffers: &[usize]
             let text = format!("[{}] is repeated and treated as another source", section.name);
             capture.note(Location::line(file, section.line), NoteKind::Duplicate, text);
         }
-        if drafts.len() >= DEVICE_LIMIT {
+        if drafts.sources.len() >= DEVICE_LIMIT {
             let text = format!("more than {DEVICE_LIMIT} sources; the rest are ignored");
             return capture.note(Location::line(file, section.line), NoteKind::TooMany, text);
         }
         let draft = read_source(capture, file, section, number);
-        add_draft(drafts, draft, buffers);
+        drafts.links = drafts.links.saturating_add(buffers.len());
+        if drafts.links > LINK_LIMIT {
+            let text = format!("more than {LINK_LIMIT} pairs of a buffer and a source; the rest are ignored");
+            return capture.note(Location::line(file, section.line), NoteKind::TooMany, text);
+        }
+        add_draft(&mut drafts.sources, draft, buffers);
     }
 }
 

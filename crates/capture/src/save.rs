@@ -1,26 +1,51 @@
 //! Saving a capture as a trace package, in the format that [`package`](crate::package) reads.
 //!
-//! Takes a [`Capture`] of any format. Writes a directory with `contents.ini`, one metadata file and one preconditioned
-//! file per buffer, one device file per core, the images and the system event log.
+//! Takes a [`Capture`] of any format. Writes a directory or a zip archive with `contents.ini`, metadata, one preconditioned
+//! file per buffer, one device file per core, the system event log, and images: those of the capture, those that events
+//! name, and those that the caller adds.
 //!
-//! The published format covers buffers and sources only. Our additions: the names of buffers and sources (`name`), the
-//! core of a source (`core`), its index in the list (`source_index`, which also identifies a source that two metadata
-//! files describe), and cores with their images as snapshot device files under `[device_list]`.
+//! | module | writes |
+//! |---|---|
+//! | `output` | files, into a directory or an archive |
+//! | `names` | names of files that are safe and unused |
+//! | `buffers` | buffers and their metadata |
+//! | `events` | the event log, and the files of the images in it |
+//!
+//! The published format covers buffers and sources only. Our additions:
+//!
+//! - Names of buffers and sources (`name`), the core of a source (`core`), its index in the list (`source_index`, which also
+//!   identifies a source that two metadata files describe).
+//! - Cores with their images as snapshot device files under `[device_list]`. An image that a user added has a `role`, and an
+//!   ELF file that was moved its `load_address`.
+//! - Sessions of a recording: all buffers with the same sources have one metadata file, with a section (`[buffer3]`) for each
+//!   of them: `name`, `buffer_index`, `recorded: session`, `recorded_after`, `recorded_until`, `recorded_thread`.
+//! - In `contents.ini`: `event_log` and `context_id_format` in `[trace]`; `[event_images]` and a section for the file of each
+//!   image that events name; a section for each note on the recording.
 
-use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::Path;
+mod buffers;
+mod events;
+mod names;
+mod output;
 
-use crate::buffer::{Buffer, BufferFormat};
-use crate::capture::{Capture, Extra, Image, PackageFormat, Source};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::capture::{Capture, Core, Extra, Image, ImageRole, PackageFormat};
+use crate::code::{Bytes, ImageNotFound, ImageSearch};
 use crate::error::Error;
-use crate::ini::IniText;
+use crate::event::SystemEvent;
+use crate::ini::{INI_LIMIT, IniText};
 use crate::lookup::path_components;
 use crate::note::{Location, Note, NoteKind};
-use crate::open::{CONTENTS, SNAPSHOT};
-use crate::package::{NO_ID, is_register};
+use crate::open::CONTENTS;
+use crate::package::recording::{CONTEXT_FORMAT, KINDS, NOTE};
 use crate::registers::Registers;
+use crate::timeline::ContextFormat;
+
+use self::names::{Names, plain_name};
+use self::output::Output;
 
 /// Summary of a saved package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,13 +54,70 @@ pub struct Saved {
     pub files: usize,
     /// Total number of bytes in the files.
     pub bytes: u64,
-    /// Parts of the capture that were dropped.
+    /// Number of files with code or symbols.
+    pub images: usize,
+    /// Number of system events in the log.
+    pub events: usize,
+    /// Parts of the capture that were dropped, and what was assumed about images.
     pub notes: Vec<Note>,
+    /// Images that events name and that were not found.
+    pub missing: Vec<MissingImage>,
+}
+
+/// An image that events name and that is not in a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingImage {
+    /// Its path.
+    pub image: String,
+    /// Its build ID; empty if it is not known.
+    pub build_id: String,
+    /// Why it was not found.
+    pub reason: ImageNotFound,
+}
+
+/// How a package is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum PackageKind {
+    /// A new or empty directory.
+    #[default]
+    Directory,
+    /// A new zip archive.
+    Zip,
+}
+
+/// What is saved beside the parts of a capture.
+#[derive(Debug, Clone, Default)]
+pub struct SaveOptions {
+    /// How the package is stored.
+    pub kind: PackageKind,
+    /// Events beside those of the capture.
+    pub events: Vec<SystemEvent>,
+    /// Where to look for the images that events name. Without it, only files of a package are saved again.
+    pub search: Option<ImageSearch>,
+    /// Images for all cores.
+    pub added: Vec<AddedImage>,
+    /// What CONTEXTIDR contains, in place of what the capture says about it.
+    pub context_format: Option<ContextFormat>,
+}
+
+/// A file that becomes an image of all cores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddedImage {
+    /// The file, or a name for the bytes.
+    pub path: PathBuf,
+    /// Its bytes, if it is not a file.
+    pub bytes: Option<Bytes>,
+    /// The address of a memory dump.
+    pub address: Option<u64>,
+    /// The address of the lowest page of an ELF file; `None` for one that is loaded where it was linked.
+    pub load_address: Option<u64>,
+    /// What it is for.
+    pub role: ImageRole,
 }
 
 impl Capture {
     /// Writes the capture as a package into a new or empty directory. Reading it back gives the same sources, cores,
-    /// images and streams, and the same bytes from every [`reader`](Capture::reader).
+    /// images, events and streams, and the same bytes from every [`reader`](Capture::reader).
     ///
     /// Buffers are written preconditioned: joined, oldest byte first, without the block trailers of a probe. Missing
     /// files stay missing.
@@ -45,139 +127,162 @@ impl Capture {
     /// If the directory is not empty, if a file cannot be read or written, or if a name cannot be represented in an
     /// ini file.
     pub fn save(&self, directory: impl AsRef<Path>) -> Result<Saved, Error> {
-        let directory = directory.as_ref();
-        create_empty(directory)?;
-        // A file named `snapshot.ini` would turn the package into a snapshot.
-        let used = HashSet::from([CONTENTS, SNAPSHOT].map(str::to_string));
-        let mut writer = Writer { capture: self, directory, used, copied: HashMap::new(), saved: Saved::default() };
+        self.save_with(directory, &SaveOptions::default(), &mut |_, _| {})
+    }
+
+    /// As [`save`](Capture::save), with images, and as a directory or an archive. `progress` is called with the number of
+    /// bytes of trace that were written, and their total.
+    ///
+    /// # Errors
+    ///
+    /// As for [`save`](Capture::save), and if an added image cannot be read. What was written then stays.
+    pub fn save_with(
+        &self,
+        path: impl AsRef<Path>,
+        options: &SaveOptions,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Saved, Error> {
+        let mut writer = Writer {
+            capture: self,
+            options,
+            cores: cores_with(self, &options.added),
+            output: Output::create(path.as_ref(), options.kind)?,
+            names: Names::new(),
+            copied: HashMap::new(),
+            saved: Saved::default(),
+            progress,
+            done: 0,
+            total: self.buffers.iter().map(crate::Buffer::len).fold(0, u64::saturating_add),
+        };
         writer.write()?;
-        Ok(writer.saved)
+        let Writer { output, mut saved, .. } = writer;
+        (saved.files, saved.bytes) = output.finish()?;
+        Ok(saved)
     }
 }
 
 struct Writer<'a> {
     capture: &'a Capture,
-    directory: &'a Path,
-    /// Names in use, in lower case, since the target file system may ignore case.
-    used: HashSet<String>,
+    options: &'a SaveOptions,
+    /// The cores, with the images that the caller adds.
+    cores: Vec<Core>,
+    output: Output,
+    names: Names,
     /// Copied files: name in the capture to name in the package.
-    copied: HashMap<&'a str, String>,
+    copied: HashMap<String, String>,
     saved: Saved,
+    progress: &'a mut dyn FnMut(u64, u64),
+    /// Bytes of trace that were written, and their total.
+    done: u64,
+    total: u64,
 }
 
-impl<'a> Writer<'a> {
+/// Start of the name of an added image before it has one. No name in a package is like this.
+const ADDED: &str = "\0added";
+
+/// The cores of a capture, each with these images too. If there is none, one without trace.
+fn cores_with(capture: &Capture, added: &[AddedImage]) -> Vec<Core> {
+    let mut cores = capture.cores.clone();
+    if cores.is_empty() && !added.is_empty() {
+        let (name, kind) = ("core".to_string(), String::new());
+        cores.push(Core { name, kind, registers: Registers::default(), images: Vec::new(), sources: Vec::new() });
+    }
+    let image = |(index, added): (usize, &AddedImage)| Image {
+        section: format!("dump_added{index}"),
+        file: format!("{ADDED}{index}"),
+        size: Some(0),
+        address: added.address,
+        length: None,
+        offset: 0,
+        space: None,
+        load_address: added.load_address,
+        role: added.role,
+    };
+    cores.iter_mut().for_each(|core| core.images.extend(added.iter().enumerate().map(image)));
+    cores
+}
+
+impl Writer<'_> {
     fn write(&mut self) -> Result<(), Error> {
         let mut contents = IniText::new("=");
         if let Some(version) = &self.capture.version {
             contents.section("snapshot")?;
             contents.entry("version", version)?;
         }
-        self.copy_files()?;
-        for index in 0..self.capture.buffers.len() {
-            self.write_buffer(&mut contents, index)?;
-        }
-        self.write_sources_without_buffer(&mut contents)?;
-        if let Some(log) = &self.capture.event_log {
+        self.copy_images()?;
+        let log = self.write_log()?;
+        let images = self.write_event_images()?;
+        self.write_buffers(&mut contents)?;
+        let format = self.options.context_format.or(self.capture.context_format);
+        if log.is_some() || format.is_some() {
             contents.section("trace")?;
-            contents.entry("event_log", self.copied.get(log.file.as_str()).unwrap_or(&log.file))?;
-        }
-        if self.capture.format == PackageFormat::Perf && !self.capture.events.is_empty() {
-            let text = format!("{} system events are not saved", self.capture.events.len());
-            let file = self.capture.path.display().to_string();
-            self.saved.notes.push(Location::file(&file).note(NoteKind::Dropped, text));
+            log.iter().try_for_each(|log| contents.entry("event_log", log))?;
+            format.iter().try_for_each(|format| contents.entry(CONTEXT_FORMAT, format.name()))?;
         }
         self.write_devices(&mut contents)?;
         for extra in &self.capture.extras {
             self.write_extra(&mut contents, extra)?;
         }
-        self.write_bytes(CONTENTS, &contents.into_bytes())
+        events::image_sections(&mut contents, images.as_deref())?;
+        self.write_notes(&mut contents)?;
+        self.write_text(CONTENTS, contents)
     }
 
-    /// Copies images and the event log. They keep their names, so they come before the generated files.
-    fn copy_files(&mut self) -> Result<(), Error> {
-        let capture = self.capture;
-        let of_cores = capture.cores.iter().flat_map(|core| &core.images);
-        let of_devices = capture.devices.iter().flat_map(|device| &device.images);
-        let images = of_cores.chain(of_devices).map(|image| (image.file.as_str(), image.size));
-        let log = capture.event_log.iter().map(|log| (log.file.as_str(), log.size));
-        let files: Vec<(&str, Option<u64>)> = images.chain(log).collect();
+    /// Copies the images of cores and devices. They keep their names, so they come before the generated files.
+    fn copy_images(&mut self) -> Result<(), Error> {
+        let of_cores = self.cores.iter().flat_map(|core| &core.images);
+        let of_devices = self.capture.devices.iter().flat_map(|device| &device.images);
+        let images = of_cores.chain(of_devices).map(|image| (image.file.clone(), image.size));
+        let images: Vec<(String, Option<u64>)> = images.collect();
+        let log = self.capture.event_log.iter().map(|log| (log.file.clone(), log.size));
         // A missing file must stay missing: no generated file may take its name.
-        let missing = files.iter().filter(|(_, size)| size.is_none()).filter_map(|(name, _)| path_components(name));
-        self.used.extend(missing.map(|path| path.join("/").to_ascii_lowercase()));
-        for (name, size) in files {
-            if size.is_some() && !self.copied.contains_key(name) {
-                let copy = self.reserve_name(name);
-                self.write_file(&copy, &mut capture.open_file(name)?)?;
-                self.copied.insert(name, copy);
+        let missing = images.iter().cloned().chain(log).filter(|(_, size)| size.is_none());
+        missing
+            .filter_map(|(name, _)| Some(path_components(&name)?.join("/")))
+            .for_each(|name| self.names.block(&name));
+        for (name, size) in images {
+            if size.is_some() && !self.copied.contains_key(&name) {
+                self.copy_image(&name)?;
+                self.saved.images += 1;
             }
         }
         Ok(())
     }
 
-    fn write_buffer(&mut self, contents: &mut IniText, index: usize) -> Result<(), Error> {
-        let Some(buffer) = self.capture.buffers.get(index) else { return Ok(()) };
-        let file = self.unused_name(&buffer.name, "bin");
-        match self.capture.reader(index) {
-            Ok(mut reader) => self.write_file(&file, &mut reader)?,
-            Err(Error::MissingFile { .. }) => {}
-            Err(error) => return Err(error),
+    fn copy_image(&mut self, name: &str) -> Result<(), Error> {
+        let index = name.strip_prefix(ADDED).and_then(|index| index.parse::<usize>().ok());
+        let Some(added) = index.and_then(|index| self.options.added.get(index)) else {
+            self.copy_file(name)?;
+            return Ok(());
+        };
+        let file = added.path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
+        let copy = self.names.reserve(&plain_name(&file));
+        if let Some(bytes) = &added.bytes {
+            self.output.write(&copy, &mut &bytes[..], bytes.len() as u64)?;
+        } else {
+            let mut file = File::open(&added.path).map_err(Error::io(&added.path))?;
+            let size = file.metadata().map_or(0, |metadata| metadata.len());
+            self.output.write(&copy, &mut file, size)?;
         }
-        for missing in buffer.files.iter().filter(|file| file.size.is_none()) {
-            let text = format!("missing, so its bytes are not in `{file}`");
-            self.saved.notes.push(Location::file(&missing.name).note(NoteKind::MissingFile, text));
-        }
-        let mut metadata = buffer_text(buffer)?;
-        for (source, found) in self.capture.sources.iter().enumerate() {
-            if found.buffers.contains(&index) {
-                self.write_source(&mut metadata, source, found)?;
-            }
-        }
-        let metadata = self.write_ini("trace", metadata)?;
-        contents.section("trace")?;
-        contents.entry("metadata", &metadata)?;
-        contents.entry(&format!("buffer{index}"), &file)
-    }
-
-    /// Writes the sources that are in no buffer into metadata files without buffers, each trace ID once per file.
-    fn write_sources_without_buffer(&mut self, contents: &mut IniText) -> Result<(), Error> {
-        let without = self.capture.sources.iter().enumerate().filter(|(_, source)| source.buffers.is_empty());
-        let mut left: Vec<(usize, &Source)> = without.collect();
-        while !left.is_empty() {
-            let mut ids = HashSet::new();
-            let (now, later) = left.into_iter().partition(|(_, source)| ids.insert(source.id));
-            left = later;
-            let now: Vec<(usize, &Source)> = now;
-            let mut metadata = IniText::new(": ");
-            for (index, source) in now {
-                self.write_source(&mut metadata, index, source)?;
-            }
-            let metadata = self.write_ini("trace", metadata)?;
-            contents.section("trace")?;
-            contents.entry("metadata", &metadata)?;
-        }
+        self.copied.insert(name.to_string(), copy);
         Ok(())
     }
 
-    fn write_source(&self, metadata: &mut IniText, index: usize, source: &Source) -> Result<(), Error> {
-        let id = source.id.map_or(NO_ID.to_string(), |id| id.to_string());
-        metadata.section(&format!("trace_{id}"))?;
-        metadata.entry("format", &source.kind)?;
-        metadata.entry("name", &source.name)?;
-        metadata.entry("source_index", &index.to_string())?;
-        if let Some(core) = source.core.and_then(|core| self.capture.cores.get(core)) {
-            metadata.entry("core", &core.name)?;
+    /// Copies a file of the capture, and returns its name in the package.
+    fn copy_file(&mut self, name: &str) -> Result<String, Error> {
+        if let Some(copy) = self.copied.get(name) {
+            return Ok(copy.clone());
         }
-        for register in &source.registers {
-            let key = register.to_string();
-            // Empty parentheses mark a register whose name looks like an option.
-            let key = if is_register(&key) { key } else { key + "()" };
-            metadata.entry(&key, &format!("{:#x}", register.value))?;
-        }
-        source.options.iter().try_for_each(|(key, value)| metadata.entry(key, value))
+        let copy = self.names.reserve(&path_components(name).unwrap_or_default().join("/"));
+        let mut file = self.capture.open_file(name)?;
+        let size = file.size();
+        self.output.write(&copy, &mut file, size)?;
+        self.copied.insert(name.to_string(), copy.clone());
+        Ok(copy)
     }
 
     fn write_devices(&mut self, contents: &mut IniText) -> Result<(), Error> {
-        let cores = self.capture.cores.iter().map(|core| {
+        let cores = self.cores.iter().map(|core| {
             let identity = [("name", core.name.as_str()), ("class", "core"), ("type", &core.kind)];
             (identity, &core.registers, &core.images)
         });
@@ -185,13 +290,15 @@ impl<'a> Writer<'a> {
             let identity = [("name", device.name.as_str()), ("class", &device.class), ("type", &device.kind)];
             (identity, &device.registers, &device.images)
         });
-        let devices: Vec<_> = cores.chain(others).collect();
+        let devices = cores.chain(others).map(|(identity, registers, images)| {
+            Ok((identity[0].1.to_string(), self.device_text(&identity, registers, images)?))
+        });
+        let devices = devices.collect::<Result<Vec<(String, IniText)>, Error>>()?;
         if !devices.is_empty() {
             contents.section("device_list")?;
         }
-        for (number, (identity, registers, images)) in devices.into_iter().enumerate() {
-            let text = self.device_text(&identity, registers, images)?;
-            let file = self.write_ini(identity[0].1, text)?;
+        for (number, (name, text)) in devices.into_iter().enumerate() {
+            let file = self.write_ini(&name, text)?;
             contents.entry(&format!("device{number}"), &file)?;
         }
         Ok(())
@@ -222,10 +329,19 @@ impl<'a> Writer<'a> {
         text.section(&image.section)?;
         text.entry("file", self.copied.get(image.file.as_str()).unwrap_or(&image.file))?;
         let offset = Some(image.offset).filter(|offset| *offset != 0);
-        for (key, value) in [("address", image.address), ("length", image.length), ("offset", offset)] {
+        let numbers = [
+            ("address", image.address),
+            ("length", image.length),
+            ("offset", offset),
+            ("load_address", image.load_address),
+        ];
+        for (key, value) in numbers {
             if let Some(value) = value {
                 text.entry(key, &format!("{value:#x}"))?;
             }
+        }
+        if image.role != ImageRole::Memory {
+            text.entry("role", image.role.name())?;
         }
         image.space.iter().try_for_each(|space| text.entry("space", space))
     }
@@ -237,77 +353,91 @@ impl<'a> Writer<'a> {
             return Ok(());
         }
         contents.section(&extra.section)?;
-        extra.pairs.iter().try_for_each(|(key, value)| contents.entry(key, value))
-    }
-
-    fn write_ini(&mut self, stem: &str, text: IniText) -> Result<String, Error> {
-        let name = self.unused_name(stem, "ini");
-        self.write_bytes(&name, &text.into_bytes())?;
-        Ok(name)
-    }
-
-    fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.write_file(name, &mut &bytes[..])
-    }
-
-    /// Writes one file and creates its parent folders.
-    fn write_file(&mut self, name: &str, bytes: &mut impl io::Read) -> Result<(), Error> {
-        let path = self.directory.join(name);
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(Error::io(folder))?;
+        for (key, value) in &extra.pairs {
+            // The command of a recording may be anything.
+            if let Err(error) = contents.entry(key, value) {
+                self.saved.notes.push(Location::file(&extra.file).note(NoteKind::Dropped, error.to_string()));
+            }
         }
-        let mut file = File::create_new(&path).map_err(Error::io(&path))?;
-        self.saved.bytes += io::copy(bytes, &mut file).map_err(Error::io(&path))?;
-        file.flush().map_err(Error::io(&path))?;
-        self.saved.files += 1;
         Ok(())
     }
 
-    /// Reserves the name of a copied file, moved into a folder if the name is in use.
-    fn reserve_name(&mut self, name: &str) -> String {
-        let mut name = path_components(name).unwrap_or_default().join("/");
-        while name.is_empty() || self.used.contains(&name.to_ascii_lowercase()) {
-            name.insert_str(0, "images/");
+    /// Writes the notes on a recording, which the package could not have otherwise.
+    fn write_notes(&mut self, contents: &mut IniText) -> Result<(), Error> {
+        let notes = match self.capture.format {
+            PackageFormat::Perf => &self.capture.notes,
+            _ => &self.capture.recording_notes,
+        };
+        let named = notes.iter().filter_map(|note| Some((note, KINDS.iter().find(|(_, kind)| *kind == note.kind)?.0)));
+        for (index, (note, kind)) in named.enumerate() {
+            contents.section(&format!("{NOTE}{index}"))?;
+            contents.entry("kind", kind)?;
+            contents.entry("file", &in_quotes(&note.file))?;
+            for (key, value) in [("line", note.line.map(u64::from)), ("offset", note.offset)] {
+                value.iter().try_for_each(|value| contents.entry(key, &value.to_string()))?;
+            }
+            contents.entry("text", &in_quotes(&note.text))?;
         }
-        let lower = name.to_ascii_lowercase();
-        let folders = lower.match_indices('/').map(|(at, _)| lower[..at].to_string());
-        self.used.extend(folders.chain([lower.clone()]));
-        name
+        Ok(())
     }
 
-    /// Reserves an unused name for a generated file.
-    fn unused_name(&mut self, stem: &str, extension: &str) -> String {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' };
-        let stem: String = stem.chars().take(64).map(plain).collect();
-        let names = (0..).map(|number| match number {
-            0 => format!("{stem}.{extension}"),
-            number => format!("{stem}_{number}.{extension}"),
-        });
-        let mut free = names.filter(|name| !self.used.contains(&name.to_ascii_lowercase()));
-        let name = free.next().unwrap_or_default();
-        self.used.insert(name.to_ascii_lowercase());
-        name
+    fn write_ini(&mut self, stem: &str, text: IniText) -> Result<String, Error> {
+        let name = self.names.unused(stem, "ini");
+        self.write_text(&name, text)?;
+        Ok(name)
+    }
+
+    /// Writes an ini file, if it is small enough to be read again.
+    fn write_text(&mut self, name: &str, text: IniText) -> Result<(), Error> {
+        let bytes = text.into_bytes();
+        if bytes.len() as u64 > INI_LIMIT {
+            return Err(Error::TooLarge { name: name.to_string(), limit: INI_LIMIT });
+        }
+        self.output.write(name, &mut &bytes[..], bytes.len() as u64).map(drop)
+    }
+
+    /// Writes trace, and reports progress.
+    fn write_trace(&mut self, name: &str, mut bytes: impl Read, size: u64) -> Result<(), Error> {
+        let Self { output, progress, done, total, .. } = self;
+        output.write(name, &mut Metered { bytes: &mut bytes, progress: *progress, done, total: *total }, size).map(drop)
     }
 }
 
-fn buffer_text(buffer: &Buffer) -> Result<IniText, Error> {
-    let mut text = IniText::new(": ");
-    let format = if buffer.format.is_formatted() { BufferFormat::Formatted } else { BufferFormat::Raw };
-    text.section("buffer")?;
-    text.entry("name", &buffer.name)?;
-    buffer.vendor.iter().try_for_each(|vendor| text.entry("vendor", vendor))?;
-    buffer.component.iter().try_for_each(|component| text.entry("component", component))?;
-    text.entry("format", format.name())?;
-    if buffer.wrapped == Some(true) && buffer.write_pointer.is_none() {
-        text.entry("wrapped", "1")?;
+/// Reader that reports progress.
+struct Metered<'a> {
+    bytes: &'a mut dyn Read,
+    progress: &'a mut dyn FnMut(u64, u64),
+    done: &'a mut u64,
+    total: u64,
+}
+
+impl Read for Metered<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.bytes.read(buffer)?;
+        *self.done += read as u64;
+        (self.progress)(*self.done, self.total);
+        Ok(read)
     }
-    Ok(text)
+}
+
+/// Text in quotes, with the escapes of the event log. What an ini file could read as a comment is escaped too.
+fn in_quotes(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            '#' | ';' => quoted += &format!("\\u{{{:x}}}", u32::from(character)),
+            character if character.is_control() => quoted += &format!("\\u{{{:x}}}", u32::from(character)),
+            character => quoted.push(character),
+        }
+    }
+    quoted + "\""
 }
 
 /// Whether the section has another meaning in `contents.ini`, or is meaningless outside its own file.
 fn belongs_elsewhere(section: &str) -> bool {
     let section = section.to_ascii_lowercase();
-    let prefixes = ["trace", "device", "regs", "dump", "buffer"];
+    let prefixes = ["trace", "device", "regs", "dump", "buffer", "event_image", NOTE];
     section.is_empty() || prefixes.iter().any(|prefix| section.starts_with(prefix))
 }
 
@@ -315,12 +445,4 @@ fn belongs_elsewhere(section: &str) -> bool {
 fn gives_version(extra: &Extra) -> bool {
     let version = extra.pairs.iter().any(|(key, _)| key.eq_ignore_ascii_case("version"));
     version && extra.section.eq_ignore_ascii_case("snapshot")
-}
-
-fn create_empty(directory: &Path) -> Result<(), Error> {
-    fs::create_dir_all(directory).map_err(Error::io(directory))?;
-    match fs::read_dir(directory).map_err(Error::io(directory))?.next() {
-        None => Ok(()),
-        Some(_) => Err(Error::NotEmpty { path: directory.to_path_buf() }),
-    }
 }

@@ -14,7 +14,7 @@ use crate::{device, metadata, package};
 
 /// Reads a snapshot whose main file is `file`.
 pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini) {
-    device::read_main(capture, file, ini, |key| key == "metadata");
+    device::read_main(capture, file, ini, |section, key| section.is("trace") && key == "metadata");
     read_trace(capture, file, ini);
     package::find_event_log(capture);
 }

@@ -233,6 +233,11 @@ impl ImageArgs {
         !self.images.is_empty()
     }
 
+    /// Programs, and files with names.
+    pub(crate) fn arguments(&self) -> (&[ImageArgument], &[ImageArgument]) {
+        (&self.images, &self.symbols)
+    }
+
     pub(crate) fn paths(&self) -> Vec<&Path> {
         self.images.iter().map(|image| image.path.as_path()).collect()
     }

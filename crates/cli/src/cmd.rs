@@ -14,6 +14,7 @@ pub(crate) mod frames;
 pub(crate) mod index;
 pub(crate) mod info;
 pub(crate) mod man;
+pub(crate) mod pack;
 pub(crate) mod packets;
 pub(crate) mod profile;
 pub(crate) mod program;

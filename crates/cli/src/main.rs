@@ -73,6 +73,7 @@ Examples:
   unspool slice trace.zstf part.zstf --skip 1000 --limit 50
   unspool convert run.tarmac run.astf.xz   convert to another format, with a loss report
   unspool diff snapshot/ run.tarmac        compare two traces of the same run
+  unspool pack perf.data -o run.zip        collect trace, system events and programs in one file
   unspool program --include 0x1000..0x2000 compute register values for a trace unit
   unspool record -o run.astf -- ./program  record a program under QEMU
 
@@ -97,6 +98,7 @@ enum Verb {
     Profile(cmd::profile::Args),
     Diff(cmd::diff::Args),
     Encode(cmd::encode::Args),
+    Pack(cmd::pack::Args),
     Program(cmd::program::Args),
     Record(cmd::record::Args),
     Completions(cmd::completions::Args),
@@ -161,6 +163,7 @@ fn run(verb: &Verb) -> anyhow::Result<Verdict> {
         Verb::Profile(args) => cmd::profile::run(args),
         Verb::Diff(args) => cmd::diff::run(args),
         Verb::Encode(args) => cmd::encode::run(args),
+        Verb::Pack(args) => cmd::pack::run(args),
         Verb::Program(args) => cmd::program::run(args),
         Verb::Record(args) => cmd::record::run(args),
         Verb::Completions(args) => cmd::completions::run(args, &Cli::command()),

@@ -82,15 +82,7 @@ impl ProcessArgs {
     pub(crate) fn codes(&self, images: &ImageArgs) -> anyhow::Result<Vec<Code>> {
         let mut codes = images.load()?;
         let kernel = self.kernel()?;
-        if let Some(path) = &self.kcore {
-            let mut kcore = Kcore::open(path)?;
-            let (code, notes) = match &kernel {
-                Some(kallsyms) => kcore.code(kallsyms, Kcore::DEFAULT_LIMIT),
-                None => kcore.read_all(Kcore::DEFAULT_LIMIT),
-            };
-            notes.iter().for_each(diagnostic::warning);
-            codes.push(code);
-        }
+        codes.extend(self.kernel_memory(kernel.as_ref())?);
         if let (Some(kallsyms), Some(path)) = (&kernel, &self.kallsyms) {
             kallsyms.notes.iter().for_each(diagnostic::warning);
             codes.push(kallsyms.code(&path.display().to_string()));
@@ -98,7 +90,25 @@ impl ProcessArgs {
         Ok(codes)
     }
 
-    fn kernel(&self) -> anyhow::Result<Option<Kallsyms>> {
+    /// The code of the kernel as it was in memory.
+    pub(crate) fn kernel_memory(&self, symbols: Option<&Kallsyms>) -> anyhow::Result<Option<Code>> {
+        let Some(path) = &self.kcore else { return Ok(None) };
+        let mut kcore = Kcore::open(path)?;
+        let (code, notes) = match symbols {
+            Some(kallsyms) => kcore.code(kallsyms, Kcore::DEFAULT_LIMIT),
+            None => kcore.read_all(Kcore::DEFAULT_LIMIT),
+        };
+        notes.iter().for_each(diagnostic::warning);
+        Ok(Some(code))
+    }
+
+    /// The copy of /proc/kallsyms.
+    pub(crate) fn kallsyms_path(&self) -> Option<&Path> {
+        self.kallsyms.as_deref()
+    }
+
+    /// The symbols of the kernel.
+    pub(crate) fn kernel(&self) -> anyhow::Result<Option<Kallsyms>> {
         let parse = |path: &PathBuf| Ok(Kallsyms::parse(&path.display().to_string(), read(path)?));
         self.kallsyms.as_ref().map(parse).transpose()
     }

@@ -32,9 +32,9 @@ impl Programs {
         report_images(&place_images(capture, &mut self.placed), &mut self.reported);
     }
 
-    /// The core whose program a core executes. Files of processes are the same for all cores.
+    /// The core whose program a core executes. Files of processes, and images that all cores have, are the same for all.
     pub(crate) fn core_of(capture: &Capture, core: Option<usize>) -> Option<usize> {
-        core.filter(|_| capture.cores.iter().any(|core| !core.images.is_empty()))
+        core.filter(|_| capture.has_images_of_cores())
     }
 
     /// The program as a core of the capture sees it. Reports missing and odd images.

@@ -8,6 +8,6 @@ mod stf;
 mod tarmac;
 
 pub use self::astf::{AstfInfo, features, level_name, storage_name};
-pub use self::capture::{CaptureInfo, images, is_sound};
+pub use self::capture::{CaptureInfo, SourceTotals, images, is_sound};
 pub use self::stf::StfInfo;
 pub use self::tarmac::TarmacInfo;

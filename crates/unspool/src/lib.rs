@@ -80,6 +80,7 @@ pub mod number;
 mod opened;
 pub mod order;
 mod overview;
+pub mod pack;
 mod parallel;
 mod placement;
 mod present;

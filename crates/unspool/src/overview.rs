@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use unspool_capture::{Capture, PackageFormat};
+use unspool_capture::Capture;
 use unspool_coresight::frame::{FRAME_DATA, FrameData, FrameError, FrameSink, Mark, Span};
 use unspool_coresight::{
     Assumption, Context, Element, ElementError, ElementItem, Features, PacketError, PacketItem, PacketKind, Sink,
@@ -159,7 +159,8 @@ pub fn overview<'c>(capture: &'c Capture, progress: &mut dyn FnMut(u64, u64)) ->
         done += size;
     }
     // The frames of a recording may have the trace of any processor.
-    traces.retain(|trace| capture.format != PackageFormat::Perf || may_have(&buffers[trace.buffer_index()], trace));
+    let has_sessions = capture.has_sessions();
+    traces.retain(|trace| !has_sessions || may_have(&buffers[trace.buffer_index()], trace));
     let mut overviews = Vec::new();
     for trace in traces {
         overviews.push((trace, trace_overview(&trace, &mut |read| progress(done + read, all))));

@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use unspool_capture::{Capture, PackageFormat};
+use unspool_capture::Capture;
 use unspool_coresight::frame::{FrameData, FrameError, FrameSink, Mark, Span};
 
 use crate::{Trace, Watch, read_frames};
@@ -50,7 +50,7 @@ impl Default for PresentIds {
 impl PresentIds {
     /// Does the capture list the sources of the buffer?
     fn is_listed(trace: &Trace<'_>) -> bool {
-        trace.capture().format != PackageFormat::Perf || !trace.buffer().format.is_formatted()
+        !trace.capture().has_sessions() || !trace.buffer().format.is_formatted()
     }
 
     /// Whether a buffer may have trace of this source. Of captures that list the sources of each buffer, it always may.

@@ -1,8 +1,8 @@
 //! The program that ran: all known code, by address and space, and its symbols.
 //!
 //! Takes the images of a capture, and images that a user adds; produces code for decoding and names for listings. Where
-//! images overlap, those of the user take precedence over those of the capture, and those of the traced core over those
-//! of other cores. A memory dump takes precedence over ELF files after it, since it may be a patch. Any other overlap with
+//! images overlap, those of the user take precedence over those of the capture, those that a user added to a package over
+//! its others, and those of the traced core over those of other cores. A memory dump takes precedence over ELF files after it, since it may be a patch. Any other overlap with
 //! different bytes is ambiguous: one of the images is that of another process, and nothing says which.
 
 mod address_spaces;
@@ -18,6 +18,7 @@ use unspool_flow::{CodeMemory, KnownCode, MapId, Space};
 
 pub use self::address_spaces::SpaceOptions;
 use self::address_spaces::{AddressSpaces, Found};
+pub(crate) use self::address_spaces::{image_search, is_image_of};
 pub(crate) use self::moment::{Changes, Moment, Moments};
 use crate::demangle::is_demangled;
 use crate::placement::place_images;
@@ -27,8 +28,8 @@ use crate::{Error, Trace};
 #[derive(Debug, Default)]
 pub struct Program {
     codes: Vec<Code>,
-    /// Number of images in each group: added by the user, of the traced core, others.
-    groups: [usize; 3],
+    /// Number of images in each group: added by the user, added to the package, of the traced core, others.
+    groups: [usize; 4],
     /// View of each space, computed on first use.
     views: [OnceLock<View>; 16],
     /// Code that differs between processes, or changes.
@@ -56,7 +57,7 @@ struct MemoryRange {
 impl Program {
     /// Makes a program of several images.
     pub fn new(codes: Vec<Code>) -> Self {
-        Self { groups: [codes.len(), 0, 0], codes, ..Self::default() }
+        Self { groups: [codes.len(), 0, 0, 0], codes, ..Self::default() }
     }
 
     /// Images that a user added, then those of a capture as the given core sees them. Notes list missing and odd files,
@@ -77,7 +78,8 @@ impl Program {
         let mut codes: Vec<Code> = added.iter().filter(is_static).cloned().collect();
         let mut notes = place_images(capture, &mut codes);
         let loaded = capture.code(core);
-        let groups = [codes.len(), loaded.of_core, loaded.codes.len() - loaded.of_core];
+        let others = loaded.codes.len() - loaded.added - loaded.of_core;
+        let groups = [codes.len(), loaded.added, loaded.of_core, others];
         codes.extend(loaded.codes);
         notes.extend(loaded.notes);
         (Self { codes, groups, spaces, ..Self::default() }, notes)
@@ -240,8 +242,11 @@ impl Program {
     }
 
     fn group_of(&self, code: usize) -> usize {
-        let [added, of_core, _] = self.groups;
-        usize::from(code >= added) + usize::from(code >= added + of_core)
+        let ends = self.groups.iter().scan(0, |end, count| {
+            *end += count;
+            Some(*end)
+        });
+        ends.take_while(|end| code >= *end).count()
     }
 
     /// Bytes of an image from one address to another, if one of its regions has them all.
@@ -362,7 +367,7 @@ mod tests {
     #[test]
     fn images_of_a_user_take_precedence() {
         let codes = vec![image(false, 0x1000, &[b'u'; LINE]), image(false, 0x1000, &[b'c'; LINE])];
-        let program = Program { groups: [1, 1, 0], codes, ..Program::default() };
+        let program = Program { groups: [1, 0, 1, 0], codes, ..Program::default() };
         assert_eq!(lines(&program), "u-----");
     }
 }

@@ -11,6 +11,7 @@ use super::elf::{Elf, Problem, is_elf};
 use super::kallsyms::Kallsyms;
 use super::load::{BYTE_LIMIT, load_dump, load_elf, note, read};
 use super::relocatable;
+use super::search::Origin;
 use super::{Bytes, Code, Region, Spaces, Symbols};
 use crate::error::Error;
 use crate::event::Placement;
@@ -20,6 +21,7 @@ use crate::note::{Note, NoteKind};
 #[derive(Debug)]
 pub struct ImageFile {
     name: String,
+    origin: Origin,
     bytes: Bytes,
     elf: Option<Elf>,
     /// Problems of the file, wherever it is placed.
@@ -50,7 +52,12 @@ impl ImageFile {
             }
             None => None,
         };
-        Self { name: name.to_string(), bytes, elf, problems }
+        Self { name: name.to_string(), origin: Origin::Disk, bytes, elf, problems }
+    }
+
+    /// The same file, which is in a package.
+    pub(super) fn in_package(self) -> Self {
+        Self { origin: Origin::Package, ..self }
     }
 
     /// The name of the file, as it was opened.
@@ -87,7 +94,12 @@ impl ImageFile {
         Some(&self.elf.as_ref()?.symbols)
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    /// Where the file comes from, and its name there.
+    pub(crate) fn origin(&self) -> (Origin, &str) {
+        (self.origin, &self.name)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 

@@ -9,8 +9,10 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::elf::{Elf, Problem, is_elf};
+use super::kallsyms::Kallsyms;
+use super::names::names;
 use super::{Bytes, Code, Machine, Region, Spaces, relocatable};
-use crate::capture::{Capture, Image};
+use crate::capture::{Capture, Image, ImageRole};
 use crate::error::Error;
 use crate::note::{Location, Note, NoteKind};
 
@@ -24,8 +26,10 @@ const NOTE_LIMIT: usize = 1 << 10;
 /// The code of a capture.
 #[derive(Debug, Clone, Default)]
 pub struct LoadedCode {
-    /// One for each image that has bytes; those of the requested core come first.
+    /// One for each image that has bytes or names. Those that a user added come first, then those of the requested core.
     pub codes: Vec<Code>,
+    /// Number of those that a user added.
+    pub added: usize,
     /// Number of those of the requested core.
     pub of_core: usize,
     /// Missing or invalid images.
@@ -33,10 +37,11 @@ pub struct LoadedCode {
 }
 
 impl Capture {
-    /// The code in the images of the capture: those of this core first, then all others, since many captures list the
-    /// images of only one core. Images that are listed twice are loaded once.
+    /// The code in the images of the capture: those that a user added, those of this core, then all others, since many
+    /// captures list the images of only one core. Images that are listed twice are loaded once.
     ///
-    /// An image with an address is a dump, whatever the file contains; an image without one must be an ELF file.
+    /// An image with an address is a dump, whatever the file contains; an image without one must be an ELF file. What a
+    /// user added is read as [`Code::from_file`] and [`Code::names_from_file`] read it.
     /// Images that cannot be loaded are noted, even if opening the capture already noted them.
     pub fn code(&self, core: Option<usize>) -> LoadedCode {
         self.code_within(core, BYTE_LIMIT)
@@ -48,21 +53,38 @@ impl Capture {
             Loader { capture: self, files, left: limit, seen: HashSet::new(), loaded: LoadedCode::default() };
         let own = self.cores.iter().enumerate().filter(|(index, _)| Some(*index) == core);
         let other = self.cores.iter().enumerate().filter(|(index, _)| Some(*index) != core);
-        let own = own.flat_map(|(_, core)| &core.images).map(|image| (image, true));
+        let own = own.flat_map(|(_, core)| &core.images);
         let of_devices = self.devices.iter().flat_map(|device| &device.images);
-        let others = other.flat_map(|(_, core)| &core.images).chain(of_devices).map(|image| (image, false));
-        for (image, is_own) in own.chain(others) {
+        let others = other.flat_map(|(_, core)| &core.images).chain(of_devices);
+        let is_memory = |image: &&Image| image.role == ImageRole::Memory;
+        let added =
+            own.clone().chain(others.clone()).filter(|image| !is_memory(image)).map(|image| (image, Some(false)));
+        let own = own.filter(is_memory).map(|image| (image, Some(true)));
+        let others = others.filter(is_memory).map(|image| (image, None));
+        for (image, is_own) in added.chain(own).chain(others) {
             if loader.seen.len() == IMAGE_LIMIT {
                 let text = format!("more than {IMAGE_LIMIT} images; the rest are ignored");
                 loader.note(&image.file, NoteKind::TooMany, text);
                 break;
             }
             loader.load(image);
-            if is_own {
-                loader.loaded.of_core = loader.loaded.codes.len();
+            let LoadedCode { codes, added, of_core, .. } = &mut loader.loaded;
+            match is_own {
+                Some(false) => *added = codes.len(),
+                Some(true) => *of_core = codes.len() - *added,
+                None => {}
             }
         }
         loader.loaded
+    }
+}
+
+impl Capture {
+    /// The symbols of the kernel, if a package has them.
+    pub fn kernel_symbols(&self) -> Option<Kallsyms> {
+        let mut images = self.cores.iter().flat_map(|core| &core.images);
+        let image = images.find(|image| image.role == ImageRole::KernelSymbols)?;
+        Some(Kallsyms::parse(&image.file, self.read_file(&image.file, BYTE_LIMIT).ok()?))
     }
 }
 
@@ -164,7 +186,7 @@ struct Loader<'a> {
     /// Number of bytes that may still be loaded.
     left: u64,
     /// File, part and spaces of each image. An image without an address is its whole file.
-    seen: HashSet<(&'a str, Option<Part>, Spaces)>,
+    seen: HashSet<(&'a str, Option<Part>, Spaces, ImageRole)>,
     loaded: LoadedCode,
 }
 
@@ -174,9 +196,13 @@ type Part = (u64, u64, Option<u64>);
 impl<'a> Loader<'a> {
     fn load(&mut self, image: &'a Image) {
         let spaces = self.spaces(image);
-        let part = image.address.map(|address| (address, image.offset, image.length));
-        if !self.seen.insert((&image.file, part, spaces)) {
+        let address = image.address.or(image.load_address);
+        let part = address.map(|address| (address, image.offset, image.length));
+        if !self.seen.insert((&image.file, part, spaces, image.role)) {
             return;
+        }
+        if image.role != ImageRole::Memory {
+            return self.load_added(image);
         }
         let Some(file) = self.open(&image.file) else { return };
         let mut problems = Vec::new();
@@ -195,6 +221,27 @@ impl<'a> Loader<'a> {
             }
         };
         self.loaded.codes.extend(code.filter(|code| !code.regions.is_empty()));
+        problems.into_iter().for_each(|(kind, text)| self.note(&image.file, kind, text));
+    }
+
+    /// Loads what a user added. One whose address was not found is not looked for again.
+    fn load_added(&mut self, image: &Image) {
+        let Some(file) = self.open(&image.file) else { return };
+        let address = image.address.or(image.load_address);
+        let mut problems = Vec::new();
+        let loaded = match image.role {
+            ImageRole::Symbols | ImageRole::KernelSymbols => {
+                names(&image.file, &file.bytes, address).map(|(code, notes)| {
+                    problems.extend(notes.into_iter().map(|note| (note.kind, note.text)));
+                    code
+                })
+            }
+            _ => from_bytes(&image.file, &file.bytes, address, &mut problems),
+        };
+        match loaded {
+            Ok(code) => self.loaded.codes.push(Code { is_unplaced: false, ..code }),
+            Err(error) => problems.push((NoteKind::Unreadable, format!("cannot be loaded: {error}"))),
+        }
         problems.into_iter().for_each(|(kind, text)| self.note(&image.file, kind, text));
     }
 

@@ -46,7 +46,7 @@ impl Code {
     }
 }
 
-fn names(name: &str, bytes: &Bytes, address: Option<u64>) -> Result<(Code, Vec<Note>), Error> {
+pub(super) fn names(name: &str, bytes: &Bytes, address: Option<u64>) -> Result<(Code, Vec<Note>), Error> {
     if is_elf(bytes) {
         return names_of_elf(name, bytes, address);
     }

@@ -16,7 +16,7 @@ use super::image_file::{ImageFile, module_name};
 use super::kallsyms::Kallsyms;
 use super::load::{BYTE_LIMIT, note, read};
 use super::{Code, Symbols};
-use crate::capture::Capture;
+use crate::capture::{Capture, EventImage};
 use crate::error::Error;
 use crate::event::{Mapping, Placement};
 use crate::lookup::path_components;
@@ -37,7 +37,7 @@ pub struct ImageSearch {
     pub debug_dirs: Vec<PathBuf>,
     /// The folder that relative paths start from, such as that of the event log.
     pub base: Option<PathBuf>,
-    /// The package whose files are searched.
+    /// The package whose files are searched: those that it lists for images, if it lists any, otherwise by their paths.
     pub package: Option<Capture>,
     /// Whether a file of this machine is used although its build ID is not known to be the right one.
     pub trust_this_machine: bool,
@@ -56,6 +56,13 @@ pub struct FoundImage {
     pub symbols: Option<Arc<ImageFile>>,
     /// What was assumed about them.
     pub notes: Vec<Note>,
+}
+
+/// Where a file comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    Disk,
+    Package,
 }
 
 /// Reason why a mapping has no file.
@@ -110,6 +117,8 @@ enum Candidate {
     /// A path that must not lead out of this folder.
     Below(PathBuf, PathBuf),
     Package(String),
+    /// The file that a package lists for the image.
+    Listed(EventImage),
     /// The file of this machine.
     Here(PathBuf),
 }
@@ -200,9 +209,12 @@ impl ImageLoader {
         }
         let wanted = wanted.as_deref();
         let mut tried = Tried::default();
-        for candidate in self.candidates(image, &names, wanted) {
+        for candidate in self.candidates((image, build_id), &names, wanted) {
             if let Some(file) = self.accept(&candidate, wanted, &mut tried, &mut notes) {
-                let symbols = self.find_symbols(image, &file, wanted).or(tried.symbols);
+                let symbols = match &candidate {
+                    Candidate::Listed(listed) => self.open_listed_symbols(listed, &mut notes),
+                    _ => self.find_symbols(image, &file, wanted).or(tried.symbols),
+                };
                 return Ok(FoundImage { file, symbols, notes });
             }
         }
@@ -220,7 +232,12 @@ impl ImageLoader {
         }
     }
 
-    fn candidates(&mut self, image: &str, names: &[String], wanted: Option<&[u8]>) -> Vec<Candidate> {
+    fn candidates(
+        &mut self,
+        (image, build_id): (&str, &str),
+        names: &[String],
+        wanted: Option<&[u8]>,
+    ) -> Vec<Candidate> {
         let mut found: Vec<Candidate> = self.given_by_id(wanted).into_iter().map(Candidate::Path).collect();
         let named = self.given.iter().filter(|path| names.iter().any(|name| fits(path, name)));
         found.extend(named.cloned().map(Candidate::Path));
@@ -237,11 +254,15 @@ impl ImageLoader {
             found.push(Candidate::Path(with_suffix(&folder, ".debug")));
         }
         let inside = Some(inside).filter(|path| has_path && !path.is_empty());
+        let listed = self.search.package.as_ref().and_then(|package| package.event_images.as_deref());
         for name in inside.iter().chain(names) {
             let below = |base: &PathBuf| Candidate::Below(base.clone(), base.join(name));
             found.extend(self.search.base.iter().map(below));
-            found.extend(self.search.package.iter().map(|_| Candidate::Package(name.clone())));
+            let package = self.search.package.iter().filter(|_| listed.is_none());
+            found.extend(package.map(|_| Candidate::Package(name.clone())));
         }
+        let of_image = |listed: &&EventImage| listed.image == image && listed.build_id == build_id;
+        found.extend(listed.unwrap_or_default().iter().find(of_image).cloned().map(Candidate::Listed));
         if Path::new(image).is_absolute() {
             found.push(Candidate::Here(PathBuf::from(image)));
         }
@@ -287,11 +308,13 @@ impl ImageLoader {
                 return None;
             }
         };
+        let is_listed = matches!(candidate, Candidate::Listed(_));
         let text = match (wanted, file.build_id()) {
             (None, _) => None,
             (Some(wanted), Some(found)) if is_same_id(found, wanted) => None,
-            (Some(wanted), Some(found)) if self.search.ignore_build_ids => {
-                Some(format!("has build ID {}, not {}, and is used as requested", hex(found), hex(wanted)))
+            (Some(wanted), Some(found)) if self.search.ignore_build_ids || is_listed => {
+                let reason = if is_listed { "as the package lists it" } else { "as requested" };
+                Some(format!("has build ID {}, not {}, and is used {reason}", hex(found), hex(wanted)))
             }
             (Some(_), Some(found)) => {
                 tried.differing.get_or_insert_with(|| (file.name().to_string(), hex(found)));
@@ -352,6 +375,7 @@ impl ImageLoader {
                 self.open(path)
             }
             Candidate::Package(name) => self.open_in_package(name),
+            Candidate::Listed(listed) => self.open_in_package(&listed.file),
         }
     }
 
@@ -377,6 +401,24 @@ impl ImageLoader {
         opened
     }
 
+    fn open_listed_symbols(&mut self, listed: &EventImage, notes: &mut Vec<Note>) -> Option<Arc<ImageFile>> {
+        let name = listed.symbols.as_ref()?;
+        let opened = self.open_in_package(name);
+        if opened.is_err() {
+            notes.push(note(name, NoteKind::MissingFile, "is listed for symbols and is not in the package"));
+        }
+        opened.ok()
+    }
+
+    /// Forgets files if many bytes are kept, for a caller that needs each file once.
+    pub(crate) fn release(&mut self) {
+        if self.left < BYTE_LIMIT / 2 {
+            self.files.clear();
+            self.found.clear();
+            self.left = BYTE_LIMIT;
+        }
+    }
+
     fn open_in_package(&mut self, name: &str) -> Result<Arc<ImageFile>, String> {
         let Some(package) = &self.search.package else { return Err(String::new()) };
         // No path on disk is like this one.
@@ -391,7 +433,7 @@ impl ImageLoader {
         let opened = match opened {
             Ok((bytes, cut)) => {
                 self.left = self.left.saturating_sub(bytes.len() as u64);
-                reject_compressed(&bytes).map(|()| Arc::new(ImageFile::new(name, bytes, cut)))
+                reject_compressed(&bytes).map(|()| Arc::new(ImageFile::new(name, bytes, cut).in_package()))
             }
             Err(Error::MissingFile { .. }) => Err(String::new()),
             Err(error) => Err(format!(" ({error})")),
@@ -405,7 +447,7 @@ impl Candidate {
     fn name(&self) -> String {
         match self {
             Self::Path(path) | Self::Below(_, path) | Self::Here(path) => path.display().to_string(),
-            Self::Package(name) => format!("{name} in the package"),
+            Self::Package(name) | Self::Listed(EventImage { file: name, .. }) => format!("{name} in the package"),
         }
     }
 }
@@ -419,7 +461,7 @@ impl ImageFile {
 }
 
 /// The names of files that an image may have; `None` if it is memory without a file.
-fn file_names(image: &str) -> Option<Vec<String>> {
+pub(crate) fn file_names(image: &str) -> Option<Vec<String>> {
     let anonymous = ["//anon", "/memfd:", "/dev/zero", "/SYSV", "[heap]", "[stack", "[anon", "[vvar", "[vsyscall]"];
     if image.is_empty() || anonymous.iter().any(|start| image.starts_with(start)) {
         return None;

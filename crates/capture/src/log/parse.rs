@@ -34,6 +34,13 @@ pub(super) fn line(text: &str) -> Result<Option<(Option<u64>, Call)>, Wrong> {
     if input.is_at_end() { Ok(Some((time, call))) } else { Err(input.expected("the end of the line, or a comment")) }
 }
 
+/// A string in quotes and nothing else; `None` if the text is something else.
+pub(crate) fn quoted(text: &str) -> Option<String> {
+    let mut input = Cursor { text, at: 0 };
+    let string = input.string("a string in quotes").ok()?;
+    input.is_at_end().then_some(string)
+}
+
 fn call(input: &mut Cursor<'_>) -> Result<Call, Wrong> {
     input.skip_space();
     let at = input.at;

@@ -4,6 +4,7 @@
 mod bare;
 mod buffers;
 mod packages;
+mod packed;
 mod saved;
 mod snapshots;
 mod zips;

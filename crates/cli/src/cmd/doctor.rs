@@ -77,8 +77,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 fn examine(capture: &Capture, mut added: Vec<Code>, spaces: &SpaceOptions) -> Diagnosis {
     let mut doctor = Doctor::new(capture, &mut Progress::new(false).callback());
     doctor.add_notes(place_images(capture, &mut added));
-    // Files of processes are the same for all cores.
-    let has_cores = capture.cores.iter().any(|core| !core.images.is_empty());
+    // Files of processes, and images that all cores have, are the same for all.
+    let has_cores = capture.has_images_of_cores();
     let mut loaded: Option<(Option<usize>, Program)> = None;
     for trace in doctor.traces() {
         let core = trace.source().core.filter(|_| has_cores);

@@ -11,12 +11,13 @@ use unspool::capture::{Buffer, Capture, Code, Image, LoadedCode, NoteKind, Packa
 use unspool::coresight::etm4::explain;
 use unspool::coresight::exception::exception_name;
 use unspool::file::{End, is_damage};
-use unspool::info::{AstfInfo, CaptureInfo, StfInfo, TarmacInfo, images, is_sound};
+use unspool::info::{AstfInfo, CaptureInfo, SourceTotals, StfInfo, TarmacInfo, images, is_sound};
 use unspool::number::{grouped, many};
 use unspool::{BufferOverview, Trace, TraceFile, TraceOverview, overview};
 
 use super::program::field_text;
 use crate::args::{CaptureArgs, OutputArgs, open_package};
+use crate::diagnostic;
 use crate::file::{each_file, tarmac_verdict};
 use crate::json::write_summary;
 use crate::output::Output;
@@ -52,7 +53,8 @@ Examples:
   unspool info dump.bin --protocol ete --register TRCIDR8=6
 
 CAPTURE can also be an ASTF file, an STF file or a Tarmac log. Several files are summarized one after the other; with \
---protocol they are the parts of one buffer.
+--protocol they are the parts of one buffer. Of more than 16 buffers, sessions or notes, the first 8 are shown and the others are \
+totals; -v and --json show all.
 Exit code 1: a file is damaged, or a buffer contains bytes that cannot be parsed.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
@@ -126,13 +128,9 @@ struct Page<'c> {
 impl Page<'_> {
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         self.title(out)?;
-        section(out, "Buffers", self.info.capture.buffers.len(), |out| {
-            (0..self.info.capture.buffers.len()).try_for_each(|index| self.buffer(index, out))
-        })?;
+        section(out, "Buffers", self.info.capture.buffers.len(), |out| self.buffers(out))?;
         let traces = self.info.traces();
-        section(out, "Trace sources", traces.len(), |out| {
-            (0..traces.len()).try_for_each(|index| self.trace(&traces[index], index, out))
-        })?;
+        section(out, "Trace sources", traces.len(), |out| self.traces(&traces, out))?;
         self.silent_sources(out)?;
         let images = images(self.info.capture);
         section(out, "Program images", images.len(), |out| {
@@ -144,7 +142,75 @@ impl Page<'_> {
         })?;
         section(out, "Not interpreted", self.info.capture.extras.len(), |out| self.extras(out))?;
         let notes = self.info.notes();
-        section(out, "Notes", notes.len(), |out| notes.iter().try_for_each(|note| writeln!(out, "  {note}")))
+        section(out, "Notes", notes.len(), |out| {
+            let shown = shown(notes.len());
+            notes.iter().take(shown).try_for_each(|note| writeln!(out, "  {note}"))?;
+            match notes.len() - shown {
+                0 => Ok(()),
+                more => writeln!(out, "  and {}; -v shows all of them", many(more as u64, "more note")),
+            }
+        })
+    }
+
+    /// The buffers; of many, the first ones and totals.
+    fn buffers(&self, out: &mut dyn Write) -> io::Result<()> {
+        let all = &self.info.capture.buffers;
+        let shown = shown(all.len());
+        (0..shown).try_for_each(|index| self.buffer(index, out))?;
+        let Some(more @ [_, ..]) = all.get(shown..) else { return Ok(()) };
+        let bytes = more.iter().map(Buffer::len).fold(0, u64::saturating_add);
+        write!(out, "  and {} with {} bytes", many(more.len() as u64, "more buffer"), grouped(bytes))?;
+        let found = self.info.overview.iter().flat_map(|overview| overview.buffers.iter().skip(shown));
+        let (lost, unreadable) = found.fold((0, 0), |(lost, unreadable), buffer| match buffer {
+            Ok(buffer) => (lost + buffer.lost_bytes, unreadable),
+            Err(_) => (lost, unreadable + 1),
+        });
+        if lost > 0 {
+            write!(out, ", of which {} belong to no frame", grouped(lost))?;
+        }
+        if unreadable > 0 {
+            write!(out, ", {} that cannot be read", many(unreadable, "buffer"))?;
+        }
+        writeln!(out, "; -v shows all of them")
+    }
+
+    /// The streams; of many, the first ones and totals of each source.
+    fn traces(&self, traces: &[Trace<'_>], out: &mut dyn Write) -> io::Result<()> {
+        let shown = shown(traces.len());
+        (0..shown).try_for_each(|index| self.trace(&traces[index], index, out))?;
+        if shown == traces.len() {
+            return Ok(());
+        }
+        writeln!(out, "  and {}; -v shows all of them:", many((traces.len() - shown) as u64, "more session"))?;
+        self.info.totals_from(shown).iter().try_for_each(|totals| self.totals(totals, out))
+    }
+
+    fn totals(&self, totals: &SourceTotals<'_>, out: &mut dyn Write) -> io::Result<()> {
+        let source = totals.source;
+        let id = source.id.map_or_else(|| "no id".to_string(), |id| format!("{id:#04x}"));
+        writeln!(out, "  {id:<5} {} ({}), {}", source.name, source.kind, many(totals.sessions, "session"))?;
+        if self.info.overview.is_none() {
+            return Ok(());
+        }
+        let [taken, not_taken] = totals.atoms;
+        let [atoms, taken, not_taken] = [taken + not_taken, taken, not_taken].map(grouped);
+        let syncs = many(totals.synchronizations, "synchronization");
+        write!(out, "        {} packets in {} bytes", grouped(totals.packets), grouped(totals.bytes))?;
+        writeln!(out, ", {atoms} atoms ({taken} E, {not_taken} N), {syncs}")?;
+        if let Some((first, last)) = totals.time {
+            writeln!(out, "        timestamps {first:#x} to {last:#x} ({} ticks)", grouped(last.wrapping_sub(first)))?;
+        }
+        if totals.unsynchronized_bytes > 0 {
+            writeln!(out, "        {} bytes could not be synchronized", grouped(totals.unsynchronized_bytes))?;
+        }
+        if totals.malformed > 0 {
+            let (ranges, bytes) = (many(totals.malformed, "malformed range"), grouped(totals.malformed_bytes));
+            writeln!(out, "        {ranges}, {bytes} bytes skipped")?;
+        }
+        match totals.unreadable {
+            0 => Ok(()),
+            count => writeln!(out, "        {} cannot be read", many(count, "session")),
+        }
     }
 
     fn title(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -268,6 +334,13 @@ impl Page<'_> {
         }
         Ok(())
     }
+}
+
+/// Number of entries of a list that are shown: all of a short one, or if all were asked for.
+fn shown(count: usize) -> usize {
+    const LONG: usize = 16;
+    const FIRST: usize = 8;
+    if count <= LONG || diagnostic::is_verbose() { count } else { FIRST }
 }
 
 fn section(

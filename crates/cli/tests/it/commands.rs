@@ -18,6 +18,7 @@ mod identify;
 mod json;
 mod options;
 mod order;
+mod pack;
 mod pipe;
 mod placement;
 mod program;

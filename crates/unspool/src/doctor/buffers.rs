@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use unspool_capture::{BufferFormat, PackageFormat};
+use unspool_capture::BufferFormat;
 use unspool_coresight::Protocol;
 use unspool_coresight::frame::Layout;
 
@@ -146,7 +146,7 @@ fn ids_without_source(doctor: &Doctor<'_>) -> Option<Finding> {
 
 fn sources_without_bytes(doctor: &Doctor<'_>) -> Option<Finding> {
     // perf describes all processors, and those that did not execute the program have no trace.
-    let is_perf = doctor.capture.format == PackageFormat::Perf;
+    let is_perf = doctor.capture.has_sessions();
     let silent = doctor.sources.iter().filter(|examined| examined.bytes == 0 && examined.failure.is_none());
     let evidence: Vec<Evidence> = silent
         .map(|examined| {

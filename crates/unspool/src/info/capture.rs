@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use unspool_capture::{Capture, Code, EventSummary, Image, LoadedCode, Note, NoteKind, Spaces};
+use unspool_capture::{Capture, Code, EventSummary, Image, LoadedCode, Note, NoteKind, Source, Spaces};
 use unspool_coresight::Protocol;
 
 use crate::{Error, Overview, Trace, TraceOverview};
@@ -17,6 +17,65 @@ pub struct CaptureInfo<'c> {
     pub overview: Option<&'c Overview<'c>>,
     /// Its program images, if they were read.
     pub loaded: LoadedCode,
+}
+
+/// Totals over some of the streams of a source.
+#[derive(Debug, Clone, Copy)]
+pub struct SourceTotals<'c> {
+    /// The source.
+    pub source: &'c Source,
+    /// Number of streams.
+    pub sessions: u64,
+    /// Number of streams that cannot be read.
+    pub unreadable: u64,
+    /// Number of packets, of their bytes, and of synchronizations.
+    pub packets: u64,
+    /// See `packets`.
+    pub bytes: u64,
+    /// See `packets`.
+    pub synchronizations: u64,
+    /// Number of E atoms and N atoms.
+    pub atoms: [u64; 2],
+    /// The first and the last timestamp.
+    pub time: Option<(u64, u64)>,
+    /// Number of ranges that are not packets, and of their bytes.
+    pub malformed: u64,
+    /// See `malformed`.
+    pub malformed_bytes: u64,
+    /// Number of bytes before the first synchronization of each stream.
+    pub unsynchronized_bytes: u64,
+}
+
+impl<'c> SourceTotals<'c> {
+    fn new(source: &'c Source) -> Self {
+        Self {
+            source,
+            sessions: 0,
+            unreadable: 0,
+            packets: 0,
+            bytes: 0,
+            synchronizations: 0,
+            atoms: [0; 2],
+            time: None,
+            malformed: 0,
+            malformed_bytes: 0,
+            unsynchronized_bytes: 0,
+        }
+    }
+
+    fn add(&mut self, found: &TraceOverview) {
+        self.packets += found.packets();
+        self.bytes += found.bytes;
+        self.synchronizations += found.count("alignment_sync");
+        self.atoms = [self.atoms[0] + found.atoms[0], self.atoms[1] + found.atoms[1]];
+        self.time = match (self.time, found.time) {
+            (Some((first, last)), Some((a, b))) => Some((first.min(a), last.max(b))),
+            (known, new) => known.or(new),
+        };
+        self.malformed += found.malformed;
+        self.malformed_bytes += found.malformed_bytes;
+        self.unsynchronized_bytes += found.unsynchronized_bytes;
+    }
 }
 
 /// Whether all of the capture is trace. Unreadable buffers and bytes that are not trace are problems; sources of other
@@ -77,6 +136,26 @@ impl CaptureInfo<'_> {
             Some(overview) => overview.traces.iter().map(|(trace, _)| *trace).collect(),
             None => Trace::all(self.capture),
         }
+    }
+
+    /// Totals of the streams from this one on, by source, in the order of the first stream of each.
+    pub fn totals_from(&self, first: usize) -> Vec<SourceTotals<'_>> {
+        let mut totals: Vec<SourceTotals<'_>> = Vec::new();
+        for (index, trace) in self.traces().into_iter().enumerate().skip(first) {
+            let known = totals.iter().position(|totals| std::ptr::eq(totals.source, trace.source()));
+            let at = known.unwrap_or_else(|| {
+                totals.push(SourceTotals::new(trace.source()));
+                totals.len() - 1
+            });
+            let Some(of_source) = totals.get_mut(at) else { continue };
+            of_source.sessions += 1;
+            match self.overview.and_then(|overview| overview.traces.get(index)) {
+                Some((_, Ok(found))) => of_source.add(found),
+                Some((_, Err(_))) => of_source.unreadable += 1,
+                None => {}
+            }
+        }
+        totals
     }
 
     /// Counts of the system events; `None` if there are none.

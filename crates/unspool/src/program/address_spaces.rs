@@ -10,7 +10,7 @@ mod owner;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use unspool_capture::{
     Call, Capture, Code, Contents, ContextFormat, ContextGuess, ContextProcess, ContextWidth, Direction, Extent, Hit,
@@ -101,8 +101,7 @@ impl AddressSpaces {
         if !events.iter().any(|event| has_code(&event.call)) {
             return None;
         }
-        let is_perf = capture.format == PackageFormat::Perf;
-        let mut loader = ImageLoader::new(search(capture, added, options));
+        let mut loader = ImageLoader::new(image_search(capture, added, options));
         let mut codes: HashMap<Mapping, Option<Code>> = HashMap::new();
         let mut missing = BTreeMap::new();
         let mut notes = Vec::new();
@@ -119,11 +118,11 @@ impl AddressSpaces {
             known.map_or_else(OnceLock::new, OnceLock::from)
         };
         let has_kernel = timeline.processes().any(|pid| pid == KERNEL);
-        let format = options.context_format.or(is_perf.then_some(ContextFormat::Tid));
+        let format = options.context_format.or(capture.context_format);
         let codes = (0..timeline.mappings()).map(of_mapping).collect();
         Some(Self {
             has_kernel,
-            has_trace_clock: !is_perf,
+            has_trace_clock: !capture.has_sessions(),
             context_ids: format.map_or_else(OnceLock::new, |format| OnceLock::from(ContextIds::Format(format))),
             loader: Mutex::new(loader),
             codes,
@@ -137,12 +136,9 @@ impl AddressSpaces {
 
     /// Do events place an image that the user added? Then it is not also in all address spaces.
     pub(super) fn places(&self, code: &Code) -> bool {
-        let name = |path: &str| path.rsplit(['/', '\\']).next().unwrap_or_default().to_string();
-        let of_code = name(&code.name);
-        (0..self.timeline.mappings()).filter_map(|index| self.timeline.mapping(index)).any(|mapping| {
-            let is_kernel = mapping.image.starts_with("[kernel") && of_code == "vmlinux";
-            is_kernel || name(&mapping.image) == of_code
-        })
+        (0..self.timeline.mappings())
+            .filter_map(|index| self.timeline.mapping(index))
+            .any(|mapping| is_image_of(mapping, code))
     }
 
     /// Guesses the format of context identifiers if it is not known yet; `values` makes a list of evidence.
@@ -327,13 +323,21 @@ pub(super) fn context_number(context: &Context) -> Option<u32> {
     context.vmid.filter(|vmid| *vmid != 0).or(context.context_id)
 }
 
+/// Is an image that the user added the file of a mapping?
+pub(crate) fn is_image_of(mapping: &Mapping, code: &Code) -> bool {
+    let name = |path: &str| path.rsplit(['/', '\\']).next().unwrap_or_default().to_string();
+    let of_code = name(&code.name);
+    let is_kernel = mapping.image.starts_with("[kernel") && of_code == "vmlinux";
+    is_kernel || name(&mapping.image) == of_code
+}
+
 /// Does an event say where code is?
 fn has_code(call: &Call) -> bool {
     matches!(call, Call::Process { .. } | Call::Library { .. } | Call::Patch { .. })
 }
 
 /// Where to look for the files of a capture: where the user says, in the package, and beside a recording.
-fn search(capture: &Capture, added: &[Code], options: &SpaceOptions) -> ImageSearch {
+pub(crate) fn image_search(capture: &Capture, added: &[Code], options: &SpaceOptions) -> ImageSearch {
     let mut search = options.search.clone();
     search.given.extend(added.iter().map(|code| PathBuf::from(&code.name)));
     let is_perf = capture.format == PackageFormat::Perf;
@@ -343,6 +347,9 @@ fn search(capture: &Capture, added: &[Code], options: &SpaceOptions) -> ImageSea
     }
     if search.package.is_none() && !is_perf {
         search.package = Some(capture.clone());
+    }
+    if search.kernel.is_none() {
+        search.kernel = capture.kernel_symbols().map(Arc::new);
     }
     search
 }

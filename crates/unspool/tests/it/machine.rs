@@ -13,6 +13,7 @@ use unspool::capture::{Capture, Pid, SystemEvent};
 use unspool::coresight::etm4::unit::Settings;
 use unspool::coresight::{Protocol, Transactions};
 use unspool::flow::{Around, Finding, FlowItem, Instruction, InstructionSink, Item};
+use unspool::pack::PackOptions;
 use unspool::{Program, Trace, Watch};
 
 use self::package::write_capture;
@@ -216,6 +217,25 @@ fn generated_machines_are_decoded_exactly() {
     println!("{instructions} instructions, {events} events, {missing} not shown without a third of them, {seen:?}");
     assert!(missing > 0 && missing < instructions, "{missing} of {instructions}");
     assert_eq!(seen.len(), 14, "{seen:?}");
+}
+
+/// A package with the log and the images has the same instructions as the folder that it was made of.
+#[test]
+fn packed_machines_are_decoded_exactly() {
+    for seed in [0, 5, 10, 15] {
+        let run = Run::new(&options(seed));
+        let traces: Vec<&[u8]> = (0..run.machine.cores()).map(|core| run.machine.core(core).1).collect();
+        let folder = write_capture(&run.settings, &traces, &run.machine.images, Some(&run.forward()));
+        let expected = decode(folder.path());
+        let capture = Capture::open(folder.path()).unwrap();
+        let out = tempfile::tempdir().unwrap();
+        for name in ["package", "package.zip"] {
+            let path = out.path().join(name);
+            let saved = unspool::pack::pack(&capture, &path, &PackOptions::default(), &mut |_, _| {}).unwrap();
+            assert!(saved.missing.is_empty() && saved.notes.is_empty() && saved.images > 0, "{saved:?}");
+            assert!(decode(&path) == expected, "seed {seed}: {name}");
+        }
+    }
 }
 
 #[test]
