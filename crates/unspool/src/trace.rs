@@ -5,7 +5,7 @@
 //! the reading. Does not know protocols: the configuration selects the decoders. Memory does not grow with the trace: bytes
 //! arrive in chunks, and only the start of an incomplete packet is kept.
 
-use unspool_capture::{Buffer, Capture, Core, Source, Stream as StreamOf};
+use unspool_capture::{Buffer, Capture, Clock, Core, Source, Stream as StreamOf};
 use unspool_coresight::frame::{Deformatter, FrameSink, Stream};
 use unspool_coresight::{
     Assumption, DecodeElements, Decoders, ElementItem, Features, PacketItem, Profile, Sink, TraceConfig, Transactions,
@@ -73,6 +73,11 @@ impl<'c> Trace<'c> {
     /// Index, from 0, of the buffer among those that contain this trace id.
     pub fn session(&self) -> usize {
         self.stream.session
+    }
+
+    /// Clock of its timestamps.
+    pub fn clock(&self) -> Clock {
+        self.capture.clock_of(self.stream.source)
     }
 
     /// Contents of the trace, and assumptions made because the capture lacks a register.

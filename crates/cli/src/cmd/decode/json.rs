@@ -6,13 +6,12 @@
 use std::fmt::Write as _;
 
 use unspool::Trace;
-use unspool::capture::Pid;
 use unspool::coresight::Located;
 use unspool::flow::{Instruction, Item, Range, item_fields};
 use unspool::isa::ControlFlow;
 use unspool::model::digits::push_short_hex;
 
-use super::code::{CodeCache, flow_name};
+use super::code::{CodeCache, Process, flow_name};
 use crate::listing::{JsonFields, Listing};
 
 pub(super) struct Json<'p> {
@@ -52,10 +51,10 @@ impl<'p> Json<'p> {
     }
 
     /// Counts the cycles of an item, printed or not, and follows its address map. Returns the process of a map.
-    pub(super) fn follow(&mut self, item: &Located<Item>) -> Option<Pid> {
+    pub(super) fn follow(&mut self, item: &Located<Item>) -> Option<Process> {
         match item.value {
             Item::CycleCount(Some(cycles)) => self.cycles = self.cycles.saturating_add(u64::from(cycles)),
-            Item::Map(map) => return self.cache.enter(map),
+            Item::Map(map) => return Some(self.cache.enter(map)),
             _ => {}
         }
         None
@@ -92,11 +91,11 @@ pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>) {
     line.push_str("}\n");
 }
 
-/// Writes any other item. `cycles`: total so far, as the cycle column of the text has it. `process`: that of a map.
-pub(super) fn item(listing: &mut Listing<'_, '_>, item: &Located<Item>, cycles: u64, process: Option<Pid>) {
-    if matches!(item.value, Item::Map(_)) {
+/// Writes any other item. `cycles`: total so far, as the cycle column of the text has it. `process`: that of an address map.
+pub(super) fn item(listing: &mut Listing<'_, '_>, item: &Located<Item>, cycles: u64, process: Option<Process>) {
+    if let Some(Process { pid, is_changing }) = process {
         return listing.object("process", |object| {
-            object.nullable("pid", process);
+            object.nullable("pid", pid).plain("changing", is_changing);
         });
     }
     listing.object(item.value.name(), |object| {
