@@ -74,6 +74,8 @@ pub enum Call {
         length: u64,
         /// What was written.
         code: PatchCode,
+        /// The name of the function that it is; empty if not known.
+        name: String,
     },
     /// The process that an address space identifier stands for.
     Asid {

@@ -5,7 +5,7 @@
 //! | module | takes → produces |
 //! |---|---|
 //! | `input` | offsets → bytes, through a small window |
-//! | `file`, `attr`, `feature` | header and sections → attributes with their trailers, facts about the machine |
+//! | `file`, `attr`, `feature`, `bpf` | header and sections → attributes with their trailers, facts about the machine |
 //! | `scan`, `record`, `compressed` | the data → records, once each |
 //! | `info`, `sessions` | AUXTRACE_INFO, AUX and AUXTRACE records → trace units, and where their trace is |
 //! | `events`, `order` | other records → system events by time |
@@ -16,6 +16,7 @@
 //! becomes a [`Problem`] at an offset.
 
 mod attr;
+mod bpf;
 mod bytes;
 mod collect;
 mod compressed;
@@ -41,6 +42,7 @@ use crate::error::Error;
 use crate::event::SystemEvent;
 
 pub use attr::Attr;
+pub use bpf::BpfFunction;
 pub use bytes::ByteOrder;
 pub use feature::{BuildId, Features, FileInfo};
 pub use info::Unit;

@@ -203,9 +203,23 @@ impl Timeline {
         }
     }
 
+    /// The name of a [`Piece`], if it is a patch with a name.
+    pub fn patch_name(&self, piece: &Piece) -> Option<&str> {
+        let Piece::Patch { event, .. } = piece else { return None };
+        match &self.events.get(*event)?.call {
+            Call::Patch { name, .. } => Some(name.as_str()).filter(|name| !name.is_empty()),
+            _ => None,
+        }
+    }
+
     /// Number of events up to a time, including those at this time. Events before the first time count always.
     pub fn position(&self, time: u64) -> usize {
         self.times.partition_point(|at| at.is_none_or(|at| at <= time))
+    }
+
+    /// Number of events before the first one with a time, which count always.
+    pub fn untimed(&self) -> usize {
+        self.times.partition_point(Option::is_none)
     }
 
     /// The last version of an address space. Versions are counted from 0; a process without events has only that.
@@ -407,7 +421,7 @@ fn step(
         Call::Library { state, pid, mapping } => {
             Step::Library(*state, *pid, pieces.mapping(numbers, at, mapping, layout))
         }
-        Call::Patch { pid, address, length, code } => match ranges::range(*address, code.length(*length)) {
+        Call::Patch { pid, address, length, code, .. } => match ranges::range(*address, code.length(*length)) {
             Some(range) => Step::Patch(*pid, range, pieces.add(Piece::Patch { event: at, address: *address })),
             None => Step::Other,
         },

@@ -116,6 +116,12 @@ impl Program {
         self.spaces.as_ref().map(|spaces| spaces.processes_named(name)).unwrap_or_default()
     }
 
+    /// Does a map stand for several versions of the memory of its process? An event that changes it came before or after
+    /// any instruction in the map; an address has code where all versions agree.
+    pub fn is_changing(&self, map: MapId) -> bool {
+        self.spaces.as_ref().is_some_and(|spaces| spaces.is_changing(map))
+    }
+
     /// Files of processes that were executed and not found, each with the reason.
     pub fn missing_images(&self) -> BTreeMap<String, ImageNotFound> {
         self.spaces.as_ref().map(AddressSpaces::missing).unwrap_or_default()

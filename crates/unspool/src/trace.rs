@@ -86,6 +86,11 @@ impl<'c> Trace<'c> {
         self.stream.session
     }
 
+    /// Clock of its timestamps.
+    pub fn clock(&self) -> Clock {
+        self.capture.clock_of(self.stream.source)
+    }
+
     /// Contents of the trace, and assumptions made because the capture lacks a register.
     pub fn features(&self) -> Result<(Features, Vec<Assumption>), Error> {
         self.config().map(|(config, assumed)| (config.features(), assumed))

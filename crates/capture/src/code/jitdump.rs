@@ -237,7 +237,8 @@ impl<'a> Reader<'a> {
         moved_from: Option<u64>,
     ) -> Option<()> {
         let (time, pid, size) = (record.u64(8)?, record.u32(16)?, code.len() as u64);
-        let patch = Call::Patch { pid, address, length: size, code: PatchCode::Bytes(code.to_vec()) };
+        let patch =
+            Call::Patch { pid, address, length: size, code: PatchCode::Bytes(code.to_vec()), name: name.clone() };
         self.dump.events.push(SystemEvent { time: Some(time), place: at as u64, call: patch });
         self.dump.functions.push(JitFunction { time, pid, address, size, name, moved_from });
         Some(())
@@ -317,7 +318,7 @@ mod tests {
 
     fn patches(dump: &Jitdump) -> Vec<String> {
         let describe = |event: &SystemEvent| {
-            let Call::Patch { pid, address, length, code: PatchCode::Bytes(code) } = &event.call else { panic!() };
+            let Call::Patch { pid, address, length, code: PatchCode::Bytes(code), .. } = &event.call else { panic!() };
             assert_eq!(*length, code.len() as u64);
             format!("{:#x} {} {pid} {address:#x} {length}x{}", event.place, event.time.unwrap(), code[0])
         };

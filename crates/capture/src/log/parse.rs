@@ -108,11 +108,12 @@ fn patch(input: &mut Cursor<'_>) -> Result<Call, Wrong> {
     let length = input.number(u64::MAX)?;
     input.comma()?;
     let (at, code) = (input.at, input.code()?);
+    let name = if input.next_is(',') { input.string("the name of a function in quotes")? } else { String::new() };
     match &code {
         PatchCode::Bytes(bytes) if bytes.len() as u64 != length => {
             Err((at, LogProblemKind::CodeLength { length, found: bytes.len() as u64 }))
         }
-        _ => Ok(Call::Patch { pid, address, length, code }),
+        _ => Ok(Call::Patch { pid, address, length, code, name }),
     }
 }
 

@@ -21,7 +21,8 @@ fn lines() {
     use State::{Current, End, Start};
     let program = mapping("bin/app", "abcd", Placement::Base(0x40_0000));
     let part = Placement::Part { address: 0x7f00_0000, length: 0x1000, offset: 0x2_8000 };
-    let patch = |length: u64, code: PatchCode| Call::Patch { pid: 312, address: 0x9000, length, code };
+    let patch =
+        |length: u64, code: PatchCode| Call::Patch { pid: 312, address: 0x9000, length, code, name: String::new() };
     let registers = |list: &[(&str, u64)]| list.iter().map(|(name, value)| ((*name).to_string(), *value)).collect();
     let trace = |state, id, source: &str, list: &[(&str, u64)]| Call::Trace {
         state,
@@ -68,6 +69,17 @@ fn lines() {
         (r#"1 patch_code(312, 0x9000, 0, hex"")"#, Some(1), patch(0, PatchCode::Bytes(Vec::new()))),
         (r#"1 patch_code(312, 0x9000, 64, "jit-17")"#, Some(1), patch(64, PatchCode::Id("jit-17".to_string()))),
         ("1 patch_code(312, 0x9000, 64, None)", Some(1), patch(64, PatchCode::Absent)),
+        (
+            r#"1 patch_code(0, 0x9000, 4, hex"1f2003d5", "bpf_prog_1")"#,
+            Some(1),
+            Call::Patch {
+                pid: 0,
+                address: 0x9000,
+                length: 4,
+                code: PatchCode::Bytes(vec![0x1f, 0x20, 0x03, 0xd5]),
+                name: "bpf_prog_1".to_string(),
+            },
+        ),
         ("1 declare_asid(END, 0x12, 312)", Some(1), Call::Asid { state: End, asid: 0x12, pid: 312 }),
         ("1 define_trace(END, 0x10, ETM_0)", Some(1), trace(End, 0x10, "ETM_0", &[])),
         (
@@ -227,12 +239,8 @@ fn any_call() -> impl Strategy<Value = Call> {
             mapping
         }),
         (any_state(), any::<u32>(), any::<u32>()).prop_map(|(state, tid, pid)| Call::Thread { state, tid, pid }),
-        (any::<u32>(), any::<u64>(), any_patch()).prop_map(|(pid, address, (length, code))| Call::Patch {
-            pid,
-            address,
-            length,
-            code
-        }),
+        (any::<u32>(), any::<u64>(), any_patch(), any::<String>())
+            .prop_map(|(pid, address, (length, code), name)| { Call::Patch { pid, address, length, code, name } }),
         (any_state(), any::<u32>(), any::<u32>()).prop_map(|(state, asid, pid)| Call::Asid { state, asid, pid }),
         (any_state(), 0..0x80_u8, any::<String>(), any::<Vec<(String, u64)>>())
             .prop_map(|(state, id, source, registers)| Call::Trace { state, id, source, registers }),

@@ -61,9 +61,12 @@ impl fmt::Display for Call {
                 write_mapping(f, mapping)?;
             }
             Call::Thread { state, tid, pid } => write!(f, "{state}, {tid}, {pid}")?,
-            Call::Patch { pid, address, length, code } => {
+            Call::Patch { pid, address, length, code, name } => {
                 write!(f, "{pid}, {address:#x}, {}, ", code.length(*length))?;
                 write_code(f, *length, code)?;
+                if !name.is_empty() {
+                    write!(f, ", {}", Quoted(name))?;
+                }
             }
             Call::Asid { state, asid, pid } => write!(f, "{state}, {asid}, {pid}")?,
             Call::Trace { state, id, source, registers } => {

@@ -220,7 +220,7 @@ impl Collector {
             order: self.order,
             is_pipe: self.is_pipe,
             trace_kind: self.info.as_ref().map(|info| info.kind),
-            events: order(self.events.finish(&self.features.build_ids)),
+            events: order(self.events.finish(&self.features)),
             attrs: self.attrs.into_list(),
             features: self.features,
             units,

@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 
 use super::attr::Trailer;
-use super::feature::{BuildId, digits};
+use super::bpf::BpfFunction;
+use super::feature::{BuildId, Features, digits};
 use super::record::{Body, Mmap, Mode, Record, Task};
 use crate::event::{Call, KERNEL, Mapping, PatchCode, Pid, Placement, State, SystemEvent};
 
@@ -80,9 +81,14 @@ impl Events {
                     self.switch_in(at);
                 }
             }
-            Body::TextPoke { address, new } if !new.is_empty() => {
-                let (length, code) = (new.len() as u64, PatchCode::Bytes(new.to_vec()));
-                self.push(at, Call::Patch { pid: KERNEL, address: *address, length, code });
+            Body::TextPoke { address, old, new } if record.mode() != Mode::Guest => match new {
+                // A trampoline is gone.
+                [] => self.patch(at, *address, u64::from(*old), PatchCode::Absent, String::new()),
+                new => self.patch(at, *address, new.len() as u64, PatchCode::Bytes(new.to_vec()), String::new()),
+            },
+            Body::Ksymbol { address, length, is_removed, name } => {
+                let name = if *is_removed { String::new() } else { name.clone() };
+                self.patch(at, *address, u64::from(*length), PatchCode::Absent, name);
             }
             _ => {}
         }
@@ -93,8 +99,14 @@ impl Events {
         self.list.len() >= LIMIT
     }
 
-    /// The events, with the build IDs that are known by the names of files.
-    pub(crate) fn finish(mut self, build_ids: &[BuildId]) -> Vec<SystemEvent> {
+    /// The events, with the build IDs that are known by the names of files, and the code of BPF programs.
+    pub(crate) fn finish(mut self, features: &Features) -> Vec<SystemEvent> {
+        self.add_build_ids(&features.build_ids);
+        self.add_bpf_code(&features.bpf);
+        self.list
+    }
+
+    fn add_build_ids(&mut self, build_ids: &[BuildId]) {
         let by_name: HashMap<&str, &str> = build_ids.iter().map(|it| (it.file.as_str(), it.id.as_str())).collect();
         for event in &mut self.list {
             if let Call::Library { mapping, .. } = &mut event.call
@@ -104,12 +116,41 @@ impl Events {
                 mapping.build_id = (*id).to_string();
             }
         }
-        self.list
+    }
+
+    /// Adds the code of functions at addresses that only one function had.
+    fn add_bpf_code(&mut self, functions: &[BpfFunction]) {
+        let mut by_address: HashMap<u64, Option<&[u8]>> = HashMap::new();
+        for function in functions {
+            let code = by_address.entry(function.address).or_insert(Some(&function.code));
+            *code = code.filter(|code| *code == function.code);
+        }
+        let mut names: HashMap<u64, Option<String>> = HashMap::new();
+        for (address, _, _, name) in self.list.iter_mut().filter_map(named_function) {
+            if by_address.contains_key(&address) {
+                let known = names.entry(address).or_insert_with(|| Some(name.clone()));
+                *known = known.take().filter(|known| known == name);
+            }
+        }
+        for (address, length, code, _) in self.list.iter_mut().filter_map(named_function) {
+            let is_one = names.get(&address).is_some_and(Option::is_some);
+            let known = by_address.get(&address).copied().flatten();
+            if let Some(known) = known.filter(|known| is_one && known.len() as u64 == length) {
+                *code = PatchCode::Bytes(known.to_vec());
+            }
+        }
     }
 
     fn push(&mut self, at: At, call: Call) {
         if !self.is_full() {
             self.list.push(SystemEvent { time: at.time(), place: at.place, call });
+        }
+    }
+
+    /// Code of the kernel that changes.
+    fn patch(&mut self, at: At, address: u64, length: u64, code: PatchCode, name: String) {
+        if length > 0 {
+            self.push(at, Call::Patch { pid: KERNEL, address, length, code, name });
         }
     }
 
@@ -176,6 +217,14 @@ impl Task {
     }
 }
 
+/// Address, length, code and name of a function that the kernel made.
+fn named_function(event: &mut SystemEvent) -> Option<(u64, u64, &mut PatchCode, &String)> {
+    match &mut event.call {
+        Call::Patch { address, length, code, name, .. } if !name.is_empty() => Some((*address, *length, code, name)),
+        _ => None,
+    }
+}
+
 fn part(mmap: &Mmap<'_>) -> Placement {
     Placement::Part { address: mmap.address, length: mmap.length, offset: mmap.offset }
 }
@@ -215,7 +264,7 @@ mod tests {
     }
 
     fn calls(events: Events) -> Vec<Call> {
-        events.finish(&[]).into_iter().map(|event| event.call).collect()
+        events.finish(&Features::default()).into_iter().map(|event| event.call).collect()
     }
 
     fn one(misc: u16, body: &Body<'_>, at: At) -> Vec<Call> {
@@ -313,6 +362,30 @@ mod tests {
         let switches = calls(events).into_iter().filter(|call| matches!(call, Call::Switch { .. }));
         let expected = [(1, 4), (1, 9), (1, 9), (2, 9)].map(|(core, tid)| Call::Switch { core, tid });
         assert_eq!(switches.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn functions_that_the_kernel_makes() {
+        let register = |address, name: &str| Body::Ksymbol { address, length: 4, is_removed: false, name: name.into() };
+        let mut events = Events::default();
+        for body in [register(0x1000, "a"), register(0x2000, "b"), register(0x2000, "c"), register(0x3000, "d")] {
+            add(&mut events, 0, &body, at(9, 0, 0)).unwrap();
+        }
+        let function = |address, byte| BpfFunction { address, code: vec![byte; 4] };
+        let bpf = vec![function(0x1000, 1), function(0x2000, 2), function(0x3000, 3), function(0x3000, 4)];
+        let events = events.finish(&Features { bpf, ..Features::default() });
+        let found: Vec<String> = events.iter().map(|event| event.call.to_string()).collect();
+        // Two functions were at 0x2000, and two programs have code for 0x3000.
+        let expected = [
+            "patch_code(0, 0x1000, 4, hex\"01010101\", \"a\")",
+            "patch_code(0, 0x2000, 4, None, \"b\")",
+            "patch_code(0, 0x2000, 4, None, \"c\")",
+            "patch_code(0, 0x3000, 4, None, \"d\")",
+        ];
+        assert_eq!(found, expected);
+        let gone = Body::TextPoke { address: 0x1000, old: 8, new: &[] };
+        assert_eq!(one(1, &gone, at(9, 0, 0))[0].to_string(), "patch_code(0, 0x1000, 8, None)");
+        assert_eq!(one(4, &gone, at(9, 0, 0)), [], "of a guest");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! The same payload is a section of a file, or a record of a stream. Payloads that nothing needs are ignored, and
 //! damaged ones end where the damage starts. Does not know where the bytes come from.
 
+use super::bpf::{self, BpfFunction};
 use super::bytes::{ByteOrder, text};
 
 /// Numbers of the features that are read.
@@ -18,13 +19,26 @@ pub(crate) mod number {
     pub(crate) const EVENTS: u32 = 12;
     pub(crate) const AUXTRACE: u32 = 18;
     pub(crate) const DIRECTORY: u32 = 24;
+    pub(crate) const BPF_PROGRAMS: u32 = 25;
     /// Keys and values of simpleperf.
     pub(crate) const META_INFO: u32 = 129;
     /// Files with symbols of simpleperf.
     pub(crate) const FILE2: u32 = 132;
     /// All of them.
-    pub(crate) const READ: [u32; 11] =
-        [BUILD_ID, OS_RELEASE, VERSION, ARCH, CPUS, COMMAND, EVENTS, AUXTRACE, DIRECTORY, META_INFO, FILE2];
+    pub(crate) const READ: [u32; 12] = [
+        BUILD_ID,
+        OS_RELEASE,
+        VERSION,
+        ARCH,
+        CPUS,
+        COMMAND,
+        EVENTS,
+        AUXTRACE,
+        DIRECTORY,
+        BPF_PROGRAMS,
+        META_INFO,
+        FILE2,
+    ];
 }
 
 /// Flag of a build ID with a size.
@@ -51,6 +65,8 @@ pub struct Features {
     pub auxtrace: Vec<u64>,
     /// Whether records are in further files of the same directory.
     pub is_directory: bool,
+    /// Functions of BPF programs.
+    pub bpf: Vec<BpfFunction>,
     /// Keys and values of simpleperf.
     pub meta: Vec<(String, String)>,
     /// Files with their load addresses, of simpleperf.
@@ -101,6 +117,7 @@ impl Features {
             number::BUILD_ID => self.build_ids.extend(build_ids(bytes, order)),
             number::AUXTRACE => self.auxtrace = index(bytes, order),
             number::DIRECTORY => self.is_directory = order.u64(bytes, 0) == Some(1),
+            number::BPF_PROGRAMS => self.bpf = bpf::functions(bytes, order),
             number::META_INFO => self.meta = pairs(bytes),
             number::FILE2 => self.files = files(bytes, order),
             _ => {}

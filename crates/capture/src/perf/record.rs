@@ -21,6 +21,7 @@ pub(crate) mod kind {
     pub(crate) const ITRACE_START: u32 = 12;
     pub(crate) const SWITCH: u32 = 14;
     pub(crate) const SWITCH_CPU_WIDE: u32 = 15;
+    pub(crate) const KSYMBOL: u32 = 17;
     pub(crate) const TEXT_POKE: u32 = 20;
     pub(crate) const HW_ID: u32 = 21;
     /// The first type that tools write; they have no trailer.
@@ -124,8 +125,17 @@ pub(crate) enum Body<'a> {
         pid: u32,
         tid: u32,
     },
+    /// A function of the kernel that is not in its image: a BPF program or a trampoline.
+    Ksymbol {
+        address: u64,
+        length: u32,
+        is_removed: bool,
+        name: String,
+    },
     TextPoke {
         address: u64,
+        /// Number of bytes before it.
+        old: u16,
         new: &'a [u8],
     },
     HwId(u64),
@@ -204,6 +214,7 @@ impl<'a> Record<'a> {
             kind::SWITCH_CPU_WIDE => {
                 Body::SwitchCpuWide { is_out: self.has(FLAG), pid: self.u32(0)?, tid: self.u32(4)? }
             }
+            kind::KSYMBOL => self.ksymbol()?,
             kind::TEXT_POKE => self.text_poke()?,
             kind::HW_ID => Body::HwId(self.u64(0)?),
             kind::AUXTRACE => Body::Auxtrace(self.auxtrace()?),
@@ -239,10 +250,16 @@ impl<'a> Record<'a> {
         Some(Task { pid: self.u32(0)?, parent: self.u32(4)?, tid: self.u32(8)?, time: self.u64(16)? })
     }
 
+    fn ksymbol(&self) -> Option<Body<'a>> {
+        let is_removed = self.order.u16(self.bytes, 14)? & 1 != 0;
+        let name = text(self.bytes.get(16..)?);
+        Some(Body::Ksymbol { address: self.u64(0)?, length: self.u32(8)?, is_removed, name })
+    }
+
     fn text_poke(&self) -> Option<Body<'a>> {
         let (old, new) = (self.order.u16(self.bytes, 8)?, self.order.u16(self.bytes, 10)?);
         let new = self.bytes.get(12..)?.get(old.into()..)?.get(..new.into())?;
-        Some(Body::TextPoke { address: self.u64(0)?, new })
+        Some(Body::TextPoke { address: self.u64(0)?, old, new })
     }
 
     fn auxtrace(&self) -> Option<Auxtrace> {
@@ -345,8 +362,15 @@ mod tests {
         assert_eq!(body(kind::LOST, 0, &words(&[78, 12])), Some(Body::Lost { count: 12 }));
         let poke = [&words(&[0xffff_8000])[..], &[4, 0, 8, 0], &[1, 2, 3, 4], &[5, 6, 7, 8, 9, 10, 11, 12]].concat();
         let new = &[5, 6, 7, 8, 9, 10, 11, 12];
-        assert_eq!(body(kind::TEXT_POKE, 1, &poke), Some(Body::TextPoke { address: 0xffff_8000, new }));
+        assert_eq!(body(kind::TEXT_POKE, 1, &poke), Some(Body::TextPoke { address: 0xffff_8000, old: 4, new }));
         assert_eq!(body(kind::TEXT_POKE, 1, &poke[..22]), None, "cut short");
+        let symbol = |flags: u8| [&words(&[0xffff_8000])[..], &[16, 0, 0, 0, 1, 0, flags, 0], b"bpf_prog\0"].concat();
+        for (flags, is_removed) in [(0, false), (1, true)] {
+            let name = "bpf_prog".to_string();
+            let expected = Body::Ksymbol { address: 0xffff_8000, length: 16, is_removed, name };
+            assert_eq!(body(kind::KSYMBOL, 0, &symbol(flags)), Some(expected));
+        }
+        assert_eq!(body(kind::KSYMBOL, 0, &symbol(0)[..15]), None, "cut short");
     }
 
     #[test]

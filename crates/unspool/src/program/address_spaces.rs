@@ -39,8 +39,6 @@ pub(super) struct AddressSpaces {
     pub(super) timeline: Timeline,
     /// Whether events say where the code of the kernel is.
     has_kernel: bool,
-    /// Whether the times of events are those of timestamps in the trace.
-    pub(super) has_trace_clock: bool,
     context_ids: OnceLock<ContextIds>,
     loader: Mutex<ImageLoader>,
     /// Code of each mapping of the timeline, once it was needed; `None` if its file was not found.
@@ -122,7 +120,6 @@ impl AddressSpaces {
         let codes = (0..timeline.mappings()).map(of_mapping).collect();
         Some(Self {
             has_kernel,
-            has_trace_clock: !capture.has_sessions(),
             context_ids: format.map_or_else(OnceLock::new, |format| OnceLock::from(ContextIds::Format(format))),
             loader: Mutex::new(loader),
             codes,
@@ -286,7 +283,10 @@ impl AddressSpaces {
     /// The function at an address, and the offset in it.
     pub(super) fn symbol(&self, map: MapId, address: u64) -> Option<(&str, u64)> {
         let hit = self.contents(self.map(map), address).certain()?;
-        self.code(hit.piece.mapping()?)?.symbols.find(address)
+        match hit.piece.mapping() {
+            Some(mapping) => self.code(mapping)?.symbols.find(address),
+            None => Some((self.timeline.patch_name(hit.piece)?, hit.offset)),
+        }
     }
 
     /// The image that events place at an address, found or not.
@@ -303,6 +303,11 @@ impl AddressSpaces {
         }
     }
 
+    /// Whether a map is that of several versions of a process.
+    pub(super) fn is_changing(&self, map: MapId) -> bool {
+        matches!(self.map(map), Map::Process { view, .. } if view.first != view.last)
+    }
+
     /// Why files were not found, by the name of the image.
     pub(super) fn missing(&self) -> BTreeMap<String, ImageNotFound> {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -311,6 +316,19 @@ impl AddressSpaces {
     /// Notes on files and assumptions since the last call.
     pub(super) fn take_notes(&self) -> Vec<Note> {
         std::mem::take(&mut *self.lock_notes())
+    }
+
+    /// Notes once that the timestamps of a source are not on the clock that the capture describes.
+    pub(super) fn note_contradiction(&self, source: &str) {
+        let text = format!(
+            "the timestamps of {source} are not in the sessions that have them, so the events of a session are not \
+             placed between its timestamps"
+        );
+        let note = Note::assumed("system events", &text);
+        let mut notes = self.lock_notes();
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
     }
 
     fn lock_notes(&self) -> MutexGuard<'_, Vec<Note>> {

@@ -3,11 +3,12 @@
 //! timestamps of a stream + times of system events ─▶ **moments**
 //!
 //! A trace has a time only where it has a timestamp. What is executed between two timestamps was executed in the window
-//! between the events before the first and those before the second.
+//! between the events before the first and those before the second. Where events have another clock, a timestamp is a
+//! window of their times. A session of perf is a window as a whole; timestamps on the clock of perf divide it.
 
 use std::collections::HashSet;
 
-use unspool_capture::{ContextWidth, Pid, Recorded};
+use unspool_capture::{Clock, ContextWidth, EventClock, Pid, Recorded, Timeline};
 use unspool_coresight::frame::FrameError;
 use unspool_coresight::{Context, Element, ElementItem, Sink};
 use unspool_flow::{CodeMemory, MapId, Space};
@@ -85,10 +86,7 @@ impl<'p> Moments<'p> {
         let recorded = trace.buffer().recorded.unwrap_or_default();
         (first.thread, first.core) = (recorded.thread, core_number(trace));
         first.context_width = ContextWidth::of_bytes(trace.features()?.0.context_id_bytes);
-        let windows = match spaces.has_trace_clock {
-            true => windows_of_timestamps(spaces, trace)?,
-            false => vec![(0, window_of_session(spaces, recorded))],
-        };
+        let windows = windows(spaces, trace, recorded)?;
         spaces.find_context_format(first.context_width, || context_numbers(trace));
         let moment = |window| Moment { window, ..first };
         let mut moments = windows.into_iter().map(|(offset, window)| (offset, moment(window)));
@@ -149,49 +147,67 @@ fn core_number(trace: &Trace<'_>) -> Option<u32> {
     digits.parse().ok().or_else(|| trace.source().core.and_then(|index| u32::try_from(index).ok()))
 }
 
-/// The window of a session of perf: after the session before it on the same core or thread, up to its own time.
-fn window_of_session(spaces: &AddressSpaces, recorded: Recorded) -> Window {
-    let all = spaces.timeline.events().len();
-    let after = recorded.until.map_or(all, |time| spaces.timeline.position(time));
-    Window { before: spaces.timeline.position(recorded.after.unwrap_or(0)).min(after), after }
-}
-
-/// The windows between timestamps, with the offsets where they begin.
-fn windows_of_timestamps(spaces: &AddressSpaces, trace: &Trace<'_>) -> Result<Vec<(u64, Window)>, Error> {
-    let position = |time| spaces.timeline.position(time);
-    let start = position(0);
-    let all = spaces.timeline.events().len();
-    let mut windows = Windows { list: vec![(0, Window { before: start, after: all })], position };
-    if start < all {
-        trace.elements(&mut windows)?;
+/// The windows of a stream, with the offsets where they begin.
+fn windows(spaces: &AddressSpaces, trace: &Trace<'_>, recorded: Recorded) -> Result<Vec<(u64, Window)>, Error> {
+    let clock = trace.clock();
+    let timeline = &spaces.timeline;
+    let session = window_of_session(timeline, recorded, clock);
+    if session.before == session.after || !clock.relates_events() {
+        return Ok(vec![(0, session)]);
+    }
+    let mut windows = Windows { list: vec![(0, session)], timeline, clock, recorded, is_contradicted: false };
+    trace.elements(&mut windows)?;
+    if windows.is_contradicted {
+        spaces.note_contradiction(&trace.source().name);
+        return Ok(vec![(0, session)]);
     }
     Ok(windows.list)
 }
 
-/// Collects windows from timestamps. The last one is open.
-struct Windows<P> {
-    list: Vec<(u64, Window)>,
-    position: P,
+/// The window of a stream: of a session of perf, from the session before it on the same core or thread up to its own
+/// time; otherwise all events.
+fn window_of_session(timeline: &Timeline, recorded: Recorded, clock: Clock) -> Window {
+    // Timestamps and the times of events start at 0 if they are the same.
+    let start = recorded.after.or((clock.events == EventClock::Trace).then_some(0));
+    let after = recorded.until.map_or(timeline.events().len(), |time| timeline.position(time));
+    let before = start.map_or_else(|| timeline.untimed(), |time| timeline.position(time));
+    Window { before: before.min(after), after }
 }
 
-impl<P: Fn(u64) -> usize> Windows<P> {
-    fn timestamp(&mut self, offset: u64, time: u64) {
-        let position = (self.position)(time);
+/// Collects windows from timestamps. The last one is open.
+struct Windows<'s> {
+    list: Vec<(u64, Window)>,
+    timeline: &'s Timeline,
+    clock: Clock,
+    recorded: Recorded,
+    /// Whether a timestamp is not in the session: the conversion of the clock is not right.
+    is_contradicted: bool,
+}
+
+impl Windows<'_> {
+    fn timestamp(&mut self, offset: u64, timestamp: u64) {
+        let Some(times) = self.clock.event_times(timestamp) else { return };
+        let Recorded { after, until, .. } = self.recorded;
+        self.is_contradicted |= times.applied.zip(until).is_some_and(|(applied, until)| applied > until)
+            || after.is_some_and(|after| times.reached.is_none_or(|reached| reached < after));
+        let timeline = self.timeline;
+        let position = |time: Option<u64>| time.map_or_else(|| timeline.untimed(), |time| timeline.position(time));
+        let (applied, reached) = (position(times.applied), position(times.reached));
         let Some((_, open)) = self.list.last_mut() else { return };
         // A clock that runs backward would be one of another system: what is certain stays certain.
-        let position = position.max(open.before);
-        let all = std::mem::replace(&mut open.after, position);
+        let last = open.after;
+        open.after = reached.clamp(open.before, last);
         let closed = *open;
         if let [.., (_, before), _] = self.list[..]
             && before == closed
         {
             self.list.pop();
         }
-        self.list.push((offset, Window { before: position, after: all }));
+        self.list.push((offset, Window { before: applied.clamp(closed.before, last), after: last }));
     }
 }
 
-impl<P: Fn(u64) -> usize> Sink<ElementItem> for Windows<P> {
+impl Sink<ElementItem> for Windows<'_> {
     fn item(&mut self, item: ElementItem) {
         if let Ok(element) = item
             && let Element::Timestamp { value, .. } = element.value
@@ -201,8 +217,12 @@ impl<P: Fn(u64) -> usize> Sink<ElementItem> for Windows<P> {
     }
 }
 
-impl<P> Watch for Windows<P> {
+impl Watch for Windows<'_> {
     fn lost(&mut self, _error: FrameError) {}
+
+    fn wants_more(&mut self) -> bool {
+        !self.is_contradicted
+    }
 }
 
 /// The numbers of processes in all streams of a capture, as evidence for their format.
@@ -242,25 +262,66 @@ impl Watch for Numbers {
 
 #[cfg(test)]
 mod tests {
+    use unspool_capture::{Call, Direction, Frequency, SystemEvent};
+
     use super::*;
+
+    /// Offsets and windows after these timestamps, with events at 10, 20 and 30; `None` if a timestamp is not in the session.
+    fn windows(clock: Clock, recorded: Recorded, timestamps: &[(u64, u64)]) -> Option<Vec<(u64, usize, usize)>> {
+        let event = |time| SystemEvent { time: Some(time), place: 0, call: Call::Exec { pid: 1 } };
+        let timeline = Timeline::new([10, 20, 30].map(event).to_vec(), Direction::Forward, |_| Vec::new());
+        let session = window_of_session(&timeline, recorded, clock);
+        let timeline = &timeline;
+        let mut windows = Windows { list: vec![(0, session)], timeline, clock, recorded, is_contradicted: false };
+        timestamps.iter().for_each(|(offset, time)| windows.timestamp(*offset, *time));
+        let list = windows.list.iter().map(|(at, window)| (*at, window.before, window.after)).collect();
+        (!windows.is_contradicted).then_some(list)
+    }
 
     #[test]
     fn windows_are_between_timestamps() {
-        // Events at times 10, 20 and 30.
-        let position = |time: u64| (time / 10).min(3) as usize;
-        let windows = |timestamps: &[(u64, u64)]| {
-            let mut windows = Windows { list: vec![(0, Window { before: 0, after: 3 })], position };
-            timestamps.iter().for_each(|(offset, time)| windows.timestamp(*offset, *time));
-            windows.list.iter().map(|(at, window)| (*at, window.before, window.after)).collect::<Vec<_>>()
+        type Row<'a> = (&'a [(u64, u64)], &'a [(u64, usize, usize)]);
+        let rows: &[Row<'_>] = &[
+            (&[], &[(0, 0, 3)]),
+            (&[(5, 3)], &[(0, 0, 0), (5, 0, 3)]),
+            (&[(5, 3), (6, 4), (7, 5)], &[(0, 0, 0), (7, 0, 3)]),
+            (&[(5, 3), (6, 14), (7, 15), (8, 99)], &[(0, 0, 0), (5, 0, 1), (6, 1, 1), (7, 1, 3), (8, 3, 3)]),
+            // Time does not run backward.
+            (&[(5, 25), (6, 1)], &[(0, 0, 2), (5, 2, 2), (6, 2, 3)]),
+        ];
+        for (timestamps, expected) in rows {
+            let found = windows(Clock::default(), Recorded::default(), timestamps);
+            assert_eq!(found.as_deref(), Some(*expected), "{timestamps:?}");
+        }
+    }
+
+    #[test]
+    fn timestamps_of_another_clock() {
+        let clock = |hertz, frequency, offset| Clock {
+            frequency: Some(Frequency { hertz, is_assumed: false }),
+            events: EventClock::Scaled { frequency, offset },
         };
-        assert_eq!(windows(&[]), [(0, 0, 3)]);
-        assert_eq!(windows(&[(5, 3)]), [(0, 0, 0), (5, 0, 3)]);
-        assert_eq!(windows(&[(5, 3), (6, 4), (7, 5)]), [(0, 0, 0), (7, 0, 3)]);
-        assert_eq!(
-            windows(&[(5, 3), (6, 14), (7, 15), (8, 99)]),
-            [(0, 0, 0), (5, 0, 1), (6, 1, 1), (7, 1, 3), (8, 3, 3)]
-        );
-        // Time does not run backward.
-        assert_eq!(windows(&[(5, 25), (6, 1)]), [(0, 0, 2), (5, 2, 2), (6, 2, 3)]);
+        let all = Recorded::default();
+        // The same ticks, 100 later.
+        assert_eq!(windows(clock(1, 0, -100), all, &[(5, 120)]), Some(vec![(0, 0, 2), (5, 2, 3)]));
+        assert_eq!(windows(clock(1, 0, -100), all, &[(5, 99)]), Some(vec![(0, 0, 0), (5, 0, 3)]));
+        // Ten timestamps per tick of an event: that at 20 may come before or after timestamps 200 to 209.
+        for (timestamp, reached, applied) in [(199, 1, 1), (200, 2, 1), (209, 2, 1), (210, 2, 2)] {
+            let expected = vec![(0, 0, reached), (5, applied, 3)];
+            assert_eq!(windows(clock(10, 1, 0), all, &[(5, timestamp)]), Some(expected), "{timestamp}");
+        }
+        let unknown = Clock { events: EventClock::Unknown, ..Clock::default() };
+        assert_eq!(windows(unknown, all, &[(5, 120)]), Some(vec![(0, 0, 3)]));
+    }
+
+    #[test]
+    fn timestamps_divide_a_session() {
+        let clock = Clock { frequency: None, events: EventClock::Scaled { frequency: 0, offset: 5 } };
+        let session = Recorded { after: Some(10), until: Some(25), thread: None };
+        assert_eq!(windows(clock, session, &[]), Some(vec![(0, 1, 2)]));
+        assert_eq!(windows(clock, session, &[(4, 10), (5, 17)]), Some(vec![(0, 1, 1), (4, 1, 2), (5, 2, 2)]));
+        // A timestamp before or after the session shows that the clock is another one.
+        assert_eq!(windows(clock, session, &[(4, 4)]), None);
+        assert_eq!(windows(clock, session, &[(4, 21)]), None);
     }
 }

@@ -103,7 +103,7 @@ impl Sink<PacketItem> for Values {
 
 impl Watch for Values {}
 
-fn our_name(kind: &str) -> String {
+pub(crate) fn our_name(kind: &str) -> String {
     let kind = kind.replace("SCR_ADDR", "SRC_ADDR");
     let (prefix, rest) = match kind.split_once("ADDR_") {
         Some(("SRC_", rest)) => ("source_address", rest.to_string()),

@@ -2,6 +2,7 @@
 //!
 //! What is decoded is compared with what the machine executed: address, opcode and process of each instruction.
 
+mod clocks;
 mod image;
 mod package;
 mod scenarios;
@@ -200,6 +201,12 @@ fn check(options: &Options) -> (Run, usize) {
         missing += assert_part(&format!("{options:?}: cut, core {core}"), cut, all, options.return_stack);
     }
     (run, missing)
+}
+
+/// The trace of a core of a machine.
+pub(crate) fn trace_of_machine(seed: u64) -> (Settings, Vec<u8>) {
+    let run = Run::new(&options(seed));
+    (run.settings.clone(), run.machine.core(0).1.to_vec())
 }
 
 /// All combinations of context identifiers, cores, protocols and return stacks.

@@ -29,6 +29,7 @@ mod identify;
 mod machine;
 mod open;
 mod packages;
+mod perf_packets;
 mod perf_script;
 mod shards;
 mod steps;

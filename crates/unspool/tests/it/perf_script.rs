@@ -61,7 +61,7 @@ fn recording(program: &str, length: u64) -> Vec<u8> {
 }
 
 /// The recording of the corpus, as perf would have written it.
-fn rewritten(capture: &Capture, program: &Path) -> Vec<u8> {
+pub(crate) fn rewritten(capture: &Capture, program: &Path) -> Vec<u8> {
     let unit = &capture.sources[7];
     let names = ["TRCCONFIGR", "TRCTRACEIDR", "TRCIDR0", "TRCIDR1", "TRCIDR2", "TRCIDR8", "TRCAUTHSTATUS"];
     let value = |name: &&str| unit.registers.iter().find(|register| register.name == **name).unwrap().value;

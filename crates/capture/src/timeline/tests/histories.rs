@@ -142,7 +142,7 @@ impl History {
         (0..count).for_each(|at| process.cells[first + at] = Some(Cell::Patch(serial, at as u64)));
         let length = count as u64 * CELL;
         let code = PatchCode::Id(serial.to_string());
-        self.record(world, Call::Patch { pid, address: first as u64 * CELL, length, code });
+        self.record(world, Call::Patch { pid, address: first as u64 * CELL, length, code, name: String::new() });
     }
 
     fn fork(&mut self, world: &mut World, parent: Pid, child: Pid) {

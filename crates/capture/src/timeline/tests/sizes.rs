@@ -22,7 +22,7 @@ fn fifty_thousand_patches_of_a_region() {
     let mut events = vec![event(0, Call::Library { state: State::Start, pid: 7, mapping })];
     events.extend((0..PATCHES).map(|number| {
         let address = (number * 52) as u64 % (1 << 20);
-        event(number + 1, Call::Patch { pid: 7, address, length: 4, code: code(number) })
+        event(number + 1, Call::Patch { pid: 7, address, length: 4, code: code(number), name: String::new() })
     }));
     let timeline = Timeline::new(events, Direction::Backward, page);
     assert_eq!(timeline.last_version(7) as usize, PATCHES + 1);
@@ -69,7 +69,10 @@ fn no_order_of_events_takes_quadratic_memory() {
         let mapping = if turn % 2 == 0 { part((turn * 64) as u64, 16) } else { part(0, 1 << 40) };
         let state = [State::Start, State::Start, State::Current, State::End][turn / 2 % 4];
         events.push(event(turn, Call::Library { state, pid: 7, mapping }));
-        events.push(event(turn, Call::Patch { pid: 7, address: 0, length: 1 << 41, code: PatchCode::Absent }));
+        events.push(event(
+            turn,
+            Call::Patch { pid: 7, address: 0, length: 1 << 41, code: PatchCode::Absent, name: String::new() },
+        ));
     }
     let timeline = Timeline::new(events, Direction::Backward, page);
     let (rectangles, listed) = entries(&timeline);

@@ -16,7 +16,8 @@ fn patches_are_what_perf_injects() {
     assert_eq!((dump.events.len(), dump.notes.len()), (rows.len(), 0));
     for (event, (time, address, bytes, name)) in dump.events.iter().zip(rows) {
         let code = PatchCode::Bytes(u128::to_be_bytes(bytes).to_vec());
-        assert_eq!((event.time, &event.call), (Some(time), &Call::Patch { pid: 4939, address, length: 16, code }));
+        let patch = Call::Patch { pid: 4939, address, length: 16, code, name: name.to_string() };
+        assert_eq!((event.time, &event.call), (Some(time), &patch));
         assert_eq!(dump.symbols_at(4939, Some(time)).find(address + 3), Some((name, 3)));
         assert_eq!(dump.symbols_at(4939, Some(time - 1)).find(address), None);
     }

@@ -189,8 +189,22 @@ fn events_of_every_kind() {
     file.kernel(1, 1, &body.concat(), at(0));
     let body = [file.halves(&[u32::MAX]), vec![0xab; 20], vec![0; 4], name("[kernel.kallsyms]")].concat();
     file.tool(67, 0, &body);
-    let ksymbol = [file.words(&[0xffff_8000_0100_0000]), vec![0; 8], name("bpf_prog")].concat();
-    file.kernel(17, 0, &ksymbol, at(5600));
+    let ksymbol = |kind: u8, is_gone: u8, symbol: &str| {
+        [&file.words(&[0xffff_8000_0100_0000])[..], &[8, 0, 0, 0, kind, 0, is_gone, 0], &name(symbol)].concat()
+    };
+    let (bpf, gone) = (ksymbol(1, 0, "bpf_prog"), ksymbol(1, 1, "bpf_prog"));
+    file.kernel(17, 0, &bpf, at(5600));
+    file.kernel(17, 0, &gone, at(5900));
+    // One program: what `bpf` returns about it, then the arrays, with offsets in place of addresses.
+    let mut info = vec![0; 144];
+    info[16] = 8;
+    info[104] = 1;
+    info[108] = 1;
+    info[112] = 8;
+    info[120] = 16;
+    let arrays = [&[1, 2, 3, 4, 5, 6, 7, 8][..], &file.words(&[0xffff_8000_0100_0000]), &file.halves(&[8, 0])];
+    let program = [file.halves(&[1, 144, 24]), file.words(&[0b11001]), info, arrays.concat()].concat();
+    file.feature(25, program);
     let lost = file.words(&[80, 12]);
     file.kernel(2, 0, &lost, at(5700));
     let bytes = file.file();
@@ -206,8 +220,23 @@ fn events_of_every_kind() {
             address: 0xffff_8000_0001_0000,
             length: 4,
             code: PatchCode::Bytes(vec![5, 6, 7, 8]),
+            name: String::new(),
         },
         Call::Thread { state: State::End, tid: 200, pid: 200 },
+        Call::Patch {
+            pid: KERNEL,
+            address: 0xffff_8000_0100_0000,
+            length: 8,
+            code: PatchCode::Bytes(vec![1, 2, 3, 4, 5, 6, 7, 8]),
+            name: "bpf_prog".to_string(),
+        },
+        Call::Patch {
+            pid: KERNEL,
+            address: 0xffff_8000_0100_0000,
+            length: 8,
+            code: PatchCode::Absent,
+            name: String::new(),
+        },
     ];
     let found: Vec<Call> = capture.events.iter().filter(|it| it.time >= Some(5000)).map(|it| it.call.clone()).collect();
     assert_eq!(found, expected);
@@ -222,7 +251,7 @@ fn events_of_every_kind() {
     assert!(notes(&capture)[0].ends_with("the kernel lost 12 records"), "{:?}", notes(&capture));
     let data = PerfData::read(std::io::Cursor::new(&bytes)).unwrap().unwrap();
     let counts: Vec<u64> = [17, 2, 11, 71, 68, 10].iter().map(|kind| data.counts[kind]).collect();
-    assert_eq!(counts, [1, 1, 3, 2, 2, 2]);
+    assert_eq!(counts, [2, 1, 3, 2, 2, 2]);
     // The place of an event is the offset of its record.
     for event in &capture.events {
         let kind = u32::from_le_bytes(bytes[event.place as usize..][..4].try_into().unwrap());

@@ -87,15 +87,24 @@ pub(super) struct InstructionText {
     pub(super) label: String,
 }
 
+/// The process of an address map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Process {
+    /// Its number, if it is known.
+    pub(super) pid: Option<Pid>,
+    /// Whether events change its memory at an unknown instruction of the map.
+    pub(super) is_changing: bool,
+}
+
 impl<'p> CodeCache<'p> {
     pub(super) fn new(program: &'p Program, texts: &'p mut Texts, json: bool, palette: Palette) -> Self {
         Self { program, texts, json, palette, map: MapId::ONLY }
     }
 
-    /// Continues in another address map. Returns its process, if it is known.
-    pub(super) fn enter(&mut self, map: MapId) -> Option<Pid> {
+    /// Continues in another address map. Returns its process.
+    pub(super) fn enter(&mut self, map: MapId) -> Process {
         self.map = map;
-        self.program.process_of(map)
+        Process { pid: self.program.process_of(map), is_changing: self.program.is_changing(map) }
     }
 
     pub(super) fn instruction(&mut self, instruction: &Instruction) -> &InstructionText {

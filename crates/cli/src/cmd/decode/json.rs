@@ -6,13 +6,12 @@
 use std::fmt::Write as _;
 
 use unspool::Trace;
-use unspool::capture::Pid;
 use unspool::coresight::Located;
 use unspool::flow::{FlowItem, Instruction, Item, Range, item_fields};
 use unspool::isa::ControlFlow;
 use unspool::model::digits::push_short_hex;
 
-use super::code::{CodeCache, flow_name};
+use super::code::{CodeCache, Process, flow_name};
 use crate::listing::{JsonFields, push_error, push_object};
 
 pub(super) struct Json<'p> {
@@ -52,10 +51,10 @@ impl<'p> Json<'p> {
     }
 
     /// Counts the cycles of an item, printed or not, and follows its address map. Returns the process of a map.
-    pub(super) fn follow(&mut self, item: &Located<Item>) -> Option<Pid> {
+    pub(super) fn follow(&mut self, item: &Located<Item>) -> Option<Process> {
         match item.value {
             Item::CycleCount(Some(cycles)) => self.cycles = self.cycles.saturating_add(u64::from(cycles)),
-            Item::Map(map) => return self.cache.enter(map),
+            Item::Map(map) => return Some(self.cache.enter(map)),
             _ => {}
         }
         None
@@ -73,11 +72,11 @@ impl<'p> Json<'p> {
         self.line.as_bytes()
     }
 
-    fn push_item(&mut self, trace: &Trace<'_>, item: &Located<Item>, process: Option<Pid>) {
+    fn push_item(&mut self, trace: &Trace<'_>, item: &Located<Item>, process: Option<Process>) {
         let cycles = self.cycles;
-        if matches!(item.value, Item::Map(_)) {
+        if let Some(Process { pid, is_changing }) = process {
             return push_object(&mut self.line, trace, "process", |object| {
-                object.nullable("pid", process);
+                object.nullable("pid", pid).plain("changing", is_changing);
             });
         }
         push_object(&mut self.line, trace, item.value.name(), |object| {

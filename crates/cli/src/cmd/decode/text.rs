@@ -6,14 +6,14 @@
 
 use std::fmt::Write as _;
 
-use unspool::capture::{KERNEL, Pid};
+use unspool::capture::KERNEL;
 use unspool::coresight::{Element, ElementError, Features, Located};
 use unspool::flow::{Around, Cause, FlowItem, Instruction, Item, MapId, Outcome, Range, Space};
 use unspool::isa::{ControlFlow, Isa};
 use unspool::model::digits::{push_address, push_short_hex};
 use unspool::number::many;
 
-use super::code::{CodeCache, flow_name};
+use super::code::{CodeCache, Process, flow_name};
 use crate::style::Palette;
 
 /// Width of address, opcode and text of an A64 instruction, before its outcome.
@@ -32,7 +32,7 @@ pub(super) struct Text<'p> {
     /// The function of the last instruction.
     function: Option<u64>,
     /// The last process that was shown; the inner `None` is an unknown one.
-    process: Option<Option<Pid>>,
+    process: Option<Process>,
     line: String,
 }
 
@@ -172,9 +172,11 @@ impl<'p> Text<'p> {
     fn enter(&mut self, map: MapId) {
         let process = self.cache.enter(map);
         self.function = None;
-        if process != Some(KERNEL) && self.process.replace(process) != Some(process) {
-            let text = process.map_or("an unknown process".into(), |pid| format!("process {pid}"));
-            self.push_mark(false, &text);
+        let Process { pid, is_changing } = process;
+        let is_quiet = pid == Some(KERNEL) && !is_changing;
+        if !is_quiet && self.process.replace(process) != Some(process) {
+            let text = pid.map_or("an unknown process".into(), |pid| format!("process {pid}"));
+            self.push_mark(false, &if is_changing { text + ", while its code changes" } else { text });
         }
     }
 

@@ -15,13 +15,13 @@ use super::{Decoded, decode};
 use Part::{At, Execute, Move, Process, Time};
 
 /// The base of all programs, of a library, and of the kernel.
-const HERE: u64 = 0x40_0000;
+pub(super) const HERE: u64 = 0x40_0000;
 const LIBRARY: u64 = 0x7f80_0000_0000;
 const KERNEL_BASE: u64 = 0xffff_8000_8000_0000;
 
 /// A part of a trace.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+pub(super) enum Part {
     Time(u64),
     /// A context packet: the context identifier, at EL0.
     Process(u32),
@@ -37,7 +37,7 @@ fn context(el: u8, id: u32) -> Context {
     Context { el, aarch64: true, security: Security::NonSecure, vmid: None, context_id: Some(id) }
 }
 
-fn images() -> Vec<Image> {
+pub(super) fn images() -> Vec<Image> {
     let image = |number: u32| {
         let marks = (0..=number).map(|at| mark(number << 8 | at)).chain([RET]);
         Image::new(["a", "b", "c", "d"][number as usize], marks.collect(), &[0])
@@ -45,7 +45,7 @@ fn images() -> Vec<Image> {
     (0..4).map(image).collect()
 }
 
-fn trace(settings: &Settings, parts: &[Part]) -> Vec<u8> {
+pub(super) fn trace(settings: &Settings, parts: &[Part]) -> Vec<u8> {
     let to = |base: u64| Address::full(SubIsa::Is0, base + CODE);
     let info = TraceInfo { info: Some(0), key: None, speculation: None, cycle_threshold: None };
     let head = [Packet::AlignmentSync, Packet::TraceInfo(info), Packet::TraceOn];
@@ -69,8 +69,13 @@ fn decoded(log: Option<&str>, parts: &[Part]) -> String {
     assert!(log.iter().all(|log| log.problems.is_empty()), "{log:?}");
     let events = log.as_ref().map(|log| log.events.as_slice());
     let folder = write_capture(&settings, &[&trace(&settings, parts)], &images(), events);
+    words(decode(folder.path()).remove(0))
+}
+
+/// What was executed, in the form of the rows.
+pub(super) fn words(decoded: Vec<Decoded>) -> String {
     let (mut words, mut marks) = (Vec::new(), 0);
-    for item in decode(folder.path()).remove(0) {
+    for item in decoded {
         match item {
             Decoded::Shown(_, (_, RET, pid)) => {
                 words.push(format!("{pid}{}", ["", "a", "b", "c", "d"][marks]));

@@ -692,7 +692,11 @@ impl Machine {
         }
         (address..).step_by(4).zip(&words).for_each(|(address, word)| _ = process.memory.insert(address, *word));
         let length = code.len() as u64;
-        self.happens(Call::Patch { pid, address, length, code: PatchCode::Bytes(code) }, true, true);
+        self.happens(
+            Call::Patch { pid, address, length, code: PatchCode::Bytes(code), name: String::new() },
+            true,
+            true,
+        );
         self.seen.insert("jit");
     }
 
@@ -718,7 +722,13 @@ impl Machine {
         let code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         (PATCHED..).step_by(4).zip(words).for_each(|(address, word)| _ = self.kernel.insert(address, word));
         self.happens(
-            Call::Patch { pid: KERNEL, address: PATCHED, length: 12, code: PatchCode::Bytes(code) },
+            Call::Patch {
+                pid: KERNEL,
+                address: PATCHED,
+                length: 12,
+                code: PatchCode::Bytes(code),
+                name: String::new(),
+            },
             true,
             true,
         );
