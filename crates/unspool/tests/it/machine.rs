@@ -150,9 +150,8 @@ fn without_offset(decoded: &Decoded) -> Decoded {
 }
 
 /// What is shown is what was executed, and all that is missing is named at its place. Returns the number of instructions
-/// that are missing. A return whose target only the return stack has leads to instructions that are missing without a name
-/// if an exception ends them: `with_stack` allows it.
-fn assert_part(name: &str, found: &[Decoded], all: &[Decoded], with_stack: bool) -> usize {
+/// that are missing.
+fn assert_part(name: &str, found: &[Decoded], all: &[Decoded]) -> usize {
     let all: Vec<&Decoded> = all.iter().filter(|item| matches!(item, Decoded::Shown(..))).collect();
     let (mut rest, mut is_named, mut missing) = (&all[..], false, 0);
     for (at, decoded) in found.iter().enumerate() {
@@ -166,7 +165,7 @@ fn assert_part(name: &str, found: &[Decoded], all: &[Decoded], with_stack: bool)
                 is_named = false;
             }
             Decoded::Named(_) => is_named = true,
-            Decoded::Exception => is_named |= with_stack,
+            Decoded::Exception => {}
             Decoded::Wrong(what) => panic!("{name}: {at}: {what}"),
         }
     }
@@ -196,7 +195,7 @@ fn check(options: &Options) -> (Run, usize) {
     let cut = run.decode(&log[log.len() / 3..]);
     let mut missing = 0;
     for (core, (cut, all)) in cut.iter().zip(&all).enumerate() {
-        missing += assert_part(&format!("{options:?}: cut, core {core}"), cut, all, options.return_stack);
+        missing += assert_part(&format!("{options:?}: cut, core {core}"), cut, all);
     }
     (run, missing)
 }
@@ -221,4 +220,6 @@ fn generated_machines_are_decoded_exactly() {
 #[test]
 fn more_machines_are_decoded_exactly() {
     (32..1_000_000).step_by(41_664).for_each(|seed| drop(check(&options(seed))));
+    // An exception after a return that only the trace unit's return stack predicts.
+    check(&options(354_712));
 }
