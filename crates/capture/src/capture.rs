@@ -17,6 +17,7 @@ use crate::lookup::Lookup;
 use crate::note::{Location, Note, NoteKind};
 use crate::registers::Registers;
 use crate::store::{FileReader, Store};
+use crate::timeline::ContextFormat;
 
 /// A recording on disk: trace buffers, the trace sources that wrote them, and the code that ran.
 ///
@@ -45,6 +46,8 @@ pub struct Capture {
     pub event_log: Option<EventLog>,
     /// What the operating system did while the trace was recorded: the lines of the event log, or the records of perf.data.
     pub events: Vec<SystemEvent>,
+    /// What CONTEXTIDR contains, if the package says so.
+    pub context_format: Option<ContextFormat>,
     /// Missing and invalid parts of the package.
     pub notes: Vec<Note>,
     pub(crate) store: Arc<Store>,
@@ -90,6 +93,19 @@ pub struct Source {
     pub buffers: Vec<usize>,
     /// The core that it traces.
     pub core: Option<usize>,
+    /// The time of its configuration, if the event log has several of the trace unit. They have the same name.
+    pub configured: Option<Configured>,
+}
+
+/// The time of a configuration of a trace unit, in ticks of the event log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Configured {
+    /// Its start; `None` if it is unknown.
+    pub from: Option<u64>,
+    /// Its end; `None` if it is unknown, or there is none.
+    pub until: Option<u64>,
+    /// Whether only the event log describes it.
+    pub is_added: bool,
 }
 
 /// A processor.
@@ -233,6 +249,7 @@ impl Capture {
             extras: Vec::new(),
             event_log: None,
             events: Vec::new(),
+            context_format: None,
             notes: Vec::new(),
             store: Arc::new(store),
             ini_left: INI_TOTAL,

@@ -47,6 +47,7 @@ mod note;
 mod open;
 mod package;
 pub mod perf;
+mod reconfigured;
 mod registers;
 mod save;
 mod snapshot;
@@ -55,7 +56,7 @@ mod timeline;
 
 pub use bare::BareOptions;
 pub use buffer::{Buffer, BufferFile, BufferFormat, BufferReader, FileOffset, Recorded};
-pub use capture::{Capture, Core, Device, EventLog, Extra, Image, PackageFormat, Source, Stream};
+pub use capture::{Capture, Configured, Core, Device, EventLog, Extra, Image, PackageFormat, Source, Stream};
 pub use code::{
     Bytes, Code, FoundImage, ImageArgument, ImageFile, ImageLoader, ImageNotFound, ImageSearch, JitFunction, Jitdump,
     Kallsyms, Kcore, KernelSymbol, LoadedCode, Machine, ProcMaps, Region, Spaces, Symbol, Symbols,

@@ -13,7 +13,7 @@ use crate::ini::Ini;
 use crate::lookup::Lookup;
 use crate::note::{Location, Note, NoteKind};
 use crate::store::Store;
-use crate::{log, package, perf, snapshot};
+use crate::{log, package, perf, reconfigured, snapshot};
 
 pub(crate) const SNAPSHOT: &str = "snapshot.ini";
 pub(crate) const CONTENTS: &str = "contents.ini";
@@ -130,6 +130,7 @@ fn read(path: &Path, store: Store, main: &str, format: PackageFormat, notes: Vec
         PackageFormat::Snapshot | PackageFormat::Bare | PackageFormat::Perf => snapshot::read(&mut capture, main, &ini),
     }
     log::load(&mut capture);
+    reconfigured::apply(&mut capture);
     if capture.sources.is_empty() && !capture.buffers.is_empty() {
         capture.note(Location::file(main), NoteKind::MissingKey, "no trace source is described");
     }

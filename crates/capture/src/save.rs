@@ -19,7 +19,7 @@ use crate::ini::IniText;
 use crate::lookup::path_components;
 use crate::note::{Location, Note, NoteKind};
 use crate::open::{CONTENTS, SNAPSHOT};
-use crate::package::{NO_ID, is_register};
+use crate::package::{CONTEXT_FORMAT, NO_ID, is_register};
 use crate::registers::Registers;
 
 /// Summary of a saved package.
@@ -81,6 +81,10 @@ impl<'a> Writer<'a> {
             contents.section("trace")?;
             contents.entry("event_log", self.copied.get(log.file.as_str()).unwrap_or(&log.file))?;
         }
+        if let Some(format) = self.capture.context_format {
+            contents.section("trace")?;
+            contents.entry(CONTEXT_FORMAT, format.name())?;
+        }
         if self.capture.format == PackageFormat::Perf && !self.capture.events.is_empty() {
             let text = format!("{} system events are not saved", self.capture.events.len());
             let file = self.capture.path.display().to_string();
@@ -128,7 +132,7 @@ impl<'a> Writer<'a> {
         }
         let mut metadata = buffer_text(buffer)?;
         for (source, found) in self.capture.sources.iter().enumerate() {
-            if found.buffers.contains(&index) {
+            if found.buffers.contains(&index) && !is_from_log(found) {
                 self.write_source(&mut metadata, source, found)?;
             }
         }
@@ -302,6 +306,11 @@ fn buffer_text(buffer: &Buffer) -> Result<IniText, Error> {
         text.entry("wrapped", "1")?;
     }
     Ok(text)
+}
+
+/// Whether reading the event log of the package adds the source again.
+fn is_from_log(source: &Source) -> bool {
+    source.configured.is_some_and(|configured| configured.is_added)
 }
 
 /// Whether the section has another meaning in `contents.ini`, or is meaningless outside its own file.

@@ -15,19 +15,21 @@ use unspool_flow::{FlowDecoder, FlowSink, InstructionSink, Instructions};
 
 use crate::steps::choose;
 use crate::window::{CHUNK, Reader, SourceBytes, layout, read_full};
-use crate::{Error, Program, Watch};
+use crate::{Error, Program, Watch, reconfigured};
 
 /// One source in one buffer of a capture.
 #[derive(Debug, Clone, Copy)]
 pub struct Trace<'c> {
     capture: &'c Capture,
     stream: StreamOf,
+    /// The bytes of all configurations of the trace unit, not only of the one of this source.
+    is_whole: bool,
 }
 
 impl<'c> Trace<'c> {
     /// Every stream of a capture, in the order of its buffers.
     pub fn all(capture: &'c Capture) -> Vec<Self> {
-        capture.streams().into_iter().map(|stream| Self { capture, stream }).collect()
+        capture.streams().into_iter().map(|stream| Self { capture, stream, is_whole: false }).collect()
     }
 
     /// First trace of the source with this name or trace id.
@@ -247,7 +249,18 @@ impl<'c> Trace<'c> {
             (true, None) => return Err(Error::NoTraceId { source_name: self.source().name.clone() }),
         };
         let length = reader.len();
-        Ok(SourceBytes::new(buffer, Box::new(reader), length, id))
+        let range = if self.is_whole { None } else { reconfigured::range_of(self)? };
+        Ok(SourceBytes::new(buffer, Box::new(reader), length, id).within(range))
+    }
+
+    /// Is it the trace of the same configuration?
+    pub(crate) fn is_same(&self, other: &Trace<'_>) -> bool {
+        self.stream == other.stream
+    }
+
+    /// The same trace, with the bytes of all configurations of the trace unit.
+    pub(crate) fn whole(self) -> Self {
+        Self { is_whole: true, ..self }
     }
 }
 

@@ -196,11 +196,10 @@ impl<M: CodeMemory> Walker<M> {
     /// The trace has no target for the indirect branch before, and the return stack has none either. If calls are unknown,
     /// the trace unit may have had it on its stack; otherwise, the trace is wrong.
     pub(super) fn miss_target(&mut self, extent: Extent, sink: &mut impl FlowSink) {
-        let may_be_predicted = self.rules.return_stack && self.stack.is_incomplete();
-        if !may_be_predicted {
-            self.report_finding(extent, Finding::NoTarget, sink);
+        match self.rules.return_stack && self.stack.is_incomplete() {
+            true => self.wait_for_address(),
+            false => self.report_finding(extent, Finding::NoTarget, sink),
         }
-        self.wait_for_address();
     }
 
     /// Reports missing code: the position is unknown until the next address. The return stack misses what is executed
