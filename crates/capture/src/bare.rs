@@ -111,6 +111,7 @@ fn source(options: BareOptions) -> Source {
         options: Vec::new(),
         buffers: vec![0],
         core: None,
+        configured: None,
     }
 }
 

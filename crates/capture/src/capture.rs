@@ -102,6 +102,19 @@ pub struct Source {
     pub buffers: Vec<usize>,
     /// The core that it traces.
     pub core: Option<usize>,
+    /// The time of its configuration, if the event log has several of the trace unit. They have the same name.
+    pub configured: Option<Configured>,
+}
+
+/// The time of a configuration of a trace unit, in ticks of the event log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Configured {
+    /// Its start; `None` if it is unknown.
+    pub from: Option<u64>,
+    /// Its end; `None` if it is unknown, or there is none.
+    pub until: Option<u64>,
+    /// Whether only the event log describes it.
+    pub is_added: bool,
 }
 
 /// A processor.

@@ -117,7 +117,17 @@ pub(crate) fn new_source(
         capture.note(at, NoteKind::UnknownFormat, text);
     }
     let id = trace_id(&registers);
-    Source { name, kind, protocol, registers, options: Vec::new(), id, buffers: Vec::new(), core: None }
+    Source {
+        name,
+        kind,
+        protocol,
+        registers,
+        options: Vec::new(),
+        id,
+        buffers: Vec::new(),
+        core: None,
+        configured: None,
+    }
 }
 
 /// Reads register lines; invalid ones become notes.

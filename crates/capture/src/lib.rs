@@ -48,6 +48,7 @@ mod note;
 mod open;
 mod package;
 pub mod perf;
+mod reconfigured;
 mod registers;
 mod save;
 mod snapshot;
@@ -57,7 +58,7 @@ mod timeline;
 pub use bare::BareOptions;
 pub use buffer::{Buffer, BufferFile, BufferFormat, BufferReader, FileOffset, Recorded};
 pub use capture::{
-    Capture, Core, Device, EventImage, EventLog, Extra, Image, ImageRole, PackageFormat, Source, Stream,
+    Capture, Configured, Core, Device, EventImage, EventLog, Extra, Image, ImageRole, PackageFormat, Source, Stream,
 };
 pub use clock::{Clock, EventClock, EventTimes, Frequency, TimeConversion};
 pub use code::{

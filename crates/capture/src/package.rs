@@ -19,6 +19,7 @@ use crate::lookup::Lookup;
 use crate::metadata::{self, add_buffer, find_files, is_buffer, read_buffer};
 use crate::note::{Location, NoteKind};
 use crate::registers::Registers;
+use crate::timeline::ContextFormat;
 
 /// Default name of the system event log.
 pub(crate) const EVENT_LOG: &str = "system-event-log";
@@ -28,6 +29,9 @@ const PACKAGE_BUFFERS: usize = 1 << 20;
 
 /// Keys that name the system event log.
 const EVENT_LOG_KEYS: [&str; 3] = ["event_log", "system_event_log", "system-event-log"];
+
+/// Key that names what CONTEXTIDR contains.
+pub(crate) const CONTEXT_FORMAT: &str = "context_id_format";
 
 /// Keys of a source section that are neither registers nor options.
 const SOURCE_KEYS: [&str; 4] = ["format", "name", "core", "source_index"];
@@ -40,11 +44,13 @@ pub(crate) const NO_ID: &str = "unknown";
 
 /// Reads a package whose main file is `file`.
 pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini) {
-    let is_trace_key = |key: &str| key == "metadata" || is_buffer(key) || EVENT_LOG_KEYS.contains(&key);
+    let is_trace_key =
+        |key: &str| key == "metadata" || is_buffer(key) || EVENT_LOG_KEYS.contains(&key) || key == CONTEXT_FORMAT;
     let is_read =
         |section: &Section, key: &str| section.is("trace") && is_trace_key(key) || recording::is_read(section, key);
     read_main(capture, file, ini, is_read);
     read_groups(capture, file, ini);
+    read_context_format(capture, file, ini);
     read_event_log(capture, file, ini);
     recording::read(capture, file, ini);
 }
@@ -56,6 +62,18 @@ pub(crate) fn find_event_log(capture: &mut Capture) {
             capture.event_log = Some(EventLog { file: name, size: Some(size) });
             return;
         }
+    }
+}
+
+/// Reads what CONTEXTIDR contains.
+pub(crate) fn read_context_format(capture: &mut Capture, file: &str, ini: &Ini) {
+    let mut entries = ini.named("trace").flat_map(|section| &section.entries);
+    let Some(entry) = entries.find(|entry| entry.is(CONTEXT_FORMAT)) else { return };
+    capture.context_format = ContextFormat::from_name(&entry.value.to_ascii_lowercase());
+    if capture.context_format.is_none() {
+        let names = ContextFormat::ALL.map(ContextFormat::name).join(", ");
+        let text = format!("`{}` is not a format of context identifiers: {names}", entry.value);
+        capture.note(Location::line(file, entry.line), NoteKind::BadValue, text);
     }
 }
 

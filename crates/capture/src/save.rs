@@ -40,7 +40,8 @@ use crate::ini::{INI_LIMIT, IniText};
 use crate::lookup::path_components;
 use crate::note::{Location, Note, NoteKind};
 use crate::open::CONTENTS;
-use crate::package::recording::{CONTEXT_FORMAT, KINDS, NOTE};
+use crate::package::CONTEXT_FORMAT;
+use crate::package::recording::{KINDS, NOTE};
 use crate::registers::Registers;
 use crate::timeline::ContextFormat;
 

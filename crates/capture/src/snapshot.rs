@@ -14,8 +14,11 @@ use crate::{device, metadata, package};
 
 /// Reads a snapshot whose main file is `file`.
 pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini) {
-    device::read_main(capture, file, ini, |section, key| section.is("trace") && key == "metadata");
+    device::read_main(capture, file, ini, |section, key| {
+        section.is("trace") && (key == "metadata" || key == package::CONTEXT_FORMAT)
+    });
     read_trace(capture, file, ini);
+    package::read_context_format(capture, file, ini);
     package::find_event_log(capture);
 }
 

@@ -32,6 +32,7 @@ use space::Space;
 use crate::event::{Call, KERNEL, Mapping, PatchCode, Pid, State, SystemEvent};
 
 pub use configurations::TraceConfiguration;
+pub(crate) use configurations::trace_configurations;
 pub use contents::{Contents, Hit};
 pub use context::{ContextFormat, ContextGuess, ContextNumber, ContextProcess, ContextWidth};
 pub use piece::{Extent, Piece};

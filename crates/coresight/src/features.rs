@@ -20,6 +20,8 @@ pub struct Features {
     pub context_id_bytes: u8,
     /// Virtual context identifiers are traced.
     pub vmids: bool,
+    /// Bytes of a virtual context identifier in a packet.
+    pub vmid_bytes: u8,
 }
 
 /// A register that a capture does not have, and the value that was assumed for it.

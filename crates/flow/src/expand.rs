@@ -338,7 +338,7 @@ mod tests {
             ("an exception", &[at(0x1000), exception], " E", "Exception"),
             ("tracing stops", &[Element::Discard, Element::TraceOn, context(1, true), at(0x1000)], " E", "Discard"),
             ("trace is lost", &[Element::Overflow], " E", "Overflow"),
-            ("unknown target", &[atoms("E"), at(0x1000), atoms("E")], " E", "Lost"),
+            ("no target", &[atoms("E"), at(0x1000), atoms("E")], " E", "Finding"),
             ("the trace ends", &[], " E", "End"),
             ("too many items", &[time(1); 20], " E", "Timestamp"),
         ];

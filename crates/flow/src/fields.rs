@@ -95,6 +95,7 @@ impl Finding {
             Finding::ReturnAddress { .. } => "return_address",
             Finding::SourceAddress { .. } => "source_address",
             Finding::AmbiguousImage { .. } => "ambiguous_image",
+            Finding::NoTarget => "no_target",
             Finding::Mispredict => "mispredict",
         }
     }
@@ -109,7 +110,7 @@ impl Finding {
             Finding::ReturnAddress { at, return_address } => &[("at", at), ("return", return_address)],
             Finding::SourceAddress { at, source_address } => &[("at", at), ("source_address", source_address)],
             Finding::AmbiguousImage { address } => &[("at", address)],
-            Finding::Mispredict => &[],
+            Finding::NoTarget | Finding::Mispredict => &[],
         };
         addresses.iter().for_each(|(name, address)| out.field(name, Value::Hex(*address)));
     }

@@ -177,6 +177,9 @@ pub enum Finding {
         /// The address.
         address: u64,
     },
+    /// An indirect branch without an address after it, which no return stack can have predicted.
+    #[error("the trace has no address after an indirect branch")]
+    NoTarget,
     /// A mispredict without a P0 element before it.
     #[error("a mispredict without a branch before it")]
     Mispredict,

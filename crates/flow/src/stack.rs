@@ -16,11 +16,13 @@ pub(crate) struct ReturnStack {
     top: usize,
     /// The entries are cleared after the next P0 element has found its address.
     clear_pending: bool,
+    /// Calls were executed that are not known: the trace unit may have entries that are missing here.
+    is_incomplete: bool,
 }
 
 impl ReturnStack {
     pub(crate) fn new() -> Self {
-        Self { entries: [None; DEPTH], top: 0, clear_pending: false }
+        Self { entries: [None; DEPTH], top: 0, clear_pending: false, is_incomplete: false }
     }
 
     pub(crate) fn push(&mut self, target: Target) {
@@ -38,20 +40,26 @@ impl ReturnStack {
         self.clear_pending = true;
     }
 
-    /// Will the next P0 element find nothing here?
+    /// Will the next P0 element find nothing here, as in a trace unit that starts?
     pub(crate) fn will_be_empty(&self) -> bool {
-        self.clear_pending || self.entries.iter().all(Option::is_none)
+        self.clear_pending || !self.is_incomplete && self.entries.iter().all(Option::is_none)
+    }
+
+    /// Does a trace unit perhaps have entries that are missing here?
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.is_incomplete
     }
 
     /// Clears the entries if a clear is pending. To be called at a P0 element.
     pub(crate) fn clear_if_pending(&mut self) {
         if self.clear_pending {
-            self.clear();
+            *self = Self::new();
         }
     }
 
-    pub(crate) fn clear(&mut self) {
-        *self = Self::new();
+    /// Drops all entries, since unknown calls and returns have changed those of the trace unit.
+    pub(crate) fn forget(&mut self) {
+        *self = Self { is_incomplete: true, ..Self::new() };
     }
 }
 
@@ -85,5 +93,18 @@ mod tests {
         stack.push(at(12));
         stack.clear_if_pending();
         assert_eq!(stack.pop(), Some(at(12)));
+    }
+
+    #[test]
+    fn a_forgotten_stack_is_incomplete_until_it_is_cleared() {
+        let mut stack = ReturnStack::new();
+        stack.push(at(4));
+        stack.forget();
+        assert_eq!(stack.pop(), None);
+        assert!(stack.is_incomplete() && !stack.will_be_empty());
+        stack.clear_later();
+        assert!(stack.is_incomplete() && stack.will_be_empty());
+        stack.clear_if_pending();
+        assert!(!stack.is_incomplete());
     }
 }

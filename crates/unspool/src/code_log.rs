@@ -231,7 +231,7 @@ impl Patches {
     fn finish(self) -> Vec<SystemEvent> {
         let patch = |time, pid, (address, bytes): (u64, Vec<u8>)| {
             let length = bytes.len() as u64;
-            event(time, Call::Patch { pid, address, length, code: PatchCode::Bytes(bytes) })
+            event(time, Call::Patch { pid, address, length, code: PatchCode::Bytes(bytes), name: String::new() })
         };
         let each = self.0.into_iter();
         each.flat_map(|((time, pid), list)| list.into_iter().map(move |code| patch(time, pid, code))).collect()

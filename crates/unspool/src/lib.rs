@@ -85,6 +85,7 @@ mod parallel;
 mod placement;
 mod present;
 mod program;
+mod reconfigured;
 pub mod slice;
 mod sniff;
 #[cfg(feature = "text")]

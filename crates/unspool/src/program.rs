@@ -6,6 +6,7 @@
 //! different bytes is ambiguous: one of the images is that of another process, and nothing says which.
 
 mod address_spaces;
+mod context_registers;
 mod moment;
 
 use std::collections::BTreeMap;

@@ -16,19 +16,21 @@ use unspool_flow::{FlowDecoder, FlowSink, InstructionSink, Instructions};
 use crate::program::Moments;
 use crate::steps::choose;
 use crate::window::{CHUNK, Reader, SourceBytes, layout, read_full};
-use crate::{Error, Program, Watch};
+use crate::{Error, Program, Watch, reconfigured};
 
 /// One source in one buffer of a capture.
 #[derive(Debug, Clone, Copy)]
 pub struct Trace<'c> {
     capture: &'c Capture,
     stream: StreamOf,
+    /// The bytes of all configurations of the trace unit, not only of the one of this source.
+    is_whole: bool,
 }
 
 impl<'c> Trace<'c> {
     /// Every stream of a capture, in the order of its buffers.
     pub fn all(capture: &'c Capture) -> Vec<Self> {
-        capture.streams().into_iter().map(|stream| Self { capture, stream }).collect()
+        capture.streams().into_iter().map(|stream| Self { capture, stream, is_whole: false }).collect()
     }
 
     /// First trace of the source with this name or trace id.
@@ -84,11 +86,6 @@ impl<'c> Trace<'c> {
     /// Index, from 0, of the buffer among those that contain this trace id.
     pub fn session(&self) -> usize {
         self.stream.session
-    }
-
-    /// Clock of its timestamps.
-    pub fn clock(&self) -> Clock {
-        self.capture.clock_of(self.stream.source)
     }
 
     /// Contents of the trace, and assumptions made because the capture lacks a register.
@@ -273,7 +270,18 @@ impl<'c> Trace<'c> {
             (true, None) => return Err(Error::NoTraceId { source_name: self.source().name.clone() }),
         };
         let length = reader.len();
-        Ok(SourceBytes::new(buffer, Box::new(reader), length, id))
+        let range = if self.is_whole { None } else { reconfigured::range_of(self)? };
+        Ok(SourceBytes::new(buffer, Box::new(reader), length, id).within(range))
+    }
+
+    /// Is it the trace of the same configuration?
+    pub(crate) fn is_same(&self, other: &Trace<'_>) -> bool {
+        self.stream == other.stream
+    }
+
+    /// The same trace, with the bytes of all configurations of the trace unit.
+    pub(crate) fn whole(self) -> Self {
+        Self { is_whole: true, ..self }
     }
 }
 

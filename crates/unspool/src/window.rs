@@ -4,9 +4,12 @@
 //! offsets in the buffer. No packet continues across a break.
 
 use std::io::Read;
+use std::ops::Range;
 
 use unspool_capture::{Buffer, BufferFormat};
-use unspool_coresight::frame::{Deformatter, FrameData, FrameError, FrameSink, Layout, Mark, Offsets, Span, Stream};
+use unspool_coresight::frame::{
+    Deformatter, FRAME_DATA, FrameData, FrameError, FrameSink, Layout, Mark, Offsets, Span, Stream,
+};
 use unspool_coresight::{DecodePackets, Malformed, PacketError, PacketItem, Sink};
 
 use crate::Error;
@@ -40,23 +43,45 @@ pub(crate) struct SourceBytes<'c> {
 struct Framed {
     stream: Stream,
     lost: Vec<FrameError>,
+    /// The offsets in the buffer to which the stream is limited.
+    range: Option<Range<u64>>,
 }
 
 impl FrameSink for Framed {
     fn span(&mut self, span: Span<'_>) {
-        self.stream.span(span);
+        match self.range.clone() {
+            None => self.stream.span(span),
+            Some(range) => self.span_within(span, &range),
+        }
     }
 
     #[inline]
     fn whole(&mut self, id: u8, offset: u64, data: FrameData) {
-        self.stream.whole(id, offset, data);
+        match self.range {
+            None => self.stream.whole(id, offset, data),
+            Some(_) => self.span(Span { id, offset, bytes: &data.bytes()[..FRAME_DATA] }),
+        }
     }
 
     fn mark(&mut self, mark: Mark) {
         if let Mark::Lost(error) = mark {
+            if self.range.as_ref().is_some_and(|range| !range.contains(&error.offset)) {
+                return;
+            }
             self.lost.push(error);
         }
         self.stream.mark(mark);
+    }
+}
+
+impl Framed {
+    /// The part of a span that is in a range.
+    fn span_within(&mut self, span: Span<'_>, range: &Range<u64>) {
+        let index = |offset: u64| offset.saturating_sub(span.offset).min(span.bytes.len() as u64) as usize;
+        let (start, end) = (index(range.start), index(range.end));
+        if start < end {
+            self.stream.span(Span { offset: span.offset + start as u64, bytes: &span.bytes[start..end], ..span });
+        }
     }
 }
 
@@ -67,11 +92,17 @@ impl<'c> SourceBytes<'c> {
             buffer,
             reader,
             deformatter: id.map(|_| Deformatter::new(layout(buffer))),
-            framed: Framed { stream: Stream::new(id.unwrap_or(NO_ID)), lost: vec![] },
+            framed: Framed { stream: Stream::new(id.unwrap_or(NO_ID)), lost: vec![], range: None },
             chunk: vec![0; CHUNK],
             read: 0,
             length,
         }
+    }
+
+    /// Only the bytes at these offsets in the buffer.
+    pub(crate) fn within(mut self, range: Option<Range<u64>>) -> Self {
+        self.framed.range = range;
+        self
     }
 
     /// Adds the next chunk of the buffer to the window. False: the buffer is at its end.
@@ -82,7 +113,7 @@ impl<'c> SourceBytes<'c> {
         self.read += count as u64;
         let bytes = &self.chunk[..count];
         match &mut self.deformatter {
-            None if count > 0 => self.framed.stream.span(Span { id: NO_ID, offset, bytes }),
+            None if count > 0 => self.framed.span(Span { id: NO_ID, offset, bytes }),
             None => {}
             Some(deformatter) => {
                 deformatter.push(bytes, &mut self.framed);

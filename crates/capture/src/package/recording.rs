@@ -1,7 +1,6 @@
-//! What a package has of a recording that it was made of: the files of images, the format of context identifiers, and
-//! notes on trace that was lost.
+//! What a package has of a recording that it was made of: the files of images, and notes on trace that was lost.
 //!
-//! sections of `contents.ini` ─▶ **recording** ─▶ [`EventImage`]s, [`ContextFormat`](crate::ContextFormat), [`Note`]s
+//! sections of `contents.ini` ─▶ **recording** ─▶ [`EventImage`]s, [`Note`]s
 //!
 //! These sections are additions of ours, which [`save`](crate::save) writes. Names and texts are in quotes, with the escapes
 //! of the event log, since a path may be anything.
@@ -11,7 +10,6 @@ use crate::device::read_number;
 use crate::ini::{Ini, Section};
 use crate::log;
 use crate::note::{Location, Note, NoteKind};
-use crate::timeline::ContextFormat;
 
 /// Section that says that the package lists the files of images.
 pub(crate) const EVENT_IMAGES: &str = "event_images";
@@ -19,8 +17,6 @@ pub(crate) const EVENT_IMAGES: &str = "event_images";
 pub(crate) const EVENT_IMAGE: &str = "event_image_";
 /// Start of the name of a section with a note.
 pub(crate) const NOTE: &str = "recording_note_";
-/// Key of `[trace]` for the format of context identifiers.
-pub(crate) const CONTEXT_FORMAT: &str = "context_id_format";
 
 /// Maximum number of images and of notes.
 const LIMIT: usize = 64 << 10;
@@ -42,7 +38,6 @@ pub(crate) const KINDS: [(&str, NoteKind); 9] = [
 pub(super) fn is_read(section: &Section, key: &str) -> bool {
     let has = |keys: &[&str]| keys.contains(&key);
     match () {
-        () if section.is("trace") => key == CONTEXT_FORMAT,
         () if section.is(EVENT_IMAGES) => key == "count",
         () if starts(section, EVENT_IMAGE) => has(&["image", "build_id", "file", "symbols"]),
         () if starts(section, NOTE) => has(&["kind", "file", "line", "offset", "text"]),
@@ -52,14 +47,6 @@ pub(super) fn is_read(section: &Section, key: &str) -> bool {
 
 /// Reads the sections. What is wrong with them becomes a note.
 pub(super) fn read(capture: &mut Capture, file: &str, ini: &Ini) {
-    let formats = ini.named("trace").filter_map(|section| section.entry(CONTEXT_FORMAT));
-    for entry in formats {
-        capture.context_format = ContextFormat::from_name(&entry.value);
-        if capture.context_format.is_none() {
-            let text = format!("`{}` is not a format of context identifiers; ignored", entry.value);
-            capture.note(Location::line(file, entry.line), NoteKind::BadValue, text);
-        }
-    }
     let images = ini.sections.iter().filter(|section| starts(section, EVENT_IMAGE)).take(LIMIT);
     let images: Vec<EventImage> = images.filter_map(|section| image(capture, file, section)).collect();
     if !images.is_empty() || ini.named(EVENT_IMAGES).next().is_some() {

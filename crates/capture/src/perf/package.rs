@@ -140,6 +140,7 @@ impl Writer<'_> {
                 id: unit.id,
                 buffers: Vec::new(),
                 core: Some(index),
+                configured: None,
             });
             let (kind, registers) = (arch.to_string(), Registers::default());
             self.capture.cores.push(Core { name, kind, registers, images: Vec::new(), sources: vec![index] });

@@ -116,7 +116,9 @@ impl Writer<'_> {
 
     fn write_sources(&self, metadata: &mut IniText, sources: &[usize]) -> Result<(), Error> {
         let found = sources.iter().filter_map(|index| Some((*index, self.capture.sources.get(*index)?)));
-        found.into_iter().try_for_each(|(index, source)| self.write_source(metadata, index, source))
+        found
+            .filter(|(_, source)| !is_from_log(source))
+            .try_for_each(|(index, source)| self.write_source(metadata, index, source))
     }
 
     fn write_source(&self, metadata: &mut IniText, index: usize, source: &Source) -> Result<(), Error> {
@@ -136,6 +138,11 @@ impl Writer<'_> {
         }
         source.options.iter().try_for_each(|(key, value)| metadata.entry(key, value))
     }
+}
+
+/// Whether reading the event log of the package adds the source again.
+fn is_from_log(source: &Source) -> bool {
+    source.configured.is_some_and(|configured| configured.is_added)
 }
 
 /// Buffers with the same properties and sources, in the order of the first of each group.

@@ -197,9 +197,9 @@ impl<'a, E: Iterator<Item = (usize, &'a SystemEvent)>> Read for Lines<'a, E> {
             let mut line = std::mem::take(&mut self.text).into_inner();
             line.clear();
             match (self.names.get(&index), &event.call) {
-                (Some(name), Call::Patch { pid, address, length, code }) => {
-                    let (length, id) = (code.length(*length), PatchCode::Id(name.clone()));
-                    let call = Call::Patch { pid: *pid, address: *address, length, code: id };
+                (Some(file), Call::Patch { pid, address, length, code, name }) => {
+                    let (length, id) = (code.length(*length), PatchCode::Id(file.clone()));
+                    let call = Call::Patch { pid: *pid, address: *address, length, code: id, name: name.clone() };
                     writeln!(line, "{}", SystemEvent { time: event.time, place: event.place, call })?;
                 }
                 _ => writeln!(line, "{event}")?,

@@ -2,8 +2,10 @@
 //!
 //! `define_trace` events ─▶ **configurations** ─▶ list per source, with times
 
+use std::collections::HashMap;
+
 use super::Direction;
-use crate::event::State;
+use crate::event::{Call, State, SystemEvent};
 
 /// A configuration of a trace unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,12 +38,32 @@ pub(super) struct Definition<'a> {
     pub(super) position: usize,
 }
 
+/// The configurations of all trace units in a log, in order of time. One that ends without a start is the first of its unit.
+pub(crate) fn trace_configurations(events: &[SystemEvent]) -> Vec<TraceConfiguration> {
+    let mut last = None;
+    let timed = events.iter().map(|event| {
+        last = event.time.or(last);
+        (last, event)
+    });
+    let mut defined: Vec<(Option<u64>, &SystemEvent)> =
+        timed.filter(|(_, event)| matches!(event.call, Call::Trace { .. })).collect();
+    defined.sort_by_key(|(time, _)| *time);
+    let (mut list, mut open) = (Vec::new(), HashMap::new());
+    for (position, (_, event)) in (1..).zip(defined) {
+        if let Call::Trace { state, id, source, registers } = &event.call {
+            let definition = Definition { state: *state, id: *id, source, registers, time: event.time, position };
+            apply(&mut list, &mut open, definition, Direction::Backward);
+        }
+    }
+    list
+}
+
 /// Applies an event. Returns whether it is about a configuration without a known start.
 ///
 /// `open` has the index of the configuration of each source that has one now.
 pub(super) fn apply(
     list: &mut Vec<TraceConfiguration>,
-    open: &mut std::collections::HashMap<String, usize>,
+    open: &mut HashMap<String, usize>,
     event: Definition<'_>,
     direction: Direction,
 ) -> bool {

@@ -13,12 +13,13 @@ use unspool_testing::corpus;
 use crate::run::{Folder, on, text};
 
 /// Names of contradictions in `decode`, and the rules of `check`.
-const CONTRADICTIONS: [(&str, &str); 6] = [
+const CONTRADICTIONS: [(&str, &str); 7] = [
     ("not_taken", "capture-branch-not-taken"),
     ("unreachable", "capture-unreachable-address"),
     ("runaway", "capture-runaway"),
     ("return_address", "capture-return-address"),
     ("source_address", "capture-source-address"),
+    ("no_target", "capture-target-address"),
     ("mispredict", "capture-mispredict"),
 ];
 

@@ -39,6 +39,7 @@ impl Decoders for Config {
             context_ids: self.context_ids,
             context_id_bytes: self.context_id_bytes,
             vmids: self.vmids,
+            vmid_bytes: self.vmid_bytes,
         }
     }
 

@@ -178,7 +178,7 @@ impl<M: CodeMemory> Walker<M> {
         self.end_q(None, sink);
         self.ask_return_stack();
         if self.at == NEEDS_ADDRESS {
-            self.wait_for_address();
+            self.miss_target(extent, sink);
         }
         if self.at == NO_CODE
             && let Some(target) = self.target
@@ -191,6 +191,15 @@ impl<M: CodeMemory> Walker<M> {
             self.target = None;
         }
         self.at != LOST
+    }
+
+    /// The trace has no target for the indirect branch before, and the return stack has none either. If calls are unknown,
+    /// the trace unit may have had it on its stack; otherwise, the trace is wrong.
+    pub(super) fn miss_target(&mut self, extent: Extent, sink: &mut impl FlowSink) {
+        match self.rules.return_stack && self.stack.is_incomplete() {
+            true => self.wait_for_address(),
+            false => self.report_finding(extent, Finding::NoTarget, sink),
+        }
     }
 
     /// Reports missing code: the position is unknown until the next address. The return stack misses what is executed
@@ -206,7 +215,7 @@ impl<M: CodeMemory> Walker<M> {
         self.at = LOST;
         self.target = None;
         self.cause = Cause::NoCode { address, space };
-        self.stack.clear();
+        self.stack.forget();
     }
 
     /// Sets the position to unknown until the next address.
@@ -223,13 +232,18 @@ impl<M: CodeMemory> Walker<M> {
         self.at = LOST;
         self.target = None;
         self.cause = Cause::Disagreement;
-        self.stack.clear();
+        self.stack.forget();
     }
 
-    /// Counts a P0 element that could not be followed.
+    /// Counts a P0 element that could not be followed. It may have been a call or a return.
     pub(super) fn count_lost(&mut self, extent: Extent) {
+        self.add_lost(extent.offset);
+        self.stack.forget();
+    }
+
+    pub(super) fn add_lost(&mut self, offset: u64) {
         if self.lost == 0 {
-            self.lost_offset = extent.offset;
+            self.lost_offset = offset;
         }
         self.lost += 1;
     }

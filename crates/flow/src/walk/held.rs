@@ -101,13 +101,13 @@ impl<M: CodeMemory> Walker<M> {
         let at = self.graph.block(last.block()).last_address();
         let value = Item::Finding(Finding::NotTaken { at });
         sink.item(Ok(Located { offset: self.held_offset, length: 0, value }));
-        self.count_lost(Extent { offset: self.held_offset, length: 0 });
+        self.add_lost(self.held_offset);
         let next = self.graph.block(last.block()).leads_to(last.taken()).map(|target| target.address);
         self.load_block();
         if self.position() == next {
             self.wait_for_address();
             self.node = LOST;
-            self.stack.clear();
+            self.stack.forget();
         } else {
             // The trace contained an address where execution continued.
             let value = Item::Lost { elements: std::mem::take(&mut self.lost), cause: Cause::Disagreement };

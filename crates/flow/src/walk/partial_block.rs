@@ -15,6 +15,10 @@ impl<M: CodeMemory> Walker<M> {
         self.flush(sink);
         self.end_q(None, sink);
         self.ask_return_stack();
+        if self.at == NEEDS_ADDRESS && address.is_some() {
+            self.miss_target(extent, sink);
+            self.count_lost(extent);
+        }
         let location = self.location(self.at);
         if let Some(return_address) = address {
             self.walk_to(extent, return_address, sink);

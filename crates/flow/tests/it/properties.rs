@@ -7,7 +7,8 @@
 //! Where the specification's text is silent, or its pseudocode cannot be meant, [`ReferenceWalk`] does what we decided:
 //!
 //! - After missing code or a contradiction the position is unknown until the next address, and the return stack is empty.
-//!   The text would take the next target from the return stack.
+//!   The text would take the next target from the return stack. A P0 element that could not be followed empties it too.
+//! - An indirect branch without an address is a contradiction if the return stack can have no entry for it, or is off.
 //! - An exception that no address follows continues at its return address, as in the text.
 //! - An N atom at an unconditional branch is a contradiction; the text continues after the branch.
 //! - So is an address other than the one that the code leads to, unless an exception was taken before it.

@@ -322,6 +322,7 @@ fn flow_rule(finding: &Finding) -> RuleId {
         Finding::ReturnAddress { .. } => RuleId::ReturnAddress,
         Finding::SourceAddress { .. } => RuleId::SourceAddress,
         Finding::AmbiguousImage { .. } => RuleId::AmbiguousImage,
+        Finding::NoTarget => RuleId::TargetAddress,
         Finding::Mispredict => RuleId::Mispredict,
         _ => RuleId::UnreachableAddress,
     }
@@ -474,6 +475,7 @@ mod tests {
             (flow_rule(&Finding::Runaway { start: 0 }), "capture-runaway"),
             (flow_rule(&Finding::ReturnAddress { at: 0, return_address: 4 }), "capture-return-address"),
             (flow_rule(&Finding::SourceAddress { at: 0, source_address: 4 }), "capture-source-address"),
+            (flow_rule(&Finding::NoTarget), "capture-target-address"),
             (flow_rule(&Finding::Mispredict), "capture-mispredict"),
             (flow_rule(&Finding::AmbiguousImage { address: 0 }), "capture-ambiguous-image"),
         ]

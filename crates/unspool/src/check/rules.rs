@@ -55,6 +55,8 @@ ReturnAddress "capture-return-address" Error "flow"
     "The return address of an exception follows from the position of execution.";
 SourceAddress "capture-source-address" Error "flow"
     "A source address is that of a branch which the code leads to.";
+TargetAddress "capture-target-address" Error "flow"
+    "The target of an indirect branch is in the trace, unless the return stack predicts it.";
 Mispredict "capture-mispredict" Error "flow"
     "A mispredict follows a branch.";
 DroppedAfterMismatch "capture-dropped-after-mismatch" Warning "flow"

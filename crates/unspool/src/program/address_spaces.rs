@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use unspool_capture::{
     Call, Capture, Code, Contents, ContextFormat, ContextGuess, ContextProcess, ContextWidth, Direction, Extent, Hit,
-    ImageLoader, ImageNotFound, ImageSearch, KERNEL, Mapping, Note, PackageFormat, PatchCode, Pid, Region, SystemEvent,
-    Timeline, View,
+    ImageLoader, ImageNotFound, ImageSearch, Inference, KERNEL, Mapping, Note, PackageFormat, PatchCode, Pid, Region,
+    State, SystemEvent, Timeline, View,
 };
 use unspool_coresight::Context;
 use unspool_flow::MapId;
@@ -37,6 +37,10 @@ pub struct SpaceOptions {
 #[derive(Debug)]
 pub(super) struct AddressSpaces {
     pub(super) timeline: Timeline,
+    /// The number of events up to the first time, if the log lost what came before it; otherwise 0.
+    lost_before: usize,
+    /// Whether trace from before the log was met.
+    is_earlier_noted: OnceLock<()>,
     /// Whether events say where the code of the kernel is.
     has_kernel: bool,
     context_ids: OnceLock<ContextIds>,
@@ -119,6 +123,8 @@ impl AddressSpaces {
         let format = options.context_format.or(capture.context_format);
         let codes = (0..timeline.mappings()).map(of_mapping).collect();
         Some(Self {
+            lost_before: if capture.has_sessions() { 0 } else { lost_before(&timeline) },
+            is_earlier_noted: OnceLock::new(),
             has_kernel,
             context_ids: format.map_or_else(OnceLock::new, |format| OnceLock::from(ContextIds::Format(format))),
             loader: Mutex::new(loader),
@@ -139,10 +145,13 @@ impl AddressSpaces {
     }
 
     /// Guesses the format of context identifiers if it is not known yet; `values` makes a list of evidence.
-    pub(super) fn find_context_format(&self, width: ContextWidth, values: impl FnOnce() -> HashSet<u32>) {
+    pub(super) fn find_context_format(&self, values: impl FnOnce() -> HashSet<(u32, ContextWidth)>) {
         self.context_ids.get_or_init(|| {
-            let values: Vec<u32> = values().into_iter().filter(|value| *value != 0).collect();
-            let guess = self.timeline.guess_context(&values, width);
+            let values = values();
+            // Evidence of several widths counts as far as all have it.
+            let width = values.iter().map(|(_, width)| *width).min_by_key(|width| width.bits());
+            let values: Vec<u32> = values.into_iter().map(|(value, _)| value).filter(|value| *value != 0).collect();
+            let guess = self.timeline.guess_context(&values, width.unwrap_or(ContextWidth::Bits32));
             let (found, text) = match (guess.format(), &guess) {
                 _ if values.is_empty() => return ContextIds::Ignored,
                 (Some(format), _) => {
@@ -173,6 +182,7 @@ impl AddressSpaces {
     /// The map of a context in a window of time.
     pub(super) fn map_of(&self, moment: &Moment<'_>, context: &Context) -> MapId {
         let map = match context.el {
+            _ if moment.window.before < self.lost_before => self.before_the_log(),
             1.. if self.has_kernel => Map::Process { pid: KERNEL, view: self.view(KERNEL, moment.window) },
             _ => self.process(moment, context),
         };
@@ -187,16 +197,28 @@ impl AddressSpaces {
         })
     }
 
+    /// The map of trace from before a log that lost its start: numbers may have been those of other processes.
+    fn before_the_log(&self) -> Map {
+        self.is_earlier_noted.get_or_init(|| {
+            let time = self.timeline.events().iter().find_map(|event| event.time).unwrap_or(0);
+            let text = format!(
+                "the event log lost its start: code of processes is not shown before its first event, at time {time:#x}"
+            );
+            self.lock_notes().push(Note::assumed("system events", &text));
+        });
+        Map::Unnamed
+    }
+
     fn process(&self, moment: &Moment<'_>, context: &Context) -> Map {
         let window = moment.window;
         let named = |pid| Map::Process { pid, view: self.view(pid, window) };
         if let Some(thread) = moment.thread {
             return named(self.timeline.process_of(thread, window.after));
         }
-        match (self.context_ids.get(), context_number(context)) {
-            (Some(ContextIds::Format(format)), Some(value)) => {
+        match (self.context_ids.get(), moment.context_registers.number(context)) {
+            (Some(ContextIds::Format(format)), Some((value, width))) => {
                 let positions = (window.before, window.after);
-                match self.timeline.process_of_context_within(*format, value, moment.context_width, positions) {
+                match self.timeline.process_of_context_within(*format, value, width, positions) {
                     ContextProcess::Known(pid) => named(pid),
                     ContextProcess::Ambiguous => Map::Any(window),
                     ContextProcess::Unknown => Map::Unnamed,
@@ -206,6 +228,7 @@ impl AddressSpaces {
                 (Some(pid), _) => named(pid),
                 // Processes that agree prove nothing if there are others.
                 (None, Some(ContextIds::Unexplained)) => Map::Unnamed,
+                (None, _) if self.lost_before > 0 => Map::Unnamed,
                 (None, _) => Map::Any(window),
             },
         }
@@ -336,9 +359,33 @@ impl AddressSpaces {
     }
 }
 
-/// The number that identifies a process: CONTEXTIDR_EL2 where it is traced and used, otherwise CONTEXTIDR_EL1.
-pub(super) fn context_number(context: &Context) -> Option<u32> {
-    context.vmid.filter(|vmid| *vmid != 0).or(context.context_id)
+/// The number of events up to the first time, in a log that lost its start; otherwise 0.
+///
+/// Such a log has starts, and also something without one. A log without any start is about ends, and about what exists at the end of
+/// a trace: it covers all of the trace.
+fn lost_before(timeline: &Timeline) -> usize {
+    let is_lost = timeline.inferred().iter().any(|inferred| {
+        matches!(
+            inferred.what,
+            Inference::EndWithoutStart
+                | Inference::CurrentWithoutStart
+                | Inference::UndeclaredProcess
+                | Inference::ReusedWithoutStart
+        )
+    });
+    let first = timeline.events().iter().find_map(|event| event.time);
+    let has_starts = timeline.events().iter().any(|event| is_start(&event.call));
+    first.filter(|_| is_lost && has_starts).map_or(0, |first| timeline.position(first))
+}
+
+fn is_start(call: &Call) -> bool {
+    match call {
+        Call::Process { state, .. }
+        | Call::Library { state, .. }
+        | Call::Thread { state, .. }
+        | Call::Asid { state, .. } => *state == State::Start,
+        _ => false,
+    }
 }
 
 /// Is an image that the user added the file of a mapping?

@@ -14,7 +14,8 @@ use unspool_coresight::{Context, Element, ElementItem, Sink};
 use unspool_flow::{CodeMemory, MapId, Space};
 
 use super::Program;
-use super::address_spaces::{AddressSpaces, context_number};
+use super::address_spaces::AddressSpaces;
+use super::context_registers::ContextRegisters;
 use crate::order::Owner;
 use crate::{Error, Trace, Watch};
 
@@ -36,7 +37,7 @@ pub(crate) struct Moment<'p> {
     pub(super) thread: Option<Pid>,
     /// The number of the core.
     pub(super) core: Option<u32>,
-    pub(super) context_width: ContextWidth,
+    pub(super) context_registers: ContextRegisters,
 }
 
 impl<'p> Moment<'p> {
@@ -80,14 +81,14 @@ impl<'p> Moments<'p> {
             window: Window::default(),
             thread: None,
             core: None,
-            context_width: ContextWidth::Bits32,
+            context_registers: ContextRegisters::ALL_BITS,
         };
         let Some(spaces) = &program.spaces else { return Ok(Self { first, later: Vec::new() }) };
         let recorded = trace.buffer().recorded.unwrap_or_default();
         (first.thread, first.core) = (recorded.thread, core_number(trace));
-        first.context_width = ContextWidth::of_bytes(trace.features()?.0.context_id_bytes);
+        first.context_registers = ContextRegisters::of(trace.source(), &trace.features()?.0);
         let windows = windows(spaces, trace, recorded)?;
-        spaces.find_context_format(first.context_width, || context_numbers(trace));
+        spaces.find_context_format(|| context_numbers(trace));
         let moment = |window| Moment { window, ..first };
         let mut moments = windows.into_iter().map(|(offset, window)| (offset, moment(window)));
         let first = moments.next().map_or(first, |(_, first)| first);
@@ -110,11 +111,11 @@ impl<'p> Moments<'p> {
     }
 }
 
-/// Finds the format of context identifiers, with the width that they have in a trace.
+/// Finds the format of context identifiers.
 pub(super) fn prepare(program: &Program, trace: &Trace<'_>) -> Result<(), Error> {
+    trace.features()?;
     if let Some(spaces) = &program.spaces {
-        let width = ContextWidth::of_bytes(trace.features()?.0.context_id_bytes);
-        spaces.find_context_format(width, || context_numbers(trace));
+        spaces.find_context_format(|| context_numbers(trace));
     }
     Ok(())
 }
@@ -226,28 +227,32 @@ impl Watch for Windows<'_> {
 }
 
 /// The numbers of processes in all streams of a capture, as evidence for their format.
-fn context_numbers(trace: &Trace<'_>) -> HashSet<u32> {
-    let mut numbers = Numbers::default();
+fn context_numbers(trace: &Trace<'_>) -> HashSet<(u32, ContextWidth)> {
+    let mut numbers = Numbers { registers: ContextRegisters::ALL_BITS, found: HashSet::new() };
     for trace in trace.siblings() {
         // A stream that cannot be read is no evidence; decoding it reports why.
+        let Ok((features, _)) = trace.features() else { continue };
+        numbers.registers = ContextRegisters::of(trace.source(), &features);
         let _ = trace.elements(&mut numbers);
     }
-    numbers.0
+    numbers.found
 }
 
 /// Maximum number of context identifiers that are collected as evidence.
 const EVIDENCE: usize = 4096;
 
-#[derive(Default)]
-struct Numbers(HashSet<u32>);
+struct Numbers {
+    registers: ContextRegisters,
+    found: HashSet<(u32, ContextWidth)>,
+}
 
 impl Sink<ElementItem> for Numbers {
     fn item(&mut self, item: ElementItem) {
         if let Ok(element) = item
             && let Element::Context(context) = element.value
-            && self.0.len() < EVIDENCE
+            && self.found.len() < EVIDENCE
         {
-            self.0.extend(context_number(&context));
+            self.found.extend(self.registers.number(&context));
         }
     }
 }
@@ -256,7 +261,7 @@ impl Watch for Numbers {
     fn lost(&mut self, _error: FrameError) {}
 
     fn wants_more(&mut self) -> bool {
-        self.0.len() < EVIDENCE
+        self.found.len() < EVIDENCE
     }
 }
 

@@ -5,12 +5,13 @@
 mod clocks;
 mod image;
 mod package;
+mod reconfigured;
 mod scenarios;
 mod simulator;
 
 use std::path::Path;
 
-use unspool::capture::{Capture, Pid, SystemEvent};
+use unspool::capture::{Capture, ContextFormat, Pid, SystemEvent};
 use unspool::coresight::etm4::unit::Settings;
 use unspool::coresight::{Protocol, Transactions};
 use unspool::flow::{Around, Finding, FlowItem, Instruction, InstructionSink, Item};
@@ -80,6 +81,10 @@ struct Options {
     seed: u64,
     cores: usize,
     context_id: ContextId,
+    /// Bits of a context identifier in the trace.
+    bits: u32,
+    /// Whether the package says what context identifiers are; otherwise it is guessed.
+    has_format: bool,
     protocol: Protocol,
     return_stack: bool,
     /// A timestamp at every branch, or only around exceptions.
@@ -90,7 +95,14 @@ struct Options {
 impl Options {
     fn settings(&self) -> Settings {
         let mut settings = Settings::new(self.protocol);
-        settings.set("TRCCONFIGR", 0x841 | u64::from(self.return_stack) << 12);
+        let traced = match self.context_id {
+            ContextId::Switches => 0,
+            // The virtual context identifier of ETMv4 is CONTEXTIDR_EL2 on request.
+            ContextId::TidOfEl2 => 0x8080,
+            _ => 0x40,
+        };
+        settings.set("TRCCONFIGR", 0x801 | traced | u64::from(self.return_stack) << 12);
+        settings.set("TRCIDR2", 0xc000_1008 & !0x7fe0 | u64::from(self.bits / 8) << 5 | u64::from(self.bits / 8) << 10);
         settings.set("TRCTSCTLR", u64::from(self.all_times));
         settings.set("TRCSYNCPR", if self.seed.is_multiple_of(3) { 8 } else { 12 });
         if self.speculates {
@@ -105,19 +117,21 @@ impl Options {
 struct Run {
     machine: Machine,
     settings: Settings,
+    format: Option<ContextFormat>,
 }
 
 impl Run {
     fn new(options: &Options) -> Self {
         let settings = options.settings();
-        let mut machine = Machine::new(options.seed, options.cores, options.context_id, &settings);
+        let mut machine = Machine::new(options.seed, options.cores, options.context_id, options.bits, &settings);
         machine.run(1200);
-        Self { machine, settings }
+        let format = options.context_id.format().filter(|_| options.has_format);
+        Self { machine, settings, format }
     }
 
     fn decode(&self, events: &[SystemEvent]) -> Vec<Vec<Decoded>> {
         let traces: Vec<&[u8]> = (0..self.machine.cores()).map(|core| self.machine.core(core).1).collect();
-        let folder = write_capture(&self.settings, &traces, &self.machine.images, Some(events));
+        let folder = write_capture(&self.settings, &traces, &self.machine.images, Some(events), self.format);
         decode(folder.path())
     }
 
@@ -152,9 +166,8 @@ fn without_offset(decoded: &Decoded) -> Decoded {
 }
 
 /// What is shown is what was executed, and all that is missing is named at its place. Returns the number of instructions
-/// that are missing. A return whose target only the return stack has leads to instructions that are missing without a name
-/// if an exception ends them: `with_stack` allows it.
-fn assert_part(name: &str, found: &[Decoded], all: &[Decoded], with_stack: bool) -> usize {
+/// that are missing.
+fn assert_part(name: &str, found: &[Decoded], all: &[Decoded]) -> usize {
     let all: Vec<&Decoded> = all.iter().filter(|item| matches!(item, Decoded::Shown(..))).collect();
     let (mut rest, mut is_named, mut missing) = (&all[..], false, 0);
     for (at, decoded) in found.iter().enumerate() {
@@ -168,7 +181,7 @@ fn assert_part(name: &str, found: &[Decoded], all: &[Decoded], with_stack: bool)
                 is_named = false;
             }
             Decoded::Named(_) => is_named = true,
-            Decoded::Exception => is_named |= with_stack,
+            Decoded::Exception => {}
             Decoded::Wrong(what) => panic!("{name}: {at}: {what}"),
         }
     }
@@ -177,15 +190,19 @@ fn assert_part(name: &str, found: &[Decoded], all: &[Decoded], with_stack: bool)
 }
 
 fn options(seed: u64) -> Options {
-    let context_id = [ContextId::Tid, ContextId::AsidTid, ContextId::Asid, ContextId::Pid][(seed % 4) as usize];
+    let context_id = ContextId::ALL[(seed % 7) as usize];
+    let bits = [8, 16, 32, 32][(seed / 7 % 4) as usize];
     Options {
         seed,
-        cores: 1 + (seed / 4 % 2) as usize,
+        cores: 1 + (seed / 2 % 3) as usize,
         context_id,
-        protocol: if (seed / 8).is_multiple_of(2) { Protocol::Ete } else { Protocol::Etm4 },
-        return_stack: seed / 16 % 2 == 1,
-        all_times: seed.is_multiple_of(5),
-        speculates: seed % 7 == 3,
+        bits,
+        // Fewer bits fit several formats.
+        has_format: bits < 32 || seed.is_multiple_of(2),
+        protocol: if (seed / 3).is_multiple_of(2) { Protocol::Ete } else { Protocol::Etm4 },
+        return_stack: seed / 5 % 2 == 1,
+        all_times: context_id == ContextId::Switches || seed.is_multiple_of(5),
+        speculates: seed % 11 == 3,
     }
 }
 
@@ -198,7 +215,7 @@ fn check(options: &Options) -> (Run, usize) {
     let cut = run.decode(&log[log.len() / 3..]);
     let mut missing = 0;
     for (core, (cut, all)) in cut.iter().zip(&all).enumerate() {
-        missing += assert_part(&format!("{options:?}: cut, core {core}"), cut, all, options.return_stack);
+        missing += assert_part(&format!("{options:?}: cut, core {core}"), cut, all);
     }
     (run, missing)
 }
@@ -214,7 +231,7 @@ pub(crate) fn trace_of_machine(seed: u64) -> (Settings, Vec<u8>) {
 fn generated_machines_are_decoded_exactly() {
     let mut seen = std::collections::BTreeMap::<&str, usize>::new();
     let (mut instructions, mut events, mut missing) = (0, 0, 0);
-    for seed in 0..32 {
+    for seed in 0..84 {
         let (run, not_shown) = check(&options(seed));
         missing += not_shown;
         run.machine.seen.iter().for_each(|kind| *seen.entry(kind).or_default() += 1);
@@ -223,7 +240,7 @@ fn generated_machines_are_decoded_exactly() {
     }
     println!("{instructions} instructions, {events} events, {missing} not shown without a third of them, {seen:?}");
     assert!(missing > 0 && missing < instructions, "{missing} of {instructions}");
-    assert_eq!(seen.len(), 14, "{seen:?}");
+    assert_eq!(seen.len(), 17, "{seen:?}");
 }
 
 /// A package with the log and the images has the same instructions as the folder that it was made of.
@@ -232,7 +249,7 @@ fn packed_machines_are_decoded_exactly() {
     for seed in [0, 5, 10, 15] {
         let run = Run::new(&options(seed));
         let traces: Vec<&[u8]> = (0..run.machine.cores()).map(|core| run.machine.core(core).1).collect();
-        let folder = write_capture(&run.settings, &traces, &run.machine.images, Some(&run.forward()));
+        let folder = write_capture(&run.settings, &traces, &run.machine.images, Some(&run.forward()), run.format);
         let expected = decode(folder.path());
         let capture = Capture::open(folder.path()).unwrap();
         let out = tempfile::tempdir().unwrap();

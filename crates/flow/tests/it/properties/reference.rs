@@ -209,6 +209,8 @@ pub(crate) struct ReferenceWalk<'p> {
     anywhere: bool,
     stack: Vec<u64>,
     clear_pending: bool,
+    /// Calls are unknown: the trace unit may have had more on its stack.
+    incomplete: bool,
     last: Option<Last>,
     /// The trace does not continue after the last atom: only a mispredict may still follow.
     broken: bool,
@@ -228,6 +230,7 @@ impl<'p> ReferenceWalk<'p> {
             anywhere: false,
             stack: vec![],
             clear_pending: false,
+            incomplete: false,
             last: None,
             broken: false,
             q: None,
@@ -295,8 +298,19 @@ impl<'p> ReferenceWalk<'p> {
     fn lose_position(&mut self, event: FlowEvent) {
         self.events.push(event);
         self.at = At::Unknown;
+        self.forget_stack();
+    }
+
+    fn forget_stack(&mut self) {
         self.stack.clear();
         self.clear_pending = false;
+        self.incomplete = true;
+    }
+
+    /// A P0 element whose position is unknown: it may have been a call.
+    fn lose_element(&mut self) {
+        self.lost += 1;
+        self.forget_stack();
     }
 
     fn forget(&mut self) {
@@ -333,11 +347,20 @@ impl<'p> ReferenceWalk<'p> {
                 self.lose_position(FlowEvent::NoCode { address });
                 None
             }
-            At::Awaited | At::Unknown => {
-                self.at = At::Unknown;
+            At::Awaited => {
+                self.miss_target();
                 None
             }
+            At::Unknown => None,
         }
+    }
+
+    /// Nothing has the target of the indirect branch before.
+    fn miss_target(&mut self) {
+        if !(self.config.return_stack && self.incomplete) {
+            self.lose_position(FlowEvent::Finding(Finding::NoTarget));
+        }
+        self.at = At::Unknown;
     }
 
     fn push_return_address(&mut self, facts: &Decoded, next: u64) {
@@ -351,11 +374,12 @@ impl<'p> ReferenceWalk<'p> {
     fn clear_if_pending(&mut self) {
         if std::mem::take(&mut self.clear_pending) {
             self.stack.clear();
+            self.incomplete = false;
         }
     }
 
     fn atom(&mut self, taken: bool) {
-        let Some(start) = self.locate() else { return self.lost += 1 };
+        let Some(start) = self.locate() else { return self.lose_element() };
         let mut end = start;
         let facts = loop {
             let Some(facts) = self.facts(end) else {
@@ -431,6 +455,10 @@ impl<'p> ReferenceWalk<'p> {
         self.emit_last();
         self.end_q(None);
         self.ask_return_stack();
+        if self.at == At::Awaited && return_address.is_some() {
+            self.miss_target();
+            self.lose_element();
+        }
         let was_known = matches!(self.at, At::Known(_));
         if let Some(end) = return_address {
             self.walk_to(end);
@@ -479,7 +507,7 @@ impl<'p> ReferenceWalk<'p> {
 
     /// Walks up to the taken branch at an address.
     fn source(&mut self, source_address: u64) {
-        let Some(start) = self.locate() else { return self.lost += 1 };
+        let Some(start) = self.locate() else { return self.lose_element() };
         let finding = FlowEvent::Finding(Finding::SourceAddress { at: start, source_address });
         if source_address.wrapping_sub(start) > 4 * LONGEST {
             self.lost += 1;
@@ -516,7 +544,9 @@ impl<'p> ReferenceWalk<'p> {
 
     fn q(&mut self, count: Option<u32>) {
         let start = self.locate();
-        self.lost += u64::from(start.is_none());
+        if start.is_none() {
+            self.lose_element();
+        }
         self.report_lost();
         self.clear_if_pending();
         let each = |start: u64| (0..u64::from(count.unwrap_or(0))).map(move |index| start + 4 * index);

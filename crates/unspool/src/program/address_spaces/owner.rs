@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use unspool_capture::{Call, ContextFormat, ContextWidth, KERNEL, Pid};
 use unspool_coresight::{Context, Security};
 
-use super::{AddressSpaces, ContextIds, Map, context_number};
+use super::{AddressSpaces, ContextIds, Map};
 use crate::order::Owner;
 use crate::program::moment::{Moment, Window};
 
@@ -20,8 +20,9 @@ impl AddressSpaces {
             Map::Process { pid, .. } => Some(pid),
             Map::Any(_) | Map::Unnamed => None,
         };
-        let thread = moment.thread.or_else(|| match (self.context_ids.get(), context.and_then(context_number)) {
-            (Some(ContextIds::Format(format)), Some(value)) => thread_in(*format, value, moment.context_width),
+        let number = context.and_then(|context| moment.context_registers.number(context));
+        let thread = moment.thread.or_else(|| match (self.context_ids.get(), number) {
+            (Some(ContextIds::Format(format)), Some((value, width))) => thread_in(*format, value, width),
             _ => self.thread_on(moment.window, moment.core?),
         });
         Owner { process, thread }

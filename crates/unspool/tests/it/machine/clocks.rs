@@ -19,7 +19,7 @@ fn decoded(run: &Run, clock: &str, time: impl Fn(u64) -> u64) -> Vec<Vec<Decoded
     let traces: Vec<&[u8]> = (0..run.machine.cores()).map(|core| run.machine.core(core).1).collect();
     let on_clock = |event: SystemEvent| SystemEvent { time: event.time.map(&time), ..event };
     let events: Vec<SystemEvent> = run.forward().into_iter().map(on_clock).collect();
-    let folder = write_capture(&run.settings, &traces, &run.machine.images, Some(&events));
+    let folder = write_capture(&run.settings, &traces, &run.machine.images, Some(&events), run.format);
     let mut file = fs::OpenOptions::new().append(true).open(folder.path().join("trace.ini")).unwrap();
     writeln!(file, "[timestamp]\n{clock}").unwrap();
     decode(folder.path())
@@ -36,7 +36,7 @@ fn logs_on_other_clocks() {
         assert_eq!(decoded(&run, "event_offset=5000", |time| time + 5000), all, "seed {seed}: later");
         let missing = |name: &str, found: Vec<Vec<Decoded>>| -> usize {
             let cores = found.iter().zip(&all);
-            cores.map(|(found, all)| assert_part(&format!("{seed}: {name}"), found, all, options.return_stack)).sum()
+            cores.map(|(found, all)| assert_part(&format!("{seed}: {name}"), found, all)).sum()
         };
         let nanoseconds = decoded(&run, "frequency=25000000\nevent_frequency=1000000000", |time| 40 * time + seed);
         fine += missing("finer", nanoseconds);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use unspool::capture::{SystemEvent, SystemLog};
+use unspool::capture::{ContextFormat, SystemEvent, SystemLog};
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
 
@@ -17,6 +17,7 @@ pub(crate) fn write_capture(
     traces: &[&[u8]],
     images: &[Image],
     events: Option<&[SystemEvent]>,
+    format: Option<ContextFormat>,
 ) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, bytes: &[u8]| put(folder.path(), name, bytes);
@@ -39,7 +40,8 @@ pub(crate) fn write_capture(
         "[trace_buffers]\nbuffers={}\n{buffers}[source_buffers]\n{sources}[core_trace_sources]\n{cores}",
         names.join(",")
     );
-    put("snapshot.ini", format!("{snapshot}[trace]\nmetadata=trace.ini\n").as_bytes());
+    let format = format.map_or(String::new(), |format| format!("context_id_format={}\n", format.name()));
+    put("snapshot.ini", format!("{snapshot}[trace]\nmetadata=trace.ini\n{format}").as_bytes());
     put("trace.ini", trace.as_bytes());
     images.iter().for_each(|image| put(&image.name, &image.elf()));
     if let Some(events) = events {

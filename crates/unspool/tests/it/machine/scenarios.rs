@@ -68,7 +68,7 @@ fn decoded(log: Option<&str>, parts: &[Part]) -> String {
     let log = log.map(|log| SystemLog::read(log.as_bytes()));
     assert!(log.iter().all(|log| log.problems.is_empty()), "{log:?}");
     let events = log.as_ref().map(|log| log.events.as_slice());
-    let folder = write_capture(&settings, &[&trace(&settings, parts)], &images(), events);
+    let folder = write_capture(&settings, &[&trace(&settings, parts)], &images(), events, None);
     words(decode(folder.path()).remove(0))
 }
 
@@ -164,7 +164,7 @@ fn two_programs_at_one_address() {
     settings.set("TRCCONFIGR", 0x1);
     let images = images();
     let bytes = trace(&settings, &[At(HERE, 0, 0), Execute, At(HERE, 0, 0), Execute]);
-    let folder = write_capture(&settings, &[&bytes], &images, None);
+    let folder = write_capture(&settings, &[&bytes], &images, None, None);
     let dump = |number: usize| format!("[dump{number}]\nfile={}\naddress={HERE:#x}\n", images[number].name);
     let core = format!("[device]\nname=cpu_0\nclass=core\ntype=ARM-AA64\n{}{}", dump(1), dump(2));
     std::fs::write(folder.path().join("cpu_0.ini"), core).unwrap();
