@@ -30,7 +30,11 @@ const UNNAMED: Pid = 1;
 #[derive(Debug, Default)]
 pub struct CodeLog {
     cores: Vec<Core>,
-    pages: BTreeMap<(Pid, u64), Box<Page>>,
+    pages: Vec<Page>,
+    /// Indexes of pages, by process and number.
+    numbers: BTreeMap<(Pid, u64), usize>,
+    /// The last page, since the next instruction is most often there.
+    last: Option<((Pid, u64), usize)>,
     /// Code that was replaced, by process and address.
     replaced: BTreeMap<(Pid, u64), Vec<Sighting<u16>>>,
     /// The process of each thread.
@@ -52,7 +56,7 @@ struct Core {
 
 /// Halfwords of a page, as they were last seen.
 #[derive(Debug)]
-struct Page([Option<Sighting<u16>>; SLOTS]);
+struct Page(Vec<Option<Sighting<u16>>>);
 
 impl CodeLog {
     /// Adds a step.
@@ -120,8 +124,9 @@ impl CodeLog {
     }
 
     fn halfword(&mut self, pid: Pid, address: u64, value: u16, moment: Moment) {
-        let page = self.pages.entry((pid, address / PAGE)).or_insert_with(|| Box::new(Page([const { None }; SLOTS])));
-        let Some(slot) = page.0.get_mut((address % PAGE / 2) as usize) else { return };
+        let page = self.page((pid, address / PAGE));
+        let slots = self.pages.get_mut(page).map(|page| page.0.as_mut_slice()).unwrap_or_default();
+        let Some(slot) = slots.get_mut((address % PAGE / 2) as usize) else { return };
         match slot {
             None => *slot = Some(Sighting::new(value, moment)),
             Some(known) if known.value == value => known.extend(moment),
@@ -136,6 +141,21 @@ impl CodeLog {
         }
     }
 
+    /// The index of a page.
+    #[inline]
+    fn page(&mut self, number: (Pid, u64)) -> usize {
+        if let Some((_, index)) = self.last.filter(|(last, _)| *last == number) {
+            return index;
+        }
+        let new = self.pages.len();
+        let index = *self.numbers.entry(number).or_insert(new);
+        if index == new {
+            self.pages.push(Page(vec![None; SLOTS]));
+        }
+        self.last = Some((number, index));
+        index
+    }
+
     fn thread(&mut self, thread: u32, pid: Pid, moment: Moment) {
         let (known, before) = self.threads.entry(thread).or_insert_with(|| (Sighting::new(pid, moment), Vec::new()));
         if known.value == pid {
@@ -148,9 +168,10 @@ impl CodeLog {
     pub fn finish(self) -> Events {
         let mut patches = Patches::default();
         let mut unordered = 0;
-        let Self { pages, mut replaced, threads, .. } = self;
-        for ((pid, number), page) in pages {
-            for (slot, sighting) in (0..).zip(page.0).filter_map(|(slot, sighting)| Some((slot, sighting?))) {
+        let Self { pages, numbers, mut replaced, threads, .. } = self;
+        for ((pid, number), index) in numbers {
+            let slots = pages.get(index).map_or(&[][..], |page| page.0.as_slice());
+            for (slot, sighting) in (0..).zip(slots).filter_map(|(slot, sighting)| Some((slot, (*sighting)?))) {
                 let address = number * PAGE + 2 * slot;
                 let earlier = replaced.remove(&(pid, address)).unwrap_or_default();
                 let observed = Observed::new(earlier.into_iter().chain([sighting]));

@@ -21,7 +21,7 @@ use page::Page;
 const HOW: &str = "cargo test --workspace --test it documents";
 
 /// Lines of `sh` blocks: commands that this test does not run, each with the reason.
-const NOT_RUN: [(&str, &str); 14] = [
+const NOT_RUN: [(&str, &str); 17] = [
     ("cargo run -- decode examples/hello-qemu", "`.ci/run` runs it from README.md"),
     ("cargo test --workspace", "`.ci/run` runs it from README.md; this test is a part of it"),
     ("cargo install --path crates/cli", "compiles the workspace once more"),
@@ -39,6 +39,12 @@ const NOT_RUN: [(&str, &str); 14] = [
         "unspool record --system -o boot.astf -- -M virt -cpu cortex-a72 -nodefaults -nographic -kernel image.elf",
         "needs a system to boot; `record_system` builds some and records them",
     ),
+    (
+        "unspool record --system -o linux.tarmac --events linux.events --from 0x400580 -- -M virt -smp 2 -kernel Image -initrd root",
+        "needs a kernel; `record_linux` does the same",
+    ),
+    ("unspool encode linux.tarmac -o capture --events linux.events --context-ids --timestamps", "part of the same"),
+    ("unspool decode capture --context-id tid", "part of the same"),
 ];
 
 /// Options of other programs that the documents mention.

@@ -286,7 +286,8 @@ fn breaks_and_refusals() {
     assert_eq!(found.instructions, Executed::of(&cut).instructions);
 
     // Without a time, it is unknown when code changes.
-    let first = Step { time: None, ..steps[1].clone() };
+    let mut first = steps[1].clone();
+    first.time = None;
     let mut changed = first.clone();
     if let Event::Instruction(instruction) = &mut changed.event {
         instruction.opcode = Some(0xd503_205f);
