@@ -37,6 +37,7 @@ pub use load::LoadedCode;
 pub use proc_maps::ProcMaps;
 pub use search::{FoundImage, ImageLoader, ImageNotFound, ImageSearch};
 pub use spaces::Spaces;
+pub(crate) use symbols::SymbolList;
 pub use symbols::{Symbol, Symbols};
 
 /// Program code of one image.

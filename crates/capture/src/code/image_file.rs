@@ -87,7 +87,8 @@ impl ImageFile {
         Some(&self.elf.as_ref()?.symbols)
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    /// The bytes of the file.
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
