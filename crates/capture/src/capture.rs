@@ -3,7 +3,7 @@
 //! The readers of the package formats ([`snapshot`](crate::snapshot), [`package`](crate::package),
 //! [`bare`](crate::bare)) fill in a [`Capture`]; users get buffers, streams and files from it.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use unspool_coresight::Protocol;
 
 use crate::buffer::{Buffer, BufferReader};
 use crate::clock::Clock;
+use crate::code::Symbols;
 use crate::error::Error;
 use crate::event::SystemEvent;
 use crate::ini::{INI_LIMIT, INI_TOTAL, Ini, Section};
@@ -47,6 +48,8 @@ pub struct Capture {
     pub event_log: Option<EventLog>,
     /// What the operating system did while the trace was recorded: the lines of the event log, or the records of perf.data.
     pub events: Vec<SystemEvent>,
+    /// Functions of files that a recording lists, by path. Their addresses are offsets in the file.
+    pub symbols: BTreeMap<String, Symbols>,
     /// The clock of the timestamps in the trace; see [`clock_of`](Self::clock_of).
     pub clock: Clock,
     /// Files of the package for images that events name; `None` if it does not list them, and has them by their paths.
@@ -318,6 +321,7 @@ impl Capture {
             extras: Vec::new(),
             event_log: None,
             events: Vec::new(),
+            symbols: BTreeMap::new(),
             clock: Clock::default(),
             event_images: None,
             // The kernel writes the thread, and perf requires it.

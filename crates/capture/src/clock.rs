@@ -80,6 +80,8 @@ pub enum EventClock {
     },
     /// perf converts them.
     Perf(TimeConversion),
+    /// They are those of CLOCK_MONOTONIC in nanoseconds, which nothing relates to timestamps.
+    Monotonic,
     /// Nothing relates them.
     Unknown,
 }
@@ -133,6 +135,12 @@ impl Clock {
         Some(EventTimes { applied: time(first - line.error), reached: time(last + line.error) })
     }
 
+    /// The time that an event at a timestamp has; `None` if the clocks are not related, or if it is before time 0.
+    pub fn event_time(&self, timestamp: u64) -> Option<u64> {
+        let (line, timestamp) = self.line_at(timestamp)?;
+        u64::try_from(line.floor(timestamp)).ok()
+    }
+
     /// The timestamps that the trace may have had at the time of an event; `None` if the clocks are not related, or if
     /// the event happened before timestamp 0.
     pub fn timestamps_of(&self, time: u64) -> Option<RangeInclusive<u64>> {
@@ -163,7 +171,7 @@ impl Clock {
                 Line { numerator: frequency, denominator: of_trace.hertz, offset, error: 0 }
             }
             EventClock::Perf(conversion) => return Some((conversion.line()?, conversion.extended(timestamp))),
-            EventClock::Unknown => return None,
+            EventClock::Monotonic | EventClock::Unknown => return None,
         };
         Some((line, timestamp))
     }
@@ -243,12 +251,22 @@ impl TimeConversion {
     }
 }
 
-impl TimeConversion {
-    /// As a section of a package, which [`read`] reads.
-    pub(crate) fn extra(&self, file: String) -> Extra {
-        let pairs = [(TIME_SHIFT, self.shift), (TIME_MULT, self.mult), (TIME_ZERO, self.zero)];
-        let pairs = pairs.map(|(key, value)| (key.to_string(), value.to_string())).to_vec();
-        Extra { file, section: SECTION.to_string(), pairs }
+impl EventClock {
+    /// The clock of a recording as a section of a package, which [`read`] reads.
+    pub(crate) fn extra(&self, file: String) -> Option<Extra> {
+        let pair = |(key, value): (&str, String)| (key.to_string(), value);
+        let pairs = match self {
+            EventClock::Trace | EventClock::Scaled { .. } => return None,
+            EventClock::Perf(TimeConversion { shift, mult, zero, short: (_, 0) }) => {
+                [(TIME_SHIFT, shift), (TIME_MULT, mult), (TIME_ZERO, zero)]
+                    .map(|(key, value)| (key, value.to_string()))
+                    .to_vec()
+            }
+            EventClock::Monotonic => vec![(EVENT_CLOCK, "monotonic".to_string())],
+            // There are no keys for a counter that is extended.
+            EventClock::Perf(_) | EventClock::Unknown => vec![(EVENT_CLOCK, "unknown".to_string())],
+        };
+        Some(Extra { file, section: SECTION.to_string(), pairs: pairs.into_iter().map(pair).collect() })
     }
 }
 
@@ -313,16 +331,20 @@ pub(crate) fn read(capture: &mut Capture, file: &str, section: &Section) {
     if let Some(hertz) = hertz {
         capture.clock.frequency = Some(Frequency { hertz, is_assumed: false });
     }
-    let is_unknown = section.value(EVENT_CLOCK).is_some_and(|name| name.eq_ignore_ascii_case("unknown"));
+    let named = match section.value(EVENT_CLOCK).map(str::to_ascii_lowercase).as_deref() {
+        Some("unknown") => Some(EventClock::Unknown),
+        Some("monotonic") => Some(EventClock::Monotonic),
+        _ => None,
+    };
     capture.clock.events = match (mult, shift, zero) {
-        _ if is_unknown => EventClock::Unknown,
+        _ if named.is_some() => named.unwrap_or_default(),
         (Some(mult), Some(shift), Some(zero)) => EventClock::Perf(TimeConversion { shift, mult, zero, short: (0, 0) }),
         _ if log_frequency.is_some() || offset.is_some() => {
             EventClock::Scaled { frequency: log_frequency.unwrap_or(0), offset: offset.unwrap_or(0) }
         }
         _ => capture.clock.events,
     };
-    note_problems(capture, file, section, is_unknown);
+    note_problems(capture, file, section, named.is_some());
 }
 
 /// The offset may be negative.
@@ -339,11 +361,11 @@ fn read_offset(capture: &mut Capture, file: &str, section: &Section) -> Option<i
     value
 }
 
-fn note_problems(capture: &mut Capture, file: &str, section: &Section, is_unknown: bool) {
+fn note_problems(capture: &mut Capture, file: &str, section: &Section, is_named: bool) {
     let at = |key| Location::line(file, section.entry(key).map_or(section.line, |entry| entry.line));
-    let name = section.value(EVENT_CLOCK).filter(|name| !is_unknown && !name.eq_ignore_ascii_case("trace"));
+    let name = section.value(EVENT_CLOCK).filter(|name| !is_named && !name.eq_ignore_ascii_case("trace"));
     if let Some(name) = name {
-        let text = format!("`{name}` is not a clock (trace, unknown); `{EVENT_CLOCK}` is ignored");
+        let text = format!("`{name}` is not a clock (trace, monotonic, unknown); `{EVENT_CLOCK}` is ignored");
         capture.note(at(EVENT_CLOCK), NoteKind::BadValue, text);
     }
     let parts = [TIME_SHIFT, TIME_MULT, TIME_ZERO];
@@ -427,6 +449,10 @@ mod tests {
         for (clock, expected) in rows {
             assert_eq!(clock.nanoseconds(25_000_000), expected, "{clock:?}");
         }
+        assert_eq!(
+            [NONE, perf(22, 40 << 22, 5), scaled(1, 0, -9)].map(|clock| clock.event_time(8)),
+            [Some(8), Some(325), None]
+        );
         assert_eq!(scaled(1, 1, 0).nanoseconds(u64::MAX), Some(u128::from(u64::MAX) * 1_000_000_000));
         let conversion = |shift, mult| TimeConversion { shift, mult, ..TimeConversion::default() };
         assert_eq!(conversion(22, 40 << 22).hertz(), Some(25_000_000));

@@ -38,6 +38,7 @@ pub use proc_maps::ProcMaps;
 pub use search::{FoundImage, ImageLoader, ImageNotFound, ImageSearch};
 pub(crate) use search::{Origin, file_names};
 pub use spaces::Spaces;
+pub(crate) use symbols::SymbolList;
 pub use symbols::{Symbol, Symbols};
 
 /// Program code of one image.

@@ -78,6 +78,11 @@ impl Note {
     pub fn assumed(file: &str, text: &str) -> Self {
         Location::file(file).note(NoteKind::Assumed, text)
     }
+
+    /// A note on a file that is missing or cannot be used.
+    pub fn missing(file: &str, text: &str) -> Self {
+        Location::file(file).note(NoteKind::MissingFile, text)
+    }
 }
 
 impl fmt::Display for Note {

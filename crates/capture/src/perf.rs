@@ -10,6 +10,7 @@
 //! | `info`, `sessions` | AUXTRACE_INFO, AUX and AUXTRACE records → trace units, and where their trace is |
 //! | `events`, `order` | other records → system events by time |
 //! | `collect` | all records → [`PerfData`] |
+//! | `kernel` | `kcore_dir` of a directory → memory and symbols of the kernel |
 //! | `package` | [`PerfData`] → [`Capture`](crate::Capture) |
 //!
 //! Trace bytes are never read here: a file of tens of gigabytes opens in the time that its other records take. Damage
@@ -25,6 +26,7 @@ mod feature;
 mod file;
 mod info;
 mod input;
+mod kernel;
 mod order;
 mod package;
 mod problem;
@@ -44,8 +46,9 @@ use crate::event::SystemEvent;
 pub use attr::Attr;
 pub use bpf::BpfFunction;
 pub use bytes::ByteOrder;
-pub use feature::{BuildId, Features, FileInfo};
+pub use feature::{BuildId, Features, FileInfo, FileSymbol};
 pub use info::Unit;
+pub use kernel::KernelMemory;
 pub use problem::Problem;
 pub use sessions::{Absent, Part, Session};
 

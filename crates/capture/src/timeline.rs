@@ -247,6 +247,12 @@ impl Timeline {
         View { first, last: self.version_at(pid, after).max(first) }
     }
 
+    /// Whether code that one of several versions of a process has is removed or replaced in another one. What is only
+    /// added is not a change of code: it is executed after the event.
+    pub fn removes_code(&self, pid: Pid, view: View) -> bool {
+        self.space(pid).is_some_and(|space| space.removes(view.first, view.last))
+    }
+
     /// What is at an address of a process, whose kernel half is not considered.
     pub fn lookup(&self, pid: Pid, view: View, address: u64) -> Contents<'_> {
         let mut answer = Answer::new(self, address);

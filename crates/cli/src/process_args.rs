@@ -57,11 +57,11 @@ struct MapsArgument {
 impl ProcessArgs {
     /// Reads the files that say where code is.
     pub(crate) fn load(&self) -> anyhow::Result<SpaceOptions> {
-        let mut events = Vec::new();
+        let (mut events, mut jitdumps) = (Vec::new(), Vec::new());
         for path in &self.jitdump {
             let dump = Jitdump::parse(&path.display().to_string(), &read(path)?)?;
             dump.notes.iter().for_each(diagnostic::warning);
-            events.extend(dump.events);
+            jitdumps.push(dump);
         }
         for MapsArgument { path, pid } in &self.maps {
             let maps = ProcMaps::parse(&path.display().to_string(), &read(path)?, *pid);
@@ -75,7 +75,7 @@ impl ProcessArgs {
             kernel: self.kernel()?.map(Arc::new),
             ..ImageSearch::default()
         };
-        Ok(SpaceOptions { search, context_format: self.context_id, events })
+        Ok(SpaceOptions { search, context_format: self.context_id, events, jitdumps })
     }
 
     /// The images of a program, and the code and symbols of the kernel.

@@ -7,6 +7,7 @@
 
 mod address_spaces;
 mod context_registers;
+mod generated;
 mod moment;
 
 use std::collections::BTreeMap;
@@ -74,15 +75,17 @@ impl Program {
         added: &[Code],
         options: &SpaceOptions,
     ) -> (Self, Vec<Note>) {
-        let spaces = AddressSpaces::new(capture, added, options);
+        let kernel = capture.kernel_memory();
+        let spaces = AddressSpaces::new(capture, added, options, &kernel);
         let is_static = |code: &&Code| spaces.as_ref().is_none_or(|spaces| !spaces.places(code));
         let mut codes: Vec<Code> = added.iter().filter(is_static).cloned().collect();
         let mut notes = place_images(capture, &mut codes);
         let loaded = capture.code(core);
-        let others = loaded.codes.len() - loaded.added - loaded.of_core;
+        let others = loaded.codes.len() - loaded.added - loaded.of_core + usize::from(kernel.code.is_some());
         let groups = [codes.len(), loaded.added, loaded.of_core, others];
         codes.extend(loaded.codes);
-        notes.extend(loaded.notes);
+        codes.extend(kernel.code);
+        notes.extend(loaded.notes.into_iter().chain(kernel.notes));
         (Self { codes, groups, spaces, ..Self::default() }, notes)
     }
 
@@ -117,8 +120,8 @@ impl Program {
         self.spaces.as_ref().map(|spaces| spaces.processes_named(name)).unwrap_or_default()
     }
 
-    /// Does a map stand for several versions of the memory of its process? An event that changes it came before or after
-    /// any instruction in the map; an address has code where all versions agree.
+    /// Does a map stand for several versions of the memory of its process, between which code is removed or replaced?
+    /// These events came before or after any instruction in the map; an address has code where all versions agree.
     pub fn is_changing(&self, map: MapId) -> bool {
         self.spaces.as_ref().is_some_and(|spaces| spaces.is_changing(map))
     }

@@ -99,7 +99,8 @@ impl ImageFile {
         (self.origin, &self.name)
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// The bytes of the file.
+    pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 

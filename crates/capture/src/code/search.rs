@@ -199,6 +199,15 @@ impl ImageLoader {
         found
     }
 
+    /// A file of the traced machine that is not an image, such as one that a JIT compiler writes.
+    pub fn find_file(&mut self, path: &str) -> Option<Arc<ImageFile>> {
+        let name = path.rsplit(['/', '\\']).next().unwrap_or_default().to_string();
+        let is_trusted = self.search.trust_this_machine;
+        let candidates = self.candidates((path, ""), &[name], None).into_iter();
+        let mut allowed = candidates.filter(|candidate| is_trusted || !matches!(candidate, Candidate::Here(_)));
+        allowed.find_map(|candidate| self.open_candidate(&candidate).ok())
+    }
+
     fn search(&mut self, image: &str, build_id: &str) -> Result<FoundImage, ImageNotFound> {
         let names = file_names(image).ok_or_else(|| ImageNotFound::NoFile { image: image.to_string() })?;
         let mut notes = Vec::new();

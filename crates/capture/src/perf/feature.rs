@@ -93,7 +93,23 @@ pub struct FileInfo {
     pub min_vaddr: u64,
     /// The offset of that address in the file, or in the memory of a module.
     pub offset: Option<u64>,
+    /// Its functions.
+    pub symbols: Vec<FileSymbol>,
 }
+
+/// A function of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileSymbol {
+    /// Its virtual address.
+    pub address: u64,
+    /// Its size.
+    pub size: u64,
+    /// Its name.
+    pub name: String,
+}
+
+/// Maximum number of functions of all files.
+const SYMBOL_LIMIT: usize = 2 << 20;
 
 /// Maximum number of items of one feature: words of a command, events, keys, files, build IDs.
 const ITEM_LIMIT: usize = 64 << 10;
@@ -225,23 +241,31 @@ fn pairs(bytes: &[u8]) -> Vec<(String, String)> {
 fn files(bytes: &[u8], order: ByteOrder) -> Vec<FileInfo> {
     let mut left = bytes;
     let mut found = Vec::new();
+    let mut symbols = SYMBOL_LIMIT;
     while let Some(length) = order.u32(left, 0) {
         let Some((message, rest)) = left.get(4..).and_then(|rest| rest.split_at_checked(length as usize)) else {
             break;
         };
-        found.extend(Some(file_info(message)).filter(|file| !file.path.is_empty() && found.len() < ITEM_LIMIT));
+        found.extend(
+            Some(file_info(message, &mut symbols)).filter(|file| !file.path.is_empty() && found.len() < ITEM_LIMIT),
+        );
         left = rest;
     }
     found
 }
 
-fn file_info(message: &[u8]) -> FileInfo {
+/// A file, with at most this number of functions.
+fn file_info(message: &[u8], left: &mut usize) -> FileInfo {
     let mut info = FileInfo::default();
     for field in Fields(message) {
         match field {
             Field::Bytes(1, path) => info.path = String::from_utf8_lossy(path).into_owned(),
             Field::Number(2, kind) => info.kind = kind,
             Field::Number(3, address) => info.min_vaddr = address,
+            Field::Bytes(4, inner) if *left > 0 => {
+                info.symbols.push(symbol(inner));
+                *left -= 1;
+            }
             Field::Bytes(6 | 7, inner) => {
                 info.offset = Fields(inner).find_map(|field| match field {
                     Field::Number(1, offset) => Some(offset),
@@ -252,6 +276,19 @@ fn file_info(message: &[u8]) -> FileInfo {
         }
     }
     info
+}
+
+fn symbol(message: &[u8]) -> FileSymbol {
+    let mut symbol = FileSymbol::default();
+    for field in Fields(message) {
+        match field {
+            Field::Number(1, address) => symbol.address = address,
+            Field::Number(2, size) => symbol.size = size,
+            Field::Bytes(3, name) => symbol.name = String::from_utf8_lossy(name).into_owned(),
+            _ => {}
+        }
+    }
+    symbol
 }
 
 /// A field of a message: its number, and its value.
@@ -399,11 +436,12 @@ mod tests {
             0x0a, 3, b'/', b'l', b's', // path
             0x10, 2, // an ELF file
             0x18, 0x80, 0x20, // address 0x1000
-            0x22, 2, 0x08, 1, // a symbol
+            0x22, 8, 0x08, 0x84, 0x20, 0x10, 8, 0x1a, 1, b'f', // `f`, 8 bytes at 0x1004
             0x32, 3, 0x08, 0x80, 0x10, // file offset 0x800
         ];
         let bytes = [&(message.len() as u32).to_le_bytes()[..], message, &[200, 0, 0, 0, 1]].concat();
-        let expected = FileInfo { path: "/ls".into(), kind: 2, min_vaddr: 0x1000, offset: Some(0x800) };
+        let symbols = vec![FileSymbol { address: 0x1004, size: 8, name: "f".into() }];
+        let expected = FileInfo { path: "/ls".into(), kind: 2, min_vaddr: 0x1000, offset: Some(0x800), symbols };
         assert_eq!(read(number::FILE2, &bytes).files, [expected]);
     }
 }

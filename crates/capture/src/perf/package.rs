@@ -13,10 +13,11 @@ use std::sync::{Arc, PoisonError};
 
 use unspool_coresight::Protocol;
 
-use super::{Absent, MAIN, PerfData, Session, Unit, is_perf};
+use super::{Absent, FileInfo, MAIN, PerfData, Session, Unit, is_perf};
 use crate::buffer::{Buffer, BufferFile, BufferFormat, Recorded};
 use crate::capture::{Capture, Core, Extra, PackageFormat, Source};
 use crate::clock::EventClock;
+use crate::code::{SymbolList, Symbols};
 use crate::error::Error;
 use crate::note::{Location, NoteKind};
 use crate::registers::Registers;
@@ -84,14 +85,40 @@ fn capture(path: &Path, data: PerfData, store: Store, files: Vec<String>) -> Res
     writer.problems(&data);
     writer.buffers(&data);
     capture.clock.events = event_clock(&data);
+    capture.symbols = symbols(&data.features.files);
     capture.events = data.events;
     Ok(capture)
 }
 
 /// The conversion is one to the default clock of perf; the user can have chosen another.
 fn event_clock(data: &PerfData) -> EventClock {
-    let has_own_clock = data.attrs.iter().any(|attr| attr.clock.is_some());
-    data.time_conversion.filter(|_| !has_own_clock).map_or(EventClock::Unknown, EventClock::Perf)
+    /// The number of CLOCK_MONOTONIC.
+    const MONOTONIC: i32 = 1;
+    let mut chosen = data.attrs.iter().map(|attr| attr.clock);
+    let first = chosen.next().flatten();
+    match (first, data.time_conversion) {
+        _ if chosen.any(|clock| clock != first) => EventClock::Unknown,
+        (Some(MONOTONIC), _) => EventClock::Monotonic,
+        (None, Some(conversion)) => EventClock::Perf(conversion),
+        _ => EventClock::Unknown,
+    }
+}
+
+/// The functions of ELF files, at their offsets in the files.
+fn symbols(files: &[FileInfo]) -> BTreeMap<String, Symbols> {
+    /// The type of an ELF file.
+    const ELF: u64 = 2;
+    let mut found = BTreeMap::new();
+    for file in files.iter().filter(|file| file.kind == ELF && !file.symbols.is_empty()) {
+        let mut list = SymbolList::default();
+        let bias = file.offset.unwrap_or(file.min_vaddr).wrapping_sub(file.min_vaddr);
+        for symbol in &file.symbols {
+            let offset = symbol.address.wrapping_add(bias);
+            list.push(&symbol.name, offset, symbol.size, offset.saturating_add(symbol.size), 0);
+        }
+        found.insert(file.path.clone(), list.finish());
+    }
+    found
 }
 
 struct Writer<'a> {
@@ -121,10 +148,8 @@ impl Writer<'_> {
             let file = self.files.first().cloned().unwrap_or_default();
             self.capture.extras.push(Extra { file, section: "recording".to_string(), pairs });
         }
-        if let EventClock::Perf(conversion) = event_clock(data) {
-            let file = self.files.first().cloned().unwrap_or_default();
-            self.capture.extras.push(conversion.extra(file));
-        }
+        let file = self.files.first().cloned().unwrap_or_default();
+        self.capture.extras.extend(event_clock(data).extra(file));
     }
 
     /// A source and a core for each unit. The type of a core is the architecture.

@@ -39,6 +39,8 @@ pub(super) struct Space {
     /// First addresses of the intervals, ascending. The first interval starts at 0.
     starts: Vec<u64>,
     rectangles: Vec<Rectangle>,
+    /// Versions in which a piece is no longer where it was, ascending.
+    ends: Vec<Version>,
     /// The rectangles of node n are `listed[nodes[n]..nodes[n + 1]]`. Node 1 is the root, n / 2 the parent of n.
     nodes: Vec<u32>,
     listed: Vec<u32>,
@@ -53,10 +55,19 @@ impl Space {
         }
         starts.sort_unstable();
         starts.dedup();
-        let mut space = Self { changes, starts, rectangles, nodes: Vec::new(), listed: Vec::new() };
+        let mut ends: Vec<Version> = rectangles.iter().map(|rectangle| rectangle.until).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        let mut space = Self { changes, starts, rectangles, ends, nodes: Vec::new(), listed: Vec::new() };
         space.rectangles.sort_unstable_by_key(|rectangle| (rectangle.from, rectangle.range.0));
         space.list();
         space
+    }
+
+    /// Whether a piece of the first of these versions, or of one between them, is no longer there in the last.
+    pub(super) fn removes(&self, first: Version, last: Version) -> bool {
+        let next = self.ends.partition_point(|end| *end <= first);
+        self.ends.get(next).is_some_and(|end| *end <= last)
     }
 
     /// Number of the last version.

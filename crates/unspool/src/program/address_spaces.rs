@@ -12,14 +12,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
+use unspool_capture::perf::KernelMemory;
 use unspool_capture::{
     Call, Capture, Code, Contents, ContextFormat, ContextGuess, ContextProcess, ContextWidth, Direction, Extent, Hit,
-    ImageLoader, ImageNotFound, ImageSearch, Inference, KERNEL, Mapping, Note, PackageFormat, PatchCode, Pid, Region,
-    State, SystemEvent, Timeline, View,
+    ImageLoader, ImageNotFound, ImageSearch, Inference, Jitdump, KERNEL, Mapping, Note, PackageFormat, PatchCode, Pid,
+    Region, State, Symbols, SystemEvent, Timeline, View,
 };
 use unspool_coresight::Context;
 use unspool_flow::MapId;
 
+use super::generated::Generated;
 use super::moment::{Moment, Window};
 
 /// How to find processes and their files.
@@ -31,6 +33,8 @@ pub struct SpaceOptions {
     pub context_format: Option<ContextFormat>,
     /// Events beside those of the capture.
     pub events: Vec<SystemEvent>,
+    /// Code that programs generated.
+    pub jitdumps: Vec<Jitdump>,
 }
 
 /// Address spaces of a capture.
@@ -53,6 +57,12 @@ pub(super) struct AddressSpaces {
     missing: Mutex<BTreeMap<String, ImageNotFound>>,
     notes: Mutex<Vec<Note>>,
     maps: RwLock<Maps>,
+    /// Functions that a recording lists, by path of the file and offset in it.
+    symbols: BTreeMap<String, Symbols>,
+    /// Names of generated functions of each process, once they were needed; `None` if there is no file with them.
+    perf_maps: HashMap<Pid, OnceLock<Option<Code>>>,
+    /// First and last addresses of memory of the kernel that is known, and takes precedence over its files.
+    kernel_memory: Vec<(u64, u64)>,
 }
 
 /// What is known about context identifiers.
@@ -98,15 +108,24 @@ pub(super) enum Found<'s> {
 
 impl AddressSpaces {
     /// The address spaces of a capture with system events; `None` if there are none.
-    pub(super) fn new(capture: &Capture, added: &[Code], options: &SpaceOptions) -> Option<Self> {
-        let events: Vec<SystemEvent> = capture.events.iter().chain(&options.events).cloned().collect();
-        if !events.iter().any(|event| has_code(&event.call)) {
+    pub(super) fn new(
+        capture: &Capture,
+        added: &[Code],
+        options: &SpaceOptions,
+        kernel: &KernelMemory,
+    ) -> Option<Self> {
+        let mut recorded = capture.events.iter().chain(&options.events);
+        if !recorded.any(|event| has_code(&event.call)) && options.jitdumps.is_empty() {
             return None;
         }
-        let mut loader = ImageLoader::new(image_search(capture, added, options));
+        let mut search = image_search(capture, added, options);
+        search.kernel = search.kernel.or_else(|| kernel.symbols.clone());
+        let mut loader = ImageLoader::new(search);
+        let generated = Generated::new(capture, &options.jitdumps, &mut loader);
+        let mut notes = generated.notes.clone();
+        let events = generated.with(capture.events.iter().chain(&options.events));
         let mut codes: HashMap<Mapping, Option<Code>> = HashMap::new();
         let mut missing = BTreeMap::new();
-        let mut notes = Vec::new();
         let layout = |mapping: &Mapping| {
             let code = load(&mut loader, mapping, &mut missing, &mut notes);
             let extents = code.as_ref().map(extents).unwrap_or_default();
@@ -119,6 +138,10 @@ impl AddressSpaces {
             let known = timeline.mapping(index).and_then(|mapping| codes.remove(mapping));
             known.map_or_else(OnceLock::new, OnceLock::from)
         };
+        let kernel_memory: Vec<(u64, u64)> = memory_of(kernel);
+        if !kernel_memory.is_empty() {
+            missing.retain(|image, _| !is_of_kernel(image));
+        }
         let has_kernel = timeline.processes().any(|pid| pid == KERNEL);
         let format = options.context_format.or(capture.context_format);
         let codes = (0..timeline.mappings()).map(of_mapping).collect();
@@ -133,6 +156,9 @@ impl AddressSpaces {
             missing: Mutex::new(missing),
             notes: Mutex::new(notes),
             maps: RwLock::default(),
+            symbols: capture.symbols.clone(),
+            perf_maps: timeline.processes().map(|pid| (pid, OnceLock::new())).collect(),
+            kernel_memory,
             timeline,
         })
     }
@@ -268,8 +294,12 @@ impl AddressSpaces {
 
     /// What is at an address.
     pub(super) fn find(&self, map: MapId, address: u64) -> Found<'_> {
-        match self.contents(self.map(map), address) {
-            Contents::Certain(hit) => self.bytes(&hit, address),
+        let map = self.map(map);
+        match self.contents(map, address) {
+            Contents::Certain(hit) => match self.in_kernel_memory(map, &hit, address) {
+                Some(left) => Found::Absent(left),
+                None => self.bytes(&hit, address),
+            },
             Contents::Doubtful(..) => Found::Ambiguous,
             Contents::Absent { left } => Found::Absent(left),
         }
@@ -293,6 +323,14 @@ impl AddressSpaces {
         if bytes.is_empty() { Found::Missing } else { Found::Bytes(&bytes[..limited(bytes)]) }
     }
 
+    /// Number of bytes of a file of the kernel for which its memory is known.
+    fn in_kernel_memory(&self, map: Map, hit: &Hit<'_>, address: u64) -> Option<u64> {
+        let is_file = matches!(map, Map::Process { pid: KERNEL, .. }) && hit.piece.mapping().is_some();
+        let mut memory = self.kernel_memory.iter().filter(|_| is_file);
+        let (_, last) = memory.find(|(first, last)| (*first..=*last).contains(&address))?;
+        Some(hit.left.min((last - address).saturating_add(1)))
+    }
+
     /// The code of a mapping, which is loaded on first use.
     fn code(&self, mapping: usize) -> Option<&Code> {
         let loaded = self.codes.get(mapping)?.get_or_init(|| {
@@ -305,11 +343,32 @@ impl AddressSpaces {
 
     /// The function at an address, and the offset in it.
     pub(super) fn symbol(&self, map: MapId, address: u64) -> Option<(&str, u64)> {
-        let hit = self.contents(self.map(map), address).certain()?;
-        match hit.piece.mapping() {
-            Some(mapping) => self.code(mapping)?.symbols.find(address),
-            None => Some((self.timeline.patch_name(hit.piece)?, hit.offset)),
+        let map = self.map(map);
+        let hit = self.contents(map, address).certain();
+        match hit.and_then(|hit| hit.piece.mapping()) {
+            Some(mapping) => self.symbol_of_file(mapping, hit?.offset, address),
+            None => hit.and_then(|hit| Some((self.timeline.patch_name(hit.piece)?, hit.offset))),
         }
+        .or_else(|| self.perf_map(map)?.symbols.find(address))
+    }
+
+    /// The function of a file, or of what a recording lists about it.
+    fn symbol_of_file(&self, mapping: usize, offset: u64, address: u64) -> Option<(&str, u64)> {
+        let of_file = self.code(mapping).and_then(|code| code.symbols.find(address));
+        of_file.or_else(|| self.symbols.get(&self.timeline.mapping(mapping)?.image)?.find(offset))
+    }
+
+    /// The names in `/tmp/perf-PID.map`.
+    fn perf_map(&self, map: Map) -> Option<&Code> {
+        let Map::Process { pid, .. } = map else { return None };
+        let loaded = self.perf_maps.get(&pid)?.get_or_init(|| {
+            let mut loader = self.loader.lock().unwrap_or_else(PoisonError::into_inner);
+            let file = loader.find_file(&format!("/tmp/perf-{pid}.map"))?;
+            let (code, notes) = Code::from_perf_map(file.name(), file.bytes());
+            self.lock_notes().extend(notes);
+            Some(code)
+        });
+        loaded.as_ref()
     }
 
     /// The image that events place at an address, found or not.
@@ -326,9 +385,9 @@ impl AddressSpaces {
         }
     }
 
-    /// Whether a map is that of several versions of a process.
+    /// Whether a map is that of several versions of a process, between which code is removed or replaced.
     pub(super) fn is_changing(&self, map: MapId) -> bool {
-        matches!(self.map(map), Map::Process { view, .. } if view.first != view.last)
+        matches!(self.map(map), Map::Process { pid, view } if self.timeline.removes_code(pid, view))
     }
 
     /// Why files were not found, by the name of the image.
@@ -394,6 +453,17 @@ pub(crate) fn is_image_of(mapping: &Mapping, code: &Code) -> bool {
     let of_code = name(&code.name);
     let is_kernel = mapping.image.starts_with("[kernel") && of_code == "vmlinux";
     is_kernel || name(&mapping.image) == of_code
+}
+
+/// The memory of the kernel that is known.
+fn memory_of(kernel: &KernelMemory) -> Vec<(u64, u64)> {
+    let regions = kernel.code.iter().flat_map(|code| &code.regions);
+    regions.map(|region| (region.address, region.last())).collect()
+}
+
+/// Is this the kernel, or one of its modules?
+fn is_of_kernel(image: &str) -> bool {
+    image.starts_with('[') && !image.starts_with("[vdso") || image.ends_with(".ko")
 }
 
 /// Does an event say where code is?

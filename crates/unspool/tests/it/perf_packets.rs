@@ -1,6 +1,7 @@
 //! Packet listings of recordings, compared line by line with `perf report -D` of Debian's perf, which uses OpenCSD.
 //!
-//! Both listings are brought to one form: offset in the trace of the CPU, trace ID, kind, and the values of the packet.
+//! Both listings are brought to one form: trace ID, kind, and the values of the packet; and the offset, unless the trace is in
+//! frames: the reference counts from the start of a run of bytes with one ID, in which the ID itself is a byte.
 
 use std::fs;
 use std::path::Path;
@@ -38,8 +39,7 @@ const EXCEPTIONS: [(u16, &str); 12] = [
 /// Our packets of one source, one line each.
 struct Lines {
     id: u8,
-    /// Offset of the buffer in the trace of the CPU.
-    start: u64,
+    is_raw: bool,
     /// Address and timestamp of the elements of the packet.
     address: Option<u64>,
     timestamp: Option<u64>,
@@ -62,7 +62,8 @@ impl Sink<PacketItem> for Lines {
         let packet = item.unwrap_or_else(|error| panic!("{error:?}"));
         let kind = packet.value.kind().name();
         let Packet::Etm4(value) = packet.value else { panic!("{kind}") };
-        let mut line = format!("{} {:x} {kind}", self.start + packet.offset, self.id);
+        let mut line = if self.is_raw { format!("{} ", packet.offset) } else { String::new() };
+        line += &format!("{:x} {kind}", self.id);
         match value {
             Etm4Packet::Atoms(atoms) => line += &format!(" {atoms}"),
             Etm4Packet::Timestamp { .. } => line += &format!(" {:#x}", timestamp.unwrap()),
@@ -90,12 +91,13 @@ fn context_text(context: &Context) -> String {
 }
 
 /// A packet of perf: `Idx:18; ID:10;\tI_ATOM_F1 : Atom format 1.; E`.
-fn normalized(line: &str) -> Option<String> {
+fn normalized(line: &str, is_raw: bool) -> Option<String> {
     let (index, rest) = line.split_once("Idx:")?.1.split_once("; ID:")?;
     let (id, packet) = rest.split_once(";\tI_")?;
     let (kind, text) = packet.split_once(' ')?;
     let kind = our_name(kind);
-    let mut line = format!("{index} {id} {kind}");
+    let mut line = if is_raw { format!("{index} ") } else { String::new() };
+    line += &format!("{id} {kind}");
     let hex = |text: &str| {
         let digits = text.trim_start_matches("0x").split(|c: char| !c.is_ascii_hexdigit()).next().unwrap();
         u64::from_str_radix(digits, 16).unwrap()
@@ -119,21 +121,21 @@ fn normalized(line: &str) -> Option<String> {
 }
 
 /// The packets that perf lists, in order. It lists each buffer once when the file is read.
-fn of_perf(perf: &Path, file: &Path) -> Vec<String> {
+fn of_perf(perf: &Path, file: &Path, is_raw: bool) -> Vec<String> {
     let output = Command::new(perf).args(["report", "-D", "-i"]).arg(file).output().unwrap();
-    String::from_utf8_lossy(&output.stdout).lines().filter_map(normalized).collect()
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().filter_map(|line| normalized(line, is_raw)).collect()
 }
 
 fn of_us(file: &Path) -> Vec<String> {
     let capture = Capture::open(file).unwrap();
     let mut present = PresentIds::default();
     let mut all = Vec::new();
-    let mut start = 0;
     for trace in Trace::all(&capture).iter().filter(|trace| present.may_have(trace)) {
-        let id = if trace.buffer().format.is_formatted() { trace.source().id.unwrap() } else { 0 };
-        let mut lines = Lines { id, start, address: None, timestamp: None, lines: Vec::new() };
+        let is_raw = !trace.buffer().format.is_formatted();
+        let id = if is_raw { 0 } else { trace.source().id.unwrap() };
+        let mut lines = Lines { id, is_raw, address: None, timestamp: None, lines: Vec::new() };
         trace.packets_and_elements(&mut lines).unwrap();
-        start += trace.buffer().len();
         all.extend(lines.lines);
     }
     all
@@ -161,8 +163,8 @@ fn frames(stream: &[u8]) -> Vec<u8> {
     formatter.finish()
 }
 
-fn assert_same_packets(name: &str, perf: &Path, file: &Path) -> usize {
-    let (ours, theirs) = (of_us(file), of_perf(perf, file));
+fn assert_same_packets(name: &str, perf: &Path, file: &Path, is_raw: bool) -> usize {
+    let (ours, theirs) = (of_us(file), of_perf(perf, file, is_raw));
     let at = ours.iter().zip(&theirs).position(|(ours, theirs)| ours != theirs);
     let around = at.map(|at| (&ours[at.saturating_sub(2)..at + 1], &theirs[at.saturating_sub(2)..at + 1]));
     assert_eq!(around, None, "{name}");
@@ -175,14 +177,14 @@ fn packets_are_those_of_perf() {
     let Some(perf) = tool("perf", "linux-perf") else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("perf.data");
-    assert!(assert_same_packets("the example", &perf, &example("hello.perf.data")) > 20);
+    assert!(assert_same_packets("the example", &perf, &example("hello.perf.data"), false) > 20);
     let mut packets = 0;
     for seed in 0..8 {
         let (settings, trace) = trace_of_machine(seed);
         for is_raw in [false, true] {
             let trace = if is_raw { trace.clone() } else { frames(&trace) };
             fs::write(&path, recording(&settings, is_raw, &trace)).unwrap();
-            packets += assert_same_packets(&format!("machine {seed}, raw {is_raw}"), &perf, &path);
+            packets += assert_same_packets(&format!("machine {seed}, raw {is_raw}"), &perf, &path, is_raw);
         }
     }
     assert!(packets > 10_000, "{packets}");
@@ -196,5 +198,5 @@ fn packets_of_the_corpus_are_those_of_perf() {
     let path = folder.path().join("perf.data");
     let capture = Capture::open(corpus.join("perf_etm.data")).unwrap();
     fs::write(&path, rewritten(&capture, &corpus.join("etm_test_loop"))).unwrap();
-    assert!(assert_same_packets("perf_etm.data", &perf, &path) > 50);
+    assert!(assert_same_packets("perf_etm.data", &perf, &path, false) > 50);
 }

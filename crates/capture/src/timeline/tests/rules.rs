@@ -424,3 +424,17 @@ fn configurations_of_trace_units() {
     assert_eq!(forward.len(), 4);
     assert_eq!(forward[1], "ETM_1 0x20 [\"ETMCR=2\"] (0, 40, 3, 6)");
 }
+
+#[test]
+fn code_that_is_only_added_is_not_removed() {
+    let log = "10 declare_process(START, 7, 0x1000, \"a\")\n20 declare_library(START, 7, 0x9000, \"b\")\n\
+               30 patch_code(7, 0x1000, 4, None)\n40 declare_library(START, 7, 0x20000, \"c\")\n50 exec_process(7)";
+    let timeline = timeline(log, Direction::Forward);
+    let rows =
+        [((0, 10), false), ((0, 20), false), ((10, 30), true), ((30, 40), false), ((40, 50), true), ((5, 5), false)];
+    for ((before, after), expected) in rows {
+        let view = timeline.version_within(7, timeline.position(before), timeline.position(after));
+        assert_eq!(timeline.removes_code(7, view), expected, "{before} to {after}");
+    }
+    assert!(!timeline.removes_code(8, View { first: 0, last: 9 }), "a process without events");
+}

@@ -122,12 +122,13 @@ fn clocks_of_packages() {
         ("event_frequency=7\n", "timestamp_frequency=100\n", Some((100, false)), scaled(7, 0), ""),
         ("event_clock=unknown\n", "", Some((24_000_000, true)), EventClock::Unknown, ""),
         ("event_clock=trace\n", "", Some((24_000_000, true)), same, ""),
+        ("event_clock=Monotonic\n", "", Some((24_000_000, true)), EventClock::Monotonic, ""),
         (
             "event_clock=mine\n",
             "",
             Some((24_000_000, true)),
             same,
-            "contents.ini:7: `mine` is not a clock (trace, unknown); `event_clock` is ignored\n",
+            "contents.ini:7: `mine` is not a clock (trace, monotonic, unknown); `event_clock` is ignored\n",
         ),
         (
             "event_offset=x\n",
