@@ -341,6 +341,13 @@ impl<'c> Doctor<'c> {
             Some(_) => "the trace contains no executed branch",
             None => "there is no trace that can be read",
         };
+        let is_foreign = |examined: &Examined<'_>| {
+            matches!(examined.failure, Some(Error::NotReadable { .. } | Error::UnknownProtocol { .. }))
+        };
+        if !self.sources.is_empty() && self.sources.iter().all(is_foreign) {
+            let title = "no source has a protocol that this version reads";
+            return vec![Finding::new(Severity::Problem, "no-execution", title)];
+        }
         let finding = Finding::new(Severity::Problem, "no-execution", title)
             .remedy("check that the trace unit was on, and its filters: 'unspool program CAPTURE --explain'")
             .remedy("check the protocol and the format of the buffer: 'unspool info CAPTURE'");

@@ -8,8 +8,11 @@ use unspool::coresight::{Atoms, Context, Protocol, Security, SubIsa};
 
 use crate::run::{Folder, text, unspool};
 
+const ISB: u32 = 0xd503_3fdf;
 const NOP: u32 = 0xd503_201f;
 const RET: u32 = 0xd65f_03c0;
+/// `b 0x1040`, where only one of the images has code.
+const BRANCH: u32 = 0x1400_0010;
 
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -25,6 +28,8 @@ fn ambiguous_images_are_named() {
         Packet::TraceInfo(info),
         Packet::TraceOn,
         Packet::AddressContext { address: Address::full(SubIsa::Is0, 0x1000), context },
+        Packet::Atoms(Atoms::new(1, 1)),
+        Packet::Address(Address::full(SubIsa::Is0, 0x1040)),
         Packet::Atoms(Atoms::new(1, 1)),
     ];
     let mut trace = Vec::new();
@@ -46,13 +51,31 @@ fn ambiguous_images_are_named() {
          [core_trace_sources]\ncpu_0=UNIT\n",
     );
     folder.file("t", trace);
-    folder.file("a", words(&[NOP, RET]));
-    folder.file("b", words(&[RET, NOP]));
-    for options in [&[][..], &["--json"]] {
-        let run = unspool(&[&["decode", text(folder.root())], options].concat());
+    // The first 64 bytes differ, and what follows is in one image only.
+    folder.file("a", words(&[&[NOP, BRANCH][..], &[NOP; 14], &[ISB, RET]].concat()));
+    folder.file("b", words(&[&[BRANCH][..], &[NOP; 15]].concat()));
+    let what = "several processes have code at 0x1000";
+    for emit in ["instructions", "ranges"] {
+        let run = unspool(&["decode", text(folder.root()), "--emit", emit]);
         assert_eq!(run.code, 1, "{run:?}");
-        let names = if options.is_empty() { &run.err } else { &run.out };
-        assert!(names.contains("ambiguous_image"), "{run:?}");
-        assert!(!run.out.contains("d503201f") && !run.out.contains("d65f03c0"), "{run:?}");
+        assert!(run.out.contains(what) && run.err.contains("ambiguous_image"), "{run:?}");
+        assert!(!run.out.contains("d503201f") && !run.out.contains("14000010"), "{run:?}");
+        assert!(run.out.contains("0x0000000000001040"), "what is certain is shown: {run:?}");
+        let run = unspool(&["decode", text(folder.root()), "--emit", emit, "--json"]);
+        assert_eq!(run.code, 1, "{run:?}");
+        let lines = run.json();
+        let finding = lines.iter().find(|line| line["kind"] == "finding").unwrap();
+        assert_eq!((&finding["name"], &finding["at"]), (&"ambiguous_image".into(), &"0x1000".into()), "{run:?}");
+        let shown: Vec<&serde_json::Value> =
+            lines.iter().filter(|line| line["kind"] == "instruction" || line["kind"] == "range").collect();
+        let is_certain = |line: &&serde_json::Value| {
+            let start = line.get("address").or(line.get("start")).and_then(serde_json::Value::as_str);
+            start == Some("0x1040") || start == Some("0x1044")
+        };
+        assert!(!shown.is_empty() && shown.iter().all(is_certain), "{run:?}");
+        assert_eq!((&run.json_summary()["findings"], &run.json_summary()["clean"]), (&1.into(), &false.into()));
     }
+    let run = unspool(&["check", text(folder.root())]);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.out.contains("capture-ambiguous-image"), "{run:?}");
 }

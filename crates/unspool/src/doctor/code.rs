@@ -121,12 +121,14 @@ fn regions(doctor: &Doctor<'_>) -> Option<Finding> {
 fn contradictions(doctor: &Doctor<'_>) -> Option<Finding> {
     let mut evidence = Vec::new();
     let mut count = 0;
+    let mut lacks_targets = false;
     for examined in doctor.present() {
         for (image, Contradictions { tally, first }) in &examined.execution.contradictions {
             count += tally.count;
-            let image = image.as_deref().unwrap_or("no known image");
+            let image = image.as_ref().map_or_else(String::new, |image| format!(" in {image}"));
             let times = many(tally.count, "contradiction");
-            evidence.push(examined.evidence(tally.first, format!("{times} in {image}; the first: {first}")));
+            evidence.push(examined.evidence(tally.first, format!("{times}{image}; the first: {first}")));
+            lacks_targets |= *first == unspool_flow::Finding::NoTarget;
         }
     }
     let dropped = doctor.present().map(|examined| examined.execution.after_mismatch.count).sum();
@@ -136,8 +138,14 @@ fn contradictions(doctor: &Doctor<'_>) -> Option<Finding> {
         many(dropped, "P0 element")
     );
     (count > 0).then(|| {
-        Finding::new(Severity::Problem, "contradiction", title)
-            .with(evidence)
+        let finding = Finding::new(Severity::Problem, "contradiction", title).with(evidence);
+        let finding = match lacks_targets {
+            true => finding.remedy(
+                "without an address after a return, TRCCONFIGR.RS (bit 12) was perhaps on: check that the registers are those of this trace",
+            ),
+            false => finding,
+        };
+        finding
             .remedy("the image is probably not the one that was executed: compare its build id, or supply another with --image")
             .remedy("if the code was changed while it executed (a patched kernel, a JIT), supply a memory dump: --image FILE@ADDR")
             .remedy("check the address that a position-independent image is loaded at")

@@ -66,9 +66,9 @@ fn registers(doctor: &Doctor<'_>) -> Option<Finding> {
 }
 
 fn timestamps(doctor: &Doctor<'_>) -> Option<Finding> {
-    // Without the register, packets show it.
+    // Packets show it too: the register may be missing, or be that of another time.
     let is_traced = |examined: &Examined<'_>| match examined.register("TRCCONFIGR") {
-        Some(_) => examined.features.timestamps,
+        Some(_) => examined.features.timestamps || examined.time.is_some_and(|(_, last)| last > 0),
         None => examined.time.is_some(),
     };
     let (traced, without): (Vec<_>, Vec<_>) = doctor.present().partition(|examined| is_traced(examined));

@@ -170,7 +170,7 @@ fn without_address(doctor: &Doctor<'_>) -> Option<Finding> {
     let text =
         |examined: &Examined<'_>| format!("{} dropped", many(examined.execution.without_address.count, "P0 element"));
     let (evidence, count) = of_sources(doctor, |examined| examined.execution.without_address, text);
-    let title = format!("{} without a known address, after a start or a loss", many(count, "P0 element"));
+    let title = format!("{} without a known address, after a start, a loss or missing code", many(count, "P0 element"));
     (count > 0).then(|| {
         Finding::new(Severity::Advice, "no-address", title)
             .with(evidence)

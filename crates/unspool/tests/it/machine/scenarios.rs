@@ -94,42 +94,46 @@ pub(super) fn words(decoded: Vec<Decoded>) -> String {
 /// The procedure for context identifiers that are process identifiers.
 #[test]
 fn procedure_for_process_identifiers() {
-    let log = "10 declare_process(START, 307, 0x400000, \"a\")\n10 declare_process(START, 308, 0x400000, \"b\")\n\
-               30 declare_thread(START, 409, 308)\n30 declare_library(START, 307, 0x7f8000000000, \"c\")\n\
+    let log = "- declare_process(CURRENT, 310, 0x400000, \"d\")\n\
+               10 declare_process(START, 307, 0x400000, \"a\")\n10 declare_process(START, 308, 0x400000, \"b\")\n\
+               30 declare_thread(START, 409, 308)\n75 declare_thread(END, 409, 308)\n30 declare_library(START, 307, 0x7f8000000000, \"c\")\n\
                50 declare_library(END, 307, 0x7f8000000000, \"c\")\n\
                70 patch_code(307, 0x400100, 8, hex\"e91f80d2c0035fd6\")\n\
                90 declare_process(END, 308, 0x400000, \"b\")\n100 declare_process(START, 308, 0x400000, \"d\")";
     let parts = [
-        [Time(20), At(HERE, 0, 307), Execute, At(HERE, 0, 308), Execute].as_slice(),
+        [Time(20), At(HERE, 0, 307), Execute, At(HERE, 0, 308), Execute, At(HERE, 0, 310), Execute].as_slice(),
         // A thread, and a library of the other process only.
         &[Time(40), At(HERE, 0, 409), Execute, At(LIBRARY, 0, 307), Execute, At(LIBRARY, 0, 308), Execute],
         // The library is gone.
         &[Time(60), At(LIBRARY, 0, 307), Execute, At(HERE, 0, 307), Execute, Time(65)],
-        // Other code of the same size, then another process with a number that was in use.
-        &[Time(80), At(HERE, 0, 307), Execute, Time(110), At(HERE, 0, 308), Execute],
+        // Other code of the same size, the end of the thread, then another process with a number that was in use.
+        &[Time(80), At(HERE, 0, 307), Execute, At(HERE, 0, 409), Execute, Time(110), At(HERE, 0, 308), Execute],
         // A thread that was never declared.
         &[At(HERE, 0, 999), Execute, At(HERE, 0, 307), Execute, Time(120)],
     ]
     .concat();
-    assert_eq!(decoded(Some(log), &parts), "307a 308b 308b 307c - - 307a 307a 308d - 307a");
+    assert_eq!(decoded(Some(log), &parts), "307a 308b 310d 308b 307c - - 307a 307a - 308d - 307a");
 }
 
 /// The procedure for context identifiers that are address space identifiers.
 #[test]
 fn procedure_for_address_space_identifiers() {
-    let log = "10 declare_process(START, 307, 0x400000, \"a\")\n10 declare_process(START, 308, 0x400000, \"b\")\n\
-               10 declare_asid(START, 5, 307)\n30 declare_asid(START, 6, 308)\n50 declare_asid(END, 5, 307)\n\
+    let log = "- declare_process(CURRENT, 310, 0x400000, \"d\")\n- declare_asid(CURRENT, 9, 310)\n\
+               10 declare_process(START, 307, 0x400000, \"a\")\n10 declare_process(START, 308, 0x400000, \"b\")\n\
+               10 declare_library(START, 307, 0x7f8000000000, \"c\")\n50 declare_library(END, 307, 0x7f8000000000, \"c\")\n\
+               75 patch_code(308, 0x400100, 8, hex\"e91f80d2c0035fd6\")\n10 declare_asid(START, 5, 307)\n30 declare_asid(START, 6, 308)\n50 declare_asid(END, 5, 307)\n\
                60 declare_asid(START, 5, 308)\n60 declare_asid(START, 6, 307)\n80 declare_asid(END, 6, 307)";
     let parts = [
-        [Time(20), At(HERE, 0, 5), Execute, At(HERE, 0, 6), Execute, Time(20)].as_slice(),
+        [Time(20), At(HERE, 0, 5), Execute, At(LIBRARY, 0, 5), Execute, At(HERE, 0, 6), Execute].as_slice(),
+        &[At(HERE, 0, 9), Execute, Time(20)],
         &[Time(40), At(HERE, 0, 5), Execute, At(HERE, 0, 6), Execute, Time(40)],
-        // The identifiers are exchanged.
-        &[Time(70), At(HERE, 0, 5), Execute, At(HERE, 0, 6), Execute, Time(70)],
-        // One is not assigned any more.
+        // The identifiers are exchanged, and the library is gone.
+        &[Time(70), At(HERE, 0, 5), Execute, At(HERE, 0, 6), Execute, At(LIBRARY, 0, 6), Execute, Time(70)],
+        // One is not assigned any more, and the code of the other process is as short as that of image a.
         &[Time(90), At(HERE, 0, 6), Execute, At(HERE, 0, 5), Execute, Time(90)],
     ]
     .concat();
-    assert_eq!(decoded(Some(log), &parts), "307a - 307a 308b 308b 307a - 308b");
+    assert_eq!(decoded(Some(log), &parts), "307a 307c - 310d 307a 308b 308b 307a - - 308a");
 }
 
 /// Context, address and time may come in any order before the code that they are for.
