@@ -12,12 +12,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use unspool_capture::perf::KernelMemory;
 use unspool_capture::{
     AddedImage, Capture, Code, ImageArgument, ImageRole, Note, NoteKind, PackageFormat, PackageKind, SaveOptions, Saved,
 };
 
 use crate::placement::place_images;
-use crate::program::{SpaceOptions, image_search, is_image_of};
+use crate::program::{Generated, SpaceOptions, image_search, is_image_of};
 use crate::target::{TemporaryPath, WriteError, extension};
 
 /// Main file of a package.
@@ -75,11 +76,17 @@ pub fn pack(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Saved, PackError> {
     let target = PackageTarget::new(path, options.replace)?;
-    let (added, codes, notes) = added_images(capture, options)?;
+    let kernel = capture.kernel_memory();
+    let (added, codes, mut notes) = added_images(capture, &kernel, options)?;
+    notes.extend(dropped_names(capture));
+    let mut search = image_search(capture, &codes, &options.spaces);
+    search.kernel = search.kernel.or(kernel.symbols);
+    let generated = Generated::given(&options.spaces.jitdumps, capture.clock);
+    notes.extend(generated.notes.iter().cloned());
     let save = SaveOptions {
         kind: target.kind,
-        events: options.spaces.events.clone(),
-        search: Some(image_search(capture, &codes, &options.spaces)),
+        events: generated.with(options.spaces.events.iter()),
+        search: Some(search),
         added,
         context_format: options.spaces.context_format,
     };
@@ -92,8 +99,8 @@ pub fn pack(
 /// The images that a user adds, without those that events place; the code of all; and notes on them.
 type Added = (Vec<AddedImage>, Vec<Code>, Vec<Note>);
 
-fn added_images(capture: &Capture, options: &PackOptions) -> Result<Added, PackError> {
-    let mut notes = Vec::new();
+fn added_images(capture: &Capture, kernel: &KernelMemory, options: &PackOptions) -> Result<Added, PackError> {
+    let mut notes = kernel.notes.clone();
     let mut codes = Vec::new();
     let mut roles = Vec::new();
     for (role, arguments) in [(ImageRole::Added, &options.images), (ImageRole::Symbols, &options.symbols)] {
@@ -112,7 +119,7 @@ fn added_images(capture: &Capture, options: &PackOptions) -> Result<Added, PackE
     let files = codes.iter().zip(&roles).filter(|(code, _)| !is_placed(capture, options, code));
     let mut added: Vec<AddedImage> =
         files.map(|(code, (role, image, linked))| added_image(code, *role, image, *linked, &mut notes)).collect();
-    let regions = options.memory.iter().flat_map(|code| &code.regions);
+    let regions = options.memory.iter().chain(&kernel.code).flat_map(|code| &code.regions);
     added.extend(regions.enumerate().map(|(index, region)| AddedImage {
         path: format!("memory_{index}.bin").into(),
         bytes: Some(region.bytes.clone()),
@@ -120,7 +127,8 @@ fn added_images(capture: &Capture, options: &PackOptions) -> Result<Added, PackE
         load_address: None,
         role: ImageRole::Added,
     }));
-    added.extend(options.kernel_symbols.iter().map(|path| AddedImage {
+    let kernel_symbols = options.kernel_symbols.as_ref().or(kernel.symbols_file.as_ref());
+    added.extend(kernel_symbols.map(|path| AddedImage {
         path: path.clone(),
         bytes: None,
         address: None,
@@ -128,6 +136,14 @@ fn added_images(capture: &Capture, options: &PackOptions) -> Result<Added, PackE
         role: ImageRole::KernelSymbols,
     }));
     Ok((added, codes, notes))
+}
+
+/// A note on the functions that a recording lists, which a package has no place for.
+fn dropped_names(capture: &Capture) -> Option<Note> {
+    let text = "the functions that the recording lists are not stored; those of the files are".to_string();
+    let file = capture.path.display().to_string();
+    let note = Note { kind: NoteKind::Dropped, file, line: None, offset: None, text };
+    (!capture.symbols.is_empty()).then_some(note)
 }
 
 /// An image as it is placed. `linked` is the address of its lowest page before that.

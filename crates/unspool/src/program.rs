@@ -21,6 +21,7 @@ use unspool_flow::{CodeMemory, KnownCode, MapId, Space};
 pub use self::address_spaces::SpaceOptions;
 use self::address_spaces::{AddressSpaces, Found};
 pub(crate) use self::address_spaces::{image_search, is_image_of};
+pub(crate) use self::generated::Generated;
 pub(crate) use self::moment::{Changes, Moment, Moments};
 use crate::demangle::is_demangled;
 use crate::placement::place_images;

@@ -6,7 +6,7 @@
 //! list of modules is not read: the records have their addresses.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::capture::{Capture, PackageFormat};
@@ -29,6 +29,8 @@ pub struct KernelMemory {
     pub code: Option<Code>,
     /// Its symbols.
     pub symbols: Option<Arc<Kallsyms>>,
+    /// The file of the symbols.
+    pub symbols_file: Option<PathBuf>,
     /// Files that are missing or damaged.
     pub notes: Vec<Note>,
 }
@@ -83,6 +85,7 @@ impl KernelMemory {
             Ok(text) => {
                 let mut symbols = Kallsyms::parse(&name, text);
                 self.notes.append(&mut symbols.notes);
+                self.symbols_file = (!symbols.is_empty()).then(|| path.to_path_buf());
                 self.symbols = Some(Arc::new(symbols)).filter(|symbols| !symbols.is_empty());
             }
             Err(error) => self.note(path, &error.to_string()),

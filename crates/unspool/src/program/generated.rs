@@ -14,7 +14,7 @@ const LIMIT: usize = 1 << 10;
 
 /// Events about generated code, those without a time first.
 #[derive(Debug, Default)]
-pub(super) struct Generated {
+pub(crate) struct Generated {
     /// For all times.
     pub(super) always: Vec<SystemEvent>,
     /// At their times.
@@ -29,14 +29,23 @@ impl Generated {
         for (pid, path) in named(&capture.events) {
             generated.find(pid, &path, capture.clock, loader);
         }
-        for dump in given {
-            generated.add(dump, dump.pid, "jitdump", capture.clock);
-        }
+        generated.add_given(given, capture.clock);
         generated
     }
 
+    /// The code of the jitdumps that the user added.
+    pub(crate) fn given(given: &[Jitdump], clock: Clock) -> Self {
+        let mut generated = Self::default();
+        generated.add_given(given, clock);
+        generated
+    }
+
+    fn add_given(&mut self, given: &[Jitdump], clock: Clock) {
+        given.iter().for_each(|dump| self.add(dump, dump.pid, "jitdump", clock));
+    }
+
     /// All events: those for all times first. Anonymous memory, in which the code without times is, would cover it.
-    pub(super) fn with<'a>(self, events: impl Iterator<Item = &'a SystemEvent>) -> Vec<SystemEvent> {
+    pub(crate) fn with<'a>(self, events: impl Iterator<Item = &'a SystemEvent>) -> Vec<SystemEvent> {
         let pids: BTreeSet<Pid> = self.always.iter().filter_map(|event| patched(&event.call)).collect();
         let is_covering = |event: &&SystemEvent| match &event.call {
             Call::Library { pid, mapping, .. } => pids.contains(pid) && is_anonymous(&mapping.image),
