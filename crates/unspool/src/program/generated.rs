@@ -19,7 +19,7 @@ pub(crate) struct Generated {
     pub(super) always: Vec<SystemEvent>,
     /// At their times.
     pub(super) timed: Vec<SystemEvent>,
-    pub(super) notes: Vec<Note>,
+    pub(crate) notes: Vec<Note>,
 }
 
 impl Generated {
