@@ -135,12 +135,13 @@ has 'total_cycles' (cumulative) and 'cycles' (since the previous cycle_count).
 Lines that start with '--' are other events of the trace, such as contexts and exceptions; --skip and --limit do not count \
 them. '!!' marks a problem.
 A position-independent program without @ADDR is placed where the addresses in the trace fit, if only one place fits. \
-Several threads decode the buffers of a recording, several sources with --by, and with --emit ranges --json any trace; \
-not with --skip and --limit in the order of cores.
-Time is known between two timestamps: --by orders what each source executed between them by its first time, and a heading \
-names the sources that executed something in the same time, so that their order is unknown. Trace without a time comes first. \
---skip and --limit count in the order of the listing. --time includes what a part of may have been executed in the range. \
-Code of the kernel belongs to the process and thread that it works for.
+Several threads decode the buffers of a recording, the sources with --by, and \
+any trace with --emit ranges --json; in the order of cores, --skip and --limit use one.
+Time is known at timestamps: with --by, what a source executed between two of them is one segment, and segments are in the \
+order of their first time. Where segments of several sources overlap, their order is unknown: the heading of a segment \
+names these sources. Trace without a time comes first. --time also lists segments that are in the range only in part. \
+Code of the kernel belongs to the process and the thread that it works for. --skip and --limit count in the order of the \
+listing.
 Exit codes: 0 even if code is missing: the summary lists the address ranges to supply with --image; 1 the trace is damaged \
 or contradicts the code (often the wrong ELF file), 2 the command failed.";
 

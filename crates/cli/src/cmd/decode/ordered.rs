@@ -37,6 +37,9 @@ use crate::verdict::Verdict;
 /// Buffers up to this size are decoded ahead of the listing. The text of a larger one would not fit into a queue.
 const SMALL: u64 = 256 << 10;
 
+/// Total of the buffers that are decoded together, because a queue for each would cost more.
+const VERY_SMALL: u64 = 16 << 10;
+
 /// What is listed, and how it is decoded.
 pub(super) struct Job<'j> {
     pub(super) args: &'j Args,
@@ -123,17 +126,22 @@ fn other_clocks(job: &Job<'_>) -> BTreeSet<usize> {
     found
 }
 
-/// Indices of traces, those of each buffer together.
+/// Indices of traces in lanes of one buffer, or of several that are very small.
 fn buffers_of(traces: &[Trace<'_>]) -> Vec<Vec<usize>> {
-    let mut buffers: Vec<Vec<usize>> = Vec::new();
+    let mut lanes: Vec<Vec<usize>> = Vec::new();
+    let (mut buffer, mut bytes) = (None, 0);
     for (index, trace) in traces.iter().enumerate() {
-        let is_next = |last: &usize| traces.get(*last).is_some_and(|last| last.buffer_index() == trace.buffer_index());
-        match buffers.last_mut().filter(|buffer| buffer.last().is_some_and(is_next)) {
-            Some(buffer) => buffer.push(index),
-            None => buffers.push(vec![index]),
+        let is_same = buffer.replace(trace.buffer_index()) == Some(trace.buffer_index());
+        bytes += if is_same { 0 } else { trace.buffer().len() };
+        match lanes.last_mut() {
+            Some(lane) if is_same || bytes <= VERY_SMALL => lane.push(index),
+            _ => {
+                bytes = trace.buffer().len();
+                lanes.push(vec![index]);
+            }
         }
     }
-    buffers
+    lanes
 }
 
 impl Work<'_> {
@@ -357,6 +365,9 @@ impl Lister<'_, '_> {
             }
             let written = write_lines(lines, is_tagged, &mut self.session.window, self.output);
             written.context("cannot read a temporary file")?;
+            if !self.session.window.is_open() {
+                self.session.summary.cut();
+            }
             Ok(self.wants_more())
         })
     }

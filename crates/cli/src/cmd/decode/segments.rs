@@ -85,6 +85,8 @@ pub(super) struct Lane<'l> {
     time: Option<u64>,
     /// Nothing later is wanted.
     has_ended: bool,
+    /// Has the lane segments whose end is after its last time?
+    is_open: bool,
     /// Segments whose end is not known yet.
     waiting: Batch,
     waiting_bytes: usize,
@@ -95,13 +97,23 @@ pub(super) struct Lane<'l> {
 impl<'l> Lane<'l> {
     pub(super) fn new(sender: &'l LaneSender<'l, Batch>, options: &'l Options<'l>) -> Self {
         let (waiting, batch) = (Vec::new(), Vec::new());
-        Self { sender, options, time: None, has_ended: false, waiting, waiting_bytes: 0, batch, batch_bytes: 0 }
+        Self {
+            sender,
+            options,
+            time: None,
+            has_ended: false,
+            is_open: false,
+            waiting,
+            waiting_bytes: 0,
+            batch,
+            batch_bytes: 0,
+        }
     }
 
     /// Continues with a trace that has nothing to do with those before it.
     pub(super) fn start_over(&mut self) {
         self.settle(None);
-        (self.time, self.has_ended) = (None, false);
+        (self.time, self.has_ended, self.is_open) = (None, false, false);
     }
 
     /// Is nothing later wanted?
@@ -122,11 +134,13 @@ impl<'l> Lane<'l> {
     fn end(&mut self, trace: usize, owner: Owner, end: End, bytes: u64) {
         let mut contents = Listed { end: Some(end), ..Listed::new(trace, self.options.is_tagged) };
         contents.summary.bytes_read(bytes);
-        self.wait(Segment { window: TimeWindow { from: self.time, to: self.time }, owner, contents });
+        let to = self.time.filter(|_| !self.is_open);
+        self.wait(Segment { window: TimeWindow { from: self.time, to }, owner, contents });
     }
 
     /// Adds a segment whose end is the next time of the lane.
     fn wait(&mut self, segment: Segment<Listed>) {
+        self.is_open |= segment.window.to.is_none();
         self.waiting_bytes += segment.contents.lines.len();
         self.waiting.push(segment);
         if self.waiting_bytes > WAITING || self.waiting.len() > MAX_WAITING {
@@ -137,6 +151,7 @@ impl<'l> Lane<'l> {
     /// Ends the segments that wait, at this time or at an unknown one.
     fn settle(&mut self, to: Option<u64>) {
         self.waiting_bytes = 0;
+        self.is_open &= to.is_none();
         for mut segment in std::mem::take(&mut self.waiting) {
             segment.window.to = segment.window.to.or(to);
             self.send(segment);

@@ -66,6 +66,11 @@ impl Summary {
         self.speculative += if is_whole { speculative } else { 0 };
     }
 
+    /// Notes that --limit ended the listing.
+    pub(super) fn cut(&mut self) {
+        self.is_cut = true;
+    }
+
     /// Adds the counts of a whole trace.
     pub(super) fn add_trace(&mut self, trace: &Trace<'_>, counts: &Self, speculative: u64, is_whole: bool) {
         self.start(trace);
