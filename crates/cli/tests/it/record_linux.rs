@@ -219,7 +219,7 @@ fn assert_processes(all: &[Vec<Executed>], events: &str) {
     // The first process and three that it started.
     assert_eq!(processes.len(), 4, "{processes:?}");
     let opcodes_at =
-        |address: u64| of_processes.iter().filter(|executed| executed.0 == address).map(|executed| executed.1);
+        |address: u64| of_processes.iter().filter(move |executed| executed.0 == address).map(|executed| executed.1);
     let differs = |address: &u64| opcodes_at(*address).collect::<BTreeSet<u32>>().len() > 1;
     let addresses: BTreeSet<u64> = of_processes.iter().map(|executed| executed.0).collect();
     assert!(addresses.iter().filter(|address| differs(address)).count() > 10);
