@@ -143,7 +143,7 @@ fn info_of_many_sessions_is_short() {
         let lines = run.out.lines().count();
         assert!(lines < 120, "{lines}");
         let totals = ["and 3,993 more buffers with ", "and 3,993 more sessions; -v shows all of them:"];
-        let totals = [&totals[..], &["0x10  cpu0 (ETMv4), 3993 sessions", "3,993 synchronizations"]].concat();
+        let totals = [&totals[..], &["0x10  cpu0 (ETMv4), 3,993 sessions", "3,993 synchronizations"]].concat();
         totals.iter().for_each(|words| assert!(run.out.contains(words), "{words}: {}", run.out));
         assert!(unspool(&["info", "-v", text(path)]).out.lines().count() > 8000);
         assert_eq!(unspool(&["info", "--json", text(path)]).json()[0]["buffers"].as_array().unwrap().len(), 4001);
