@@ -57,6 +57,8 @@ fn runs() -> Vec<(&'static str, Run)> {
     for file in [&example(), &astf, &stf, &path] {
         runs.push(("check", on("check", file, &["--json"])));
     }
+    let perf = unspool_testing::example("hello.perf.data");
+    runs.push(("pack", on("pack", &perf, &["-o", text(&folder.path("a.zip")), "--json"])));
     runs.push(("calls", on("calls", &path, &["--json"])));
     runs.push(("profile", on("profile", &path, &["--json"])));
     runs.push(("profile", on("profile", &path, &["--json", "--folded"])));
