@@ -5,6 +5,7 @@
 mod clocks;
 mod image;
 mod package;
+mod recordings;
 mod scenarios;
 mod simulator;
 
