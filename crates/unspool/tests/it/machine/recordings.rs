@@ -133,7 +133,7 @@ fn the_memory_of_the_kernel_takes_precedence_over_its_file() {
     kcore[80..88].copy_from_slice(&KERNEL_BASE.to_le_bytes());
     fs::write(recording.join("kcore_dir/kcore"), kcore).unwrap();
     let kallsyms =
-        format!("{KERNEL_BASE:x} T _text\n{:x} T work\n{:x} T end\n", KERNEL_BASE + CODE, KERNEL_BASE + 0x800);
+        format!("{KERNEL_BASE:x} T _text\n{:x} T work\n{:x} T _etext\n", KERNEL_BASE + CODE, KERNEL_BASE + 0x800);
     fs::write(recording.join("kcore_dir/kallsyms"), kallsyms).unwrap();
     assert_eq!(words(decode(&recording).remove(0)), "0c");
     assert_eq!(names(&recording), ["work"]);
