@@ -108,7 +108,7 @@ mod tests {
         };
         let both = payload(NEEDED | 2, &code, &[(0x1000, 8), (0x2000, 4)]);
         let expected = [(0x1000, code[..8].to_vec()), (0x2000, code[8..].to_vec())];
-        assert_eq!(read(&[both.clone()]), expected);
+        assert_eq!(read(std::slice::from_ref(&both)), expected);
         // Without its code; with a function that is longer than the code; cut short.
         let without = payload(NEEDED & !1, &code, &[(0x3000, 8)]);
         let long = payload(NEEDED, &code, &[(0x4000, 4), (0x5000, 9)]);

@@ -6,6 +6,7 @@ mod clocks;
 mod image;
 mod package;
 mod reconfigured;
+mod recordings;
 mod scenarios;
 mod simulator;
 

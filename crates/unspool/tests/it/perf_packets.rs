@@ -133,7 +133,7 @@ fn of_us(file: &Path) -> Vec<String> {
     let mut all = Vec::new();
     for trace in Trace::all(&capture).iter().filter(|trace| present.may_have(trace)) {
         let is_raw = !trace.buffer().format.is_formatted();
-        let id = if is_raw { 0 } else { trace.source().id.unwrap() };
+        let id = trace.source().id.unwrap();
         let mut lines = Lines { id, is_raw, address: None, timestamp: None, lines: Vec::new() };
         trace.packets_and_elements(&mut lines).unwrap();
         all.extend(lines.lines);
@@ -198,5 +198,5 @@ fn packets_of_the_corpus_are_those_of_perf() {
     let path = folder.path().join("perf.data");
     let capture = Capture::open(corpus.join("perf_etm.data")).unwrap();
     fs::write(&path, rewritten(&capture, &corpus.join("etm_test_loop"))).unwrap();
-    assert!(assert_same_packets("perf_etm.data", &perf, &path, false) > 50);
+    assert!(assert_same_packets("perf_etm.data", &perf, &path, false) > 10);
 }

@@ -153,3 +153,51 @@ fn hostile_counts_and_sizes() {
     file.kernel(16, 0, &namespaces, process_event(7, 50));
     check(&file.file(), "features");
 }
+
+/// The place of a record and what it became, for all records of a file.
+type Events = Vec<(u64, Option<u64>, String)>;
+
+fn events(data: &PerfData) -> Events {
+    let mut events: Events =
+        data.events.iter().map(|event| (event.place, event.time, event.call.to_string())).collect();
+    events.sort();
+    events
+}
+
+/// A flipped byte changes what its record says, or is named; everything else is as before.
+#[test]
+fn the_rest_of_a_damaged_recording_is_right() {
+    let bytes = recording(false).file();
+    let whole = read(&bytes).unwrap();
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let (start, length) = (word(40), word(48));
+    // Starts of the records, with their trace bytes.
+    let mut starts = vec![start];
+    while let Some(&at) = starts.last().filter(|at| **at < start + length) {
+        let header = &bytes[at as usize..];
+        let payload = if header[0] == 71 { word(at as usize + 8) } else { 0 };
+        starts.push(at + u64::from(u16::from_le_bytes([header[6], header[7]])) + payload);
+    }
+    let mut random = Random::new(26);
+    let (mut named, mut silent) = (0, 0);
+    for round in 0..2000 {
+        let at = start + random.below(length);
+        let mut damaged = bytes.clone();
+        damaged[at as usize] ^= 1 << random.below(8);
+        let Some(data) = read(&damaged) else { panic!("{round}: not a recording") };
+        if !data.problems.is_empty() {
+            named += 1;
+            continue;
+        }
+        silent += 1;
+        let record = starts[starts.partition_point(|start| *start <= at) - 1];
+        let (ours, expected) = (events(&data), events(&whole));
+        // A thread that is named by several records is an event of the first.
+        let is_other =
+            |event: &&(u64, Option<u64>, String)| event.0 != record && !event.2.starts_with("declare_thread");
+        let [ours, expected] = [&ours, &expected].map(|list| list.iter().filter(is_other).cloned().collect::<Events>());
+        assert_eq!(ours, expected, "round {round}: a flip at {at:#x}");
+    }
+    println!("{named} flips are named, {silent} change a value");
+    assert!(named > 200 && silent > 200, "{named} {silent}");
+}

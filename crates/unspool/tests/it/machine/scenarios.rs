@@ -16,8 +16,8 @@ use Part::{At, Execute, Move, Process, Time};
 
 /// The base of all programs, of a library, and of the kernel.
 pub(super) const HERE: u64 = 0x40_0000;
-const LIBRARY: u64 = 0x7f80_0000_0000;
-const KERNEL_BASE: u64 = 0xffff_8000_8000_0000;
+pub(super) const LIBRARY: u64 = 0x7f80_0000_0000;
+pub(super) const KERNEL_BASE: u64 = 0xffff_8000_8000_0000;
 
 /// A part of a trace.
 #[derive(Debug, Clone, Copy)]
