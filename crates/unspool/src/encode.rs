@@ -171,23 +171,21 @@ impl Encoder {
 
     #[inline]
     fn step(&mut self, index: usize, step: &Step) -> Result<(), SinkError> {
-        if let Some(code) = &mut self.code {
+        self.feed(index, |core| core.step(step))?;
+        let changed = self.code.as_mut().and_then(|code| {
             code.step(step);
-            if let Some(address) = code.untimed_change() {
-                return Err(SinkError::Refused { position: Some(step.position), reason: core::changed(address) });
-            }
-        }
-        self.feed(index, |core| core.step(step))
+            code.take_untimed_change()
+        });
+        changed.map_or(Ok(()), |address| Err(refused_change(step.position, address)))
     }
 
     fn blocks(&mut self, index: usize, trace: &BlockTrace<'_>) -> Result<(), SinkError> {
-        if let Some(code) = &mut self.code {
+        self.feed(index, |core| core.blocks(trace))?;
+        let changed = self.code.as_mut().and_then(|code| {
             code.blocks(trace);
-            if let Some(address) = code.untimed_change() {
-                return Err(SinkError::Refused { position: Some(trace.position), reason: core::changed(address) });
-            }
-        }
-        self.feed(index, |core| core.blocks(trace))
+            code.take_untimed_change()
+        });
+        changed.map_or(Ok(()), |address| Err(refused_change(trace.position, address)))
     }
 
     #[inline]
@@ -278,4 +276,8 @@ impl Encoder {
         };
         Err(SinkError::Refused { position: None, reason: reason.to_string() })
     }
+}
+
+fn refused_change(position: u64, address: u64) -> SinkError {
+    SinkError::Refused { position: Some(position), reason: core::changed(address) }
 }
