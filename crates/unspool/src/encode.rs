@@ -256,6 +256,7 @@ impl Encoder {
     /// Refuses a log whose events a reader could not find in the trace.
     fn refuse_untraced(&self, log: &Events) -> Result<(), SinkError> {
         let configuration = self.options.settings.config();
+        let has_ids = self.options.settings.get("TRCCONFIGR").is_some_and(|value| value & 1 << 6 != 0);
         let is_timed = log.list.iter().any(|event| event.time.is_some());
         let mut pids = log.list.iter().filter_map(|event| match event.call {
             Call::Patch { pid, .. } => Some(pid).filter(|pid| *pid != KERNEL),
@@ -266,7 +267,7 @@ impl Encoder {
             () if is_timed && !configuration.timestamps => {
                 "code changes: it needs timestamps in the trace (--timestamps)"
             }
-            () if pids.any(|pid| Some(pid) != first) && configuration.context_id_bytes == 0 => {
+            () if pids.any(|pid| Some(pid) != first) && !has_ids => {
                 "processes have different code at the same addresses: it needs context identifiers (--context-ids)"
             }
             () if log.unordered > 0 => {
