@@ -95,9 +95,10 @@ impl CodeLog {
         self.known_blocks.insert(trace.core, known);
     }
 
-    /// The address of code that was replaced by other code in one process, if no step has a time: no event can express it.
-    pub fn untimed_change(&self) -> Option<u64> {
-        self.untimed_change
+    /// The address of code that was replaced by other code in one process, if no step has a time: no event can express it. It
+    /// is returned once.
+    pub fn take_untimed_change(&mut self) -> Option<u64> {
+        self.untimed_change.take()
     }
 
     fn instruction(&mut self, core: &Core, time: Option<u64>, instruction: &Instruction) {
@@ -351,9 +352,9 @@ mod tests {
         let mut log = CodeLog::default();
         log.step(&step(0, None, a64(0x1000, 1)));
         log.step(&step(0, None, a64(0x1000, 1)));
-        assert_eq!(log.untimed_change(), None);
+        assert_eq!(log.take_untimed_change(), None);
         log.step(&step(0, None, a64(0x1000, 0x10001)));
-        assert_eq!(log.untimed_change(), Some(0x1002));
+        assert_eq!(log.take_untimed_change(), Some(0x1002));
     }
 
     #[test]

@@ -171,23 +171,21 @@ impl Encoder {
 
     #[inline]
     fn step(&mut self, index: usize, step: &Step) -> Result<(), SinkError> {
-        if let Some(code) = &mut self.code {
+        self.feed(index, |core| core.step(step))?;
+        let changed = self.code.as_mut().and_then(|code| {
             code.step(step);
-            if let Some(address) = code.untimed_change() {
-                return Err(SinkError::Refused { position: Some(step.position), reason: core::changed(address) });
-            }
-        }
-        self.feed(index, |core| core.step(step))
+            code.take_untimed_change()
+        });
+        changed.map_or(Ok(()), |address| Err(refused_change(step.position, address)))
     }
 
     fn blocks(&mut self, index: usize, trace: &BlockTrace<'_>) -> Result<(), SinkError> {
-        if let Some(code) = &mut self.code {
+        self.feed(index, |core| core.blocks(trace))?;
+        let changed = self.code.as_mut().and_then(|code| {
             code.blocks(trace);
-            if let Some(address) = code.untimed_change() {
-                return Err(SinkError::Refused { position: Some(trace.position), reason: core::changed(address) });
-            }
-        }
-        self.feed(index, |core| core.blocks(trace))
+            code.take_untimed_change()
+        });
+        changed.map_or(Ok(()), |address| Err(refused_change(trace.position, address)))
     }
 
     #[inline]
@@ -258,6 +256,7 @@ impl Encoder {
     /// Refuses a log whose events a reader could not find in the trace.
     fn refuse_untraced(&self, log: &Events) -> Result<(), SinkError> {
         let configuration = self.options.settings.config();
+        let has_ids = self.options.settings.get("TRCCONFIGR").is_some_and(|value| value & 1 << 6 != 0);
         let is_timed = log.list.iter().any(|event| event.time.is_some());
         let mut pids = log.list.iter().filter_map(|event| match event.call {
             Call::Patch { pid, .. } => Some(pid).filter(|pid| *pid != KERNEL),
@@ -268,7 +267,7 @@ impl Encoder {
             () if is_timed && !configuration.timestamps => {
                 "code changes: it needs timestamps in the trace (--timestamps)"
             }
-            () if pids.any(|pid| Some(pid) != first) && configuration.context_id_bytes == 0 => {
+            () if pids.any(|pid| Some(pid) != first) && !has_ids => {
                 "processes have different code at the same addresses: it needs context identifiers (--context-ids)"
             }
             () if log.unordered > 0 => {
@@ -278,4 +277,8 @@ impl Encoder {
         };
         Err(SinkError::Refused { position: None, reason: reason.to_string() })
     }
+}
+
+fn refused_change(position: u64, address: u64) -> SinkError {
+    SinkError::Refused { position: Some(position), reason: core::changed(address) }
 }
