@@ -80,7 +80,7 @@ impl Programs {
     }
 
     /// The programs that were loaded.
-    pub(crate) fn all_loaded(&self) -> impl Iterator<Item = &Program> + Clone {
+    pub(crate) fn all_loaded(&self) -> impl Iterator<Item = &Program> {
         self.loaded.iter().map(|(_, program)| program)
     }
 

@@ -43,7 +43,7 @@ impl Selection {
         time: Option<&TimeRange>,
         processes: &[String],
         traces: &[Trace<'_>],
-        programs: impl Iterator<Item = &'p Program> + Clone,
+        programs: impl Iterator<Item = &'p Program>,
     ) -> anyhow::Result<Self> {
         let clock = OrderClock::of(traces);
         match time.map(|time| time.unit) {
@@ -56,7 +56,7 @@ impl Selection {
         }
         let processes = match processes {
             [] => None,
-            names => Some(find_processes(names, programs)?),
+            names => Some(find_processes(names, &programs.collect::<Vec<_>>())?),
         };
         Ok(Self { time: time.cloned(), clock, processes })
     }
@@ -123,11 +123,8 @@ fn require_seconds(trace: &Trace<'_>, clock: OrderClock) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn find_processes<'p>(
-    names: &[String],
-    programs: impl Iterator<Item = &'p Program> + Clone,
-) -> anyhow::Result<Vec<Pid>> {
-    if !programs.clone().any(Program::has_processes) {
+fn find_processes(names: &[String], programs: &[&Program]) -> anyhow::Result<Vec<Pid>> {
+    if !programs.iter().any(|program| program.has_processes()) {
         bail!("--process: the capture has no system events, so that processes are not known");
     }
     let mut found = Vec::new();
@@ -138,7 +135,7 @@ fn find_processes<'p>(
             found.push(pid);
             continue;
         }
-        let named: Vec<Pid> = programs.clone().flat_map(|program| program.processes_named(name)).collect();
+        let named: Vec<Pid> = programs.iter().flat_map(|program| program.processes_named(name)).collect();
         if named.is_empty() {
             bail!("--process: no process '{name}' in the capture");
         }

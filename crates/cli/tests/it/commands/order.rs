@@ -220,7 +220,7 @@ fn times_of_segments_are_those_of_the_recording() {
     let folder = Folder::new();
     let (path, code) = recording(&folder, true);
     let run = decode(&path, &code, &["--json", "--by", "time"]).expect(0, &[]);
-    let rows: Vec<(u64, Option<u64>, Option<u64>, Option<u64>)> = segments(&run)
+    let rows: Vec<_> = segments(&run)
         .iter()
         .filter(|(_, items)| items.iter().any(|line| line.contains("\"kind\":\"instruction\"")))
         .map(|(segment, _)| {
