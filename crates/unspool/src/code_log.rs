@@ -236,7 +236,10 @@ fn thread_events(tid: u32, changes: &[(Option<u64>, Pid)]) -> Vec<SystemEvent> {
 
 /// Code by time and process, joined where it is contiguous.
 #[derive(Debug, Default)]
-struct Patches(BTreeMap<(Option<u64>, Pid), Vec<(u64, Vec<u8>)>>);
+struct Patches(BTreeMap<(Option<u64>, Pid), Vec<Patch>>);
+
+/// An address, and the bytes from there on.
+type Patch = (u64, Vec<u8>);
 
 impl Patches {
     /// Adds a halfword. Addresses of a process ascend.
@@ -251,7 +254,7 @@ impl Patches {
     }
 
     fn finish(self) -> Vec<SystemEvent> {
-        let patch = |time, pid, (address, bytes): (u64, Vec<u8>)| {
+        let patch = |time, pid, (address, bytes): Patch| {
             let length = bytes.len() as u64;
             event(time, Call::Patch { pid, address, length, code: PatchCode::Bytes(bytes), name: String::new() })
         };

@@ -21,7 +21,7 @@ pub(super) fn refuse_existing(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes the log, and reports it.
-pub(super) fn write(path: &Path, events: Events, reserve: &Arc<Reserve>) -> anyhow::Result<()> {
+pub(super) fn write(path: &Path, events: &Events, reserve: &Arc<Reserve>) -> anyhow::Result<()> {
     let write = || {
         let mut out = BufWriter::new(Target::open_with(path, Arc::clone(reserve))?);
         writeln!(

@@ -101,7 +101,7 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     let path = traces.path.clone();
     let is_whole = traces.finish()?;
     if let (Some(path), Some(code)) = (&args.events, code) {
-        events::write(path, code.finish(), &reserve)?;
+        events::write(path, &code.finish(), &reserve)?;
     }
     refuse_full_disk(&reserve, &path)?;
     Ok(Verdict::of(!is_whole || gaps > 0 || was_stuck || lost > 0))
