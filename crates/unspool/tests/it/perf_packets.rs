@@ -114,7 +114,10 @@ fn normalized(line: &str, is_raw: bool) -> Option<String> {
     line += &text.split_once("Addr=").map_or(String::new(), |(_, rest)| format!(" {:#x}", hex(rest)));
     if let Some((_, context)) = text.split_once("Ctxt: ") {
         let words: Vec<&str> = context.split([',', ';']).map(str::trim).collect();
-        line += &format!(" {} {} {}", words[0], words[1], words[2]);
+        // A packet without a context has the word "Same".
+        if let [width, level, security, ..] = words[..] {
+            line += &format!(" {width} {level} {security}");
+        }
         line += &context.split_once("CID=").map_or(String::new(), |(_, rest)| format!(" {:#x}", hex(rest)));
     }
     Some(line)
@@ -179,7 +182,8 @@ fn packets_are_those_of_perf() {
     let path = folder.path().join("perf.data");
     assert!(assert_same_packets("the example", &perf, &example("hello.perf.data"), false) > 20);
     let mut packets = 0;
-    for seed in 0..8 {
+    // The machines with identifiers of 32 bits: OpenCSD reads no others.
+    for seed in 14..21 {
         let (settings, trace) = trace_of_machine(seed);
         for is_raw in [false, true] {
             let trace = if is_raw { trace.clone() } else { frames(&trace) };

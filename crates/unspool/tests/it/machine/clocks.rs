@@ -11,7 +11,6 @@ use unspool_testing::perf::{ETE, Event, PerfWriter, Trailer};
 use super::package::write_capture;
 use super::scenarios::Part::{At, Execute, Time};
 use super::scenarios::{HERE, Part, images, trace, words};
-use super::simulator::ContextId;
 use super::{Decoded, Run, assert_part, decode, options};
 
 /// Decodes with a log whose times a function changes, and a description of the clock.
@@ -40,11 +39,8 @@ fn logs_on_other_clocks() {
         };
         let nanoseconds = decoded(&run, "frequency=25000000\nevent_frequency=1000000000", |time| 40 * time + seed);
         fine += missing("finer", nanoseconds);
-        // Which process an address space identifier stands for is not known without exact times.
-        if options.context_id != ContextId::Asid {
-            coarse += missing("coarser", decoded(&run, "frequency=1000\nevent_frequency=1", |time| time / 1000));
-            unrelated += missing("unrelated", decoded(&run, "event_clock=unknown", |time| time));
-        }
+        coarse += missing("coarser", decoded(&run, "frequency=1000\nevent_frequency=1", |time| time / 1000));
+        unrelated += missing("unrelated", decoded(&run, "event_clock=unknown", |time| time));
         instructions += all.iter().map(Vec::len).sum::<usize>();
     }
     println!("{instructions} instructions; not shown: {fine} finer, {coarse} coarser, {unrelated} unrelated");
