@@ -114,7 +114,7 @@ mod tests {
         let long = payload(NEEDED, &code, &[(0x4000, 4), (0x5000, 9)]);
         let last = (0x4000, code[..4].to_vec());
         assert_eq!(read(&[without, both.clone(), long]), [&expected[..], &[last]].concat());
-        assert_eq!(read(&[both[..both.len() - 1].to_vec(), both]), []);
+        assert_eq!(read(&[both[..both.len() - 1].to_vec()]), []);
     }
 
     #[test]
