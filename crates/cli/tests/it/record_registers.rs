@@ -266,7 +266,7 @@ fn an_emulator_that_does_not_report_registers_is_rejected() {
     }
     let out = dir.path().join("out.tarmac");
     let run = record(Path::new("qemu-aarch64"), Target::A64, &["--registers"], &out, &program);
-    let run = run.expect(2, &["needs QEMU 9.0 or later with plugins"]);
+    let run = run.expect(2, &["need QEMU 9.0 or later with plugins"]);
     assert!(!run.err.contains("exit code") && !out.exists());
 }
 
