@@ -64,6 +64,7 @@
 
 mod bare;
 mod calls;
+mod channels;
 pub mod check;
 pub mod convert;
 mod demangle;
@@ -95,6 +96,7 @@ mod window;
 
 pub use bare::{Bare, open_bare};
 pub use calls::{CallForest, TarmacCalls, call_tree};
+pub use channels::{ChannelNames, ChannelNamesError};
 pub use demangle::demangle;
 pub use error::Error;
 pub use file::{FileError, FileOptions, OpenedSteps, TraceFile};
