@@ -55,7 +55,7 @@ pub(crate) fn each_trace(
             }
             Err(error) => {
                 // Sources that were not named may be of any kind.
-                if !sources.is_empty() || !matches!(error, Error::NotReadable { .. }) {
+                if !sources.is_empty() || !error.is_other_kind() {
                     verdict = Verdict::Problems;
                 }
                 // Sources of one buffer fail for the same reason.

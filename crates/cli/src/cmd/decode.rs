@@ -3,25 +3,31 @@
 //! trace + program ─▶ **lines** on the output, **a summary** on standard error
 //!
 //! `text` and `json` format lines, `parts` formats ranges on several threads, `code` caches disassembly and symbols,
-//! `summary` counts.
+//! `summary` counts. `software` lists sources that have no instructions.
 
 mod code;
 mod json;
 mod parts;
+mod software;
 mod summary;
 mod text;
 
+use std::fs;
+use std::path::PathBuf;
 use std::thread;
+
+use anyhow::Context as _;
 
 use unspool::capture::{Capture, Code};
 use unspool::coresight::Transactions;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
-use unspool::{Error, Parts, Progress, Trace, Watch};
+use unspool::{ChannelNames, Error, Parts, Progress, Trace, Watch};
 
 use self::code::{CodeCache, Texts};
 use self::json::Json;
 use self::parts::Part;
+use self::software::SoftwarePrinter;
 use self::summary::Summary;
 use self::text::Text;
 use crate::args::{ImageArgs, JobsArgs, ListingArgs};
@@ -48,6 +54,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Emit::Instructions)]
     emit: Emit,
 
+    /// Names of the masters and channels of software trace (ITM, STM), one per line: 'channel 0x40:0..16 log'
+    #[arg(long, value_name = "FILE")]
+    channels: Option<PathBuf>,
+
+    /// List every value of software trace on a line of its own, instead of joining text to lines
+    #[arg(long)]
+    no_text: bool,
+
     /// Hide instructions of failed transactions
     #[arg(long)]
     hide_failed: bool,
@@ -57,6 +71,13 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    /// The names of masters and channels.
+    fn names(&self) -> anyhow::Result<ChannelNames> {
+        let Some(path) = &self.channels else { return Ok(ChannelNames::default()) };
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        ChannelNames::parse(&text).with_context(|| path.display().to_string())
+    }
+
     fn threads(&self) -> usize {
         self.jobs.threads().unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
     }
@@ -80,12 +101,15 @@ Examples:
   unspool decode snapshot/ --image vmlinux --image app.bin@0x400000
   unspool decode snapshot/ --emit ranges --json -o ranges.jsonl
   unspool decode trbe.bin --protocol ete --image app.elf
+  unspool decode swo.bin --protocol itm --raw
 
 Columns: time and cycles where they are traced and change, Exception level and Security state (EL0N: Non-secure EL0), \
 address, opcode, disassembly, outcome of a branch. The cycle column is cumulative for each source. In JSON, a cycle_count \
 has 'total_cycles' (cumulative) and 'cycles' (since the previous cycle_count).
 Lines that start with '--' are other events of the trace, such as contexts and exceptions; --skip and --limit do not count \
 them. '!!' marks a problem.
+Software trace (ITM, STM): time, channel with its master (0x40:3) or their names from --channels, and the value. Values \
+that are text are joined to lines. --skip and --limit count all of its lines.
 A position-independent program without @ADDR is placed where the addresses in the trace fit, if only one place fits. \
 Only --emit ranges --json without --skip and --limit uses several threads.
 Exit codes: 0 even if code is missing: the summary lists the address ranges to supply with --image; 1 the trace is damaged \
@@ -93,13 +117,20 @@ or contradicts the code (often the wrong ELF file), 2 the command failed.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;
+    let names = args.names()?;
     let added = args.processes.codes(&args.images)?;
     added.iter().try_for_each(Code::require_arm)?;
     let mut programs = Programs::new(added, args.processes.load()?);
     programs.start(&capture);
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
-    let mut session =
-        Session { args, programs, window: Window::new(&args.listing.range), summary: Summary::default(), texts: None };
+    let mut session = Session {
+        args,
+        names,
+        programs,
+        window: Window::new(&args.listing.range),
+        summary: Summary::default(),
+        texts: None,
+    };
     let verdict = each_trace(&capture, &args.listing.sources, |trace| session.list(&capture, trace, &mut output))?;
     if args.listing.output.json {
         write_summary(&mut output, "decode", verdict, |object| session.summary.put_totals(object));
@@ -113,6 +144,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 /// Decoding of all sources.
 struct Session<'a> {
     args: &'a Args,
+    names: ChannelNames,
     programs: Programs,
     window: Window,
     summary: Summary,
@@ -126,6 +158,9 @@ impl Session<'_> {
         let args = self.args;
         if !self.window.is_open() {
             return Ok(Verdict::Clean);
+        }
+        if !trace.has_instructions() {
+            return self.list_software(trace, output);
         }
         let core = Programs::core_of(capture, trace.source().core);
         let texts = self.texts.take().filter(|(of, _)| *of == core).unwrap_or_else(|| (core, Texts::new()));
@@ -160,6 +195,19 @@ impl Session<'_> {
         let (verdict, is_whole) = (printer.listing.verdict(), printer.listing.window.is_open());
         self.summary.end(open, is_whole);
         Ok(verdict.or(Verdict::of(self.summary.findings() > findings)))
+    }
+}
+
+impl Session<'_> {
+    /// Lists a source without instructions.
+    fn list_software(&mut self, trace: &Trace<'_>, output: &mut Output) -> Result<Verdict, Error> {
+        self.summary.start(trace);
+        let listing = Listing::new(trace, &self.args.listing, output, &mut self.window);
+        let mut printer = SoftwarePrinter::new(listing, &self.names, !self.args.no_text, &mut self.summary);
+        trace.elements(&mut printer)?;
+        let (verdict, is_whole) = printer.finish();
+        self.summary.end(0, is_whole);
+        Ok(verdict)
     }
 }
 

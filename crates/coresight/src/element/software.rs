@@ -46,6 +46,7 @@ struct Bytes<'s>(&'s Software);
 impl fmt::Display for Bytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (bytes, length) = self.0.bytes();
+        f.write_str("0x")?;
         bytes.iter().take(length).try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use unspool::Trace;
 use unspool::check::MissingCode;
 use unspool::coresight::frame::FrameError;
+use unspool::coresight::itm::OwnElement;
+use unspool::coresight::{Element, ElementError};
 use unspool::flow::{Cause, FlowItem, Item};
 use unspool::model::json::Object;
 use unspool::number::{grouped, many};
@@ -19,6 +21,8 @@ use crate::listing::counted;
 pub(super) struct Summary {
     pub(super) instructions: u64,
     pub(super) ranges: u64,
+    /// Values that software wrote, and observations of a DWT.
+    pub(super) written: u64,
     exceptions: u64,
     /// Number of Q elements, and of the instructions that they count.
     q: (u64, u64),
@@ -68,10 +72,7 @@ impl Summary {
                 self.q.0 += 1;
                 self.q.1 += u64::from(instructions.unwrap_or(0));
             }
-            Ok(Item::Timestamp { value, .. }) => {
-                let (first, last) = self.time.unwrap_or((value, value));
-                self.time = Some((first.min(value), last.max(value)));
-            }
+            Ok(Item::Timestamp { value, .. }) => self.at(value),
             Ok(Item::CycleCount(Some(cycles))) => self.cycles = Some(self.cycles.unwrap_or(0) + u64::from(cycles)),
             Ok(Item::Lost { elements, cause: Cause::NoAddress }) => self.without_address += elements,
             Ok(Item::Lost { elements, cause: Cause::Disagreement }) => self.disagreeing += elements,
@@ -79,6 +80,29 @@ impl Summary {
             Ok(_) => {}
             Err(error) => self.skipped += error.skipped,
         }
+    }
+
+    /// An element of software trace.
+    pub(super) fn software(&mut self, element: &Element) {
+        let time = match element {
+            Element::Software(software) => software.time.map(|time| time.value),
+            Element::Stm(own) => own.time.map(|time| time.value),
+            Element::Itm(OwnElement::LocalTimestamp { time, .. }) => return self.at(*time),
+            Element::Timestamp { value, .. } => return self.at(*value),
+            _ => None,
+        };
+        self.written += 1;
+        time.into_iter().for_each(|time| self.at(time));
+    }
+
+    /// Bytes of software trace that are not packets.
+    pub(super) fn skipped(&mut self, error: &ElementError) {
+        self.skipped += error.skipped;
+    }
+
+    fn at(&mut self, time: u64) {
+        let (first, last) = self.time.unwrap_or((time, time));
+        self.time = Some((first.min(time), last.max(time)));
     }
 
     pub(super) fn lost(&mut self, error: &FrameError) {
@@ -99,6 +123,9 @@ impl Summary {
         object.plain("sources", self.sources.len()).plain("instructions", self.instructions);
         object.plain("ranges", self.ranges).plain("exceptions", self.exceptions);
         object.plain("q_elements", self.q.0).plain("q_instructions", self.q.1);
+        if self.written > 0 {
+            object.plain("written", self.written);
+        }
         object.nullable("first_time", self.time.map(|(first, _)| first));
         object.nullable("last_time", self.time.map(|(_, last)| last));
         object.nullable("cycles", self.cycles);
@@ -140,6 +167,15 @@ impl Summary {
     }
 
     fn executed(&self) -> String {
+        let software = match self.written {
+            0 => String::new(),
+            written if self.instructions == 0 => {
+                let cut = if self.is_cut { "; stopped by --limit" } else { "" };
+                let sources = many(self.sources.len() as u64, "source");
+                return format!("{} of software trace, of {sources}{cut}", many(written, "element"));
+            }
+            written => format!(", {} of software trace", many(written, "element")),
+        };
         let [instructions, ranges] = [many(self.instructions, "instruction"), many(self.ranges, "range")];
         let [exceptions, sources] = [many(self.exceptions, "exception"), many(self.sources.len() as u64, "source")];
         let q = match self.q {
@@ -147,7 +183,7 @@ impl Summary {
             (count, inside) => format!(", {} with {}", many(count, "Q element"), many(inside, "instruction")),
         };
         let cut = if self.is_cut { "; stopped by --limit" } else { "" };
-        format!("{instructions} in {ranges}{q}, {exceptions}, of {sources}{cut}")
+        format!("{instructions} in {ranges}{q}, {exceptions}{software}, of {sources}{cut}")
     }
 
     fn clock(&self) -> Option<String> {
