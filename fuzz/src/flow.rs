@@ -6,7 +6,7 @@
 use unspool_coresight::etm4::packet::{Address, TraceInfo};
 use unspool_coresight::etm4::{Config, ElementDecoder, Packet, PacketItem, Speculation};
 use unspool_coresight::{
-    Context, DecodeElements as _, Decoders as _, ElementItem, Malformed, PacketError, Packets, Security, Sink, SubIsa,
+    Context, DecodeElements as _, InstructionDecoders as _, ElementItem, Malformed, PacketError, Packets, Security, Sink, SubIsa,
     Transactions,
 };
 use unspool_flow::{CodeMemory, FlowDecoder, FlowItem, FlowSink, Item, Range, Run, Space, Walker};

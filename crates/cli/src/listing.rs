@@ -74,7 +74,7 @@ impl Reading {
                 self.verdict = self.verdict.or(found);
             }
             Err(error) => {
-                if self.are_named || !matches!(error, Error::NotReadable { .. }) {
+                if self.are_named || !error.is_other_kind() {
                     self.verdict = Verdict::Problems;
                 }
                 if self.reported.insert(error.to_string()) {

@@ -7,13 +7,17 @@
 use alloc::vec::Vec;
 
 use crate::decode::Decoders as _;
-use crate::{Assumption, Features, Profile, Protocol, etm4};
+use crate::{Assumption, Features, Profile, Protocol, etm4, itm, stm};
 
 /// The configuration of a trace source, by protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceConfig {
     /// ETE or ETMv4.
     Etm4(etm4::Config),
+    /// ITM and DWT.
+    Itm(itm::Config),
+    /// STM.
+    Stm(stm::Config),
 }
 
 /// Runs an expression with the decoders of the protocol of a [`TraceConfig`]. The name is bound to a value that
@@ -23,6 +27,20 @@ macro_rules! with_decoders {
     ($config:expr, $decoders:ident => $body:expr) => {
         match $config {
             $crate::TraceConfig::Etm4($decoders) => $body,
+            $crate::TraceConfig::Itm($decoders) => $body,
+            $crate::TraceConfig::Stm($decoders) => $body,
+        }
+    };
+}
+
+/// Runs an expression with the decoders of a protocol of instruction trace, and another for all other protocols. The name
+/// is bound to a value that implements [`InstructionDecoders`](crate::InstructionDecoders).
+#[macro_export]
+macro_rules! with_instruction_decoders {
+    ($config:expr, $decoders:ident => $body:expr, _ => $other:expr) => {
+        match $config {
+            $crate::TraceConfig::Etm4($decoders) => $body,
+            $crate::TraceConfig::Itm(_) | $crate::TraceConfig::Stm(_) => $other,
         }
     };
 }
@@ -41,8 +59,21 @@ impl TraceConfig {
                 let (config, assumed) = etm4::Config::described(protocol, profile, registers, options);
                 Some((Self::Etm4(config), assumed))
             }
-            Protocol::Etm3 | Protocol::Ptm | Protocol::Itm | Protocol::Stm => None,
+            Protocol::Itm => {
+                let (config, assumed) = itm::Config::described(registers, options);
+                Some((Self::Itm(config), assumed))
+            }
+            Protocol::Stm => {
+                let (config, assumed) = stm::Config::described(registers, options);
+                Some((Self::Stm(config), assumed))
+            }
+            Protocol::Etm3 | Protocol::Ptm => None,
         }
+    }
+
+    /// Are there instructions in the trace? Others have software trace.
+    pub fn has_instructions(&self) -> bool {
+        with_instruction_decoders!(self, _decoders => true, _ => false)
     }
 
     /// The contents of the trace.

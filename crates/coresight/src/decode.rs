@@ -2,7 +2,7 @@
 //!
 //! bytes ─▶ [`DecodePackets`] ─▶ packets ─▶ [`DecodeElements`] ─▶ elements or committed elements
 //!
-//! A protocol implements [`Decoders`] for its configuration. Everything here is dispatched statically, so that a
+//! A protocol implements [`Decoders`] for its configuration, and [`InstructionDecoders`] if it traces instructions. Everything here is dispatched statically, so that a
 //! pipeline is compiled for each protocol and inlined as a whole; [`TraceConfig`](crate::TraceConfig) chooses the
 //! protocol once per stream.
 
@@ -31,11 +31,14 @@ pub trait Decoders: Copy + fmt::Debug {
     /// A decoder of committed elements at the start of a stream.
     fn committed(&self, transactions: Transactions) -> Self::Committed;
 
-    /// The first index from `start` on where decoding can start without anything that came before.
-    fn next_start(bytes: &[u8], start: usize) -> Option<usize>;
-
     /// The contents of the trace.
     fn features(&self) -> Features;
+}
+
+/// The decoders of a protocol of instruction trace.
+pub trait InstructionDecoders: Decoders {
+    /// The first index from `start` on where decoding can start without anything that came before.
+    fn next_start(bytes: &[u8], start: usize) -> Option<usize>;
 
     /// Rules for following the trace through a program.
     fn flow_rules(&self) -> FlowRules;
@@ -130,15 +133,17 @@ pub struct Packets<'a, D: DecodePackets> {
     found: VecDeque<PacketItem<D::Packet>>,
     /// Start of the next item.
     offset: u64,
+    /// Number of bytes to read ahead: more while a decoder needs more to decide.
+    ahead: usize,
 }
 
-/// Number of bytes read ahead.
+/// Number of bytes read ahead at first.
 const AHEAD: usize = 256;
 
 impl<'a, D: DecodePackets> Packets<'a, D> {
     /// Starts at the first byte.
     pub fn new(config: &impl Decoders<Packets = D>, bytes: &'a [u8]) -> Self {
-        Self { decoder: config.packets(), bytes, found: VecDeque::new(), offset: 0 }
+        Self { decoder: config.packets(), bytes, found: VecDeque::new(), offset: 0, ahead: AHEAD }
     }
 
     /// The offset of the next packet or skipped bytes.
@@ -159,9 +164,10 @@ impl<D: DecodePackets> Iterator for Packets<'_, D> {
     fn next(&mut self) -> Option<Self::Item> {
         while self.found.is_empty() {
             let rest = &self.bytes[self.decoder.offset() as usize..];
-            let ahead = rest.len().min(AHEAD);
+            let ahead = rest.len().min(self.ahead);
             let last = ahead == rest.len();
-            self.decoder.decode(&rest[..ahead], last, |item| self.found.push_back(item));
+            let read = self.decoder.decode(&rest[..ahead], last, |item| self.found.push_back(item));
+            self.ahead = if read == 0 { 2 * self.ahead } else { AHEAD };
             if last {
                 break;
             }

@@ -7,12 +7,14 @@
 //! Specification: Arm DDI 0487, trace analyzer, stage 1.
 
 mod fields;
+mod software;
 mod text;
 
+pub use software::{Software, Time, TimeQuality};
 pub(crate) use text::Events;
 
-use crate::etm4;
 use crate::{Atoms, Context, ElementError, Located, Target};
+use crate::{etm4, itm, stm};
 
 /// An element, or the error in its place.
 pub type ElementItem = Result<Located<Element>, ElementError>;
@@ -107,8 +109,14 @@ pub enum Element {
         /// The value.
         value: u64,
     },
+    /// A value that software wrote to a channel.
+    Software(Software),
     /// An element that only ETMv4 has.
     Etm4(etm4::OwnElement),
+    /// An element that only an ITM has.
+    Itm(itm::OwnElement),
+    /// An element that only an STM has.
+    Stm(stm::OwnElement),
 }
 
 impl Element {
@@ -136,7 +144,10 @@ impl Element {
             Element::Event { .. } => "event",
             Element::TimestampMarker => "marker",
             Element::Instrumentation { .. } => "instrumentation",
+            Element::Software(_) => "software",
             Element::Etm4(own) => own.name(),
+            Element::Itm(own) => own.name(),
+            Element::Stm(own) => own.name(),
         }
     }
 

@@ -88,6 +88,12 @@ pub enum Malformed {
     /// knows of the break, with no byte skipped.
     #[error("trace does not continue here")]
     Discontinuity,
+    /// There is no synchronization near the start: the first byte is presumed to start a packet. No byte is skipped.
+    #[error("no synchronization: a packet is presumed to start here")]
+    PresumedStart,
+    /// A synchronization starts inside the packet.
+    #[error("packet cut by a synchronization")]
+    CutBySync,
     /// The architecture reserves this header byte.
     #[error("reserved packet header {0:#04x}")]
     ReservedHeader(u8),
@@ -107,6 +113,18 @@ pub enum Malformed {
     /// A field continues for more bytes than it can have.
     #[error("unterminated field")]
     EndlessField,
+    /// The protocol reserves this opcode, written as its nibbles, or the length of its packet is not known.
+    #[error("reserved opcode {0:#x}")]
+    ReservedOpcode(u16),
+    /// The protocol reserves this length of a timestamp.
+    #[error("reserved length of a timestamp")]
+    ReservedLength,
+    /// A version of the protocol that does not exist.
+    #[error("unknown protocol version {0:#x}")]
+    UnknownVersion(u16),
+    /// A packet between a synchronization and the version that has to follow it.
+    #[error("packet before the protocol version")]
+    NoVersion,
     /// The stream ends inside the packet.
     #[error("stream ends inside a packet")]
     Truncated,
@@ -115,7 +133,7 @@ pub enum Malformed {
 impl Malformed {
     /// Does an undamaged trace contain this too, as the bytes before the first synchronization?
     pub fn is_ordinary(self) -> bool {
-        matches!(self, Malformed::NotSynchronized | Malformed::Discontinuity)
+        matches!(self, Malformed::NotSynchronized | Malformed::Discontinuity | Malformed::PresumedStart)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use crate::etm4;
 use crate::fields::Fields;
+use crate::{etm4, itm, stm};
 
 /// A packet, by protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,10 @@ use crate::fields::Fields;
 pub enum Packet {
     /// ETE or ETMv4.
     Etm4(etm4::Packet),
+    /// ITM and DWT.
+    Itm(itm::Packet),
+    /// STM.
+    Stm(stm::Packet),
 }
 
 /// The kind of a packet, by protocol.
@@ -19,6 +23,10 @@ pub enum Packet {
 pub enum PacketKind {
     /// ETE or ETMv4.
     Etm4(etm4::PacketKind),
+    /// ITM and DWT.
+    Itm(itm::PacketKind),
+    /// STM.
+    Stm(stm::PacketKind),
 }
 
 impl Packet {
@@ -26,6 +34,8 @@ impl Packet {
     pub fn kind(&self) -> PacketKind {
         match self {
             Packet::Etm4(packet) => PacketKind::Etm4(packet.kind()),
+            Packet::Itm(packet) => PacketKind::Itm(packet.kind()),
+            Packet::Stm(packet) => PacketKind::Stm(packet.kind()),
         }
     }
 
@@ -33,6 +43,8 @@ impl Packet {
     pub fn fields(&self, out: &mut impl Fields) {
         match self {
             Packet::Etm4(packet) => packet.fields(out),
+            Packet::Itm(packet) => packet.fields(out),
+            Packet::Stm(packet) => packet.fields(out),
         }
     }
 
@@ -40,6 +52,7 @@ impl Packet {
     pub fn has_partial_address(&self) -> bool {
         match self {
             Packet::Etm4(packet) => packet.has_partial_address(),
+            Packet::Itm(_) | Packet::Stm(_) => false,
         }
     }
 }
@@ -49,6 +62,8 @@ impl PacketKind {
     pub fn name(self) -> &'static str {
         match self {
             PacketKind::Etm4(kind) => kind.name(),
+            PacketKind::Itm(kind) => kind.name(),
+            PacketKind::Stm(kind) => kind.name(),
         }
     }
 
@@ -56,6 +71,8 @@ impl PacketKind {
     pub fn is_sync(self) -> bool {
         match self {
             PacketKind::Etm4(kind) => kind == etm4::PacketKind::AlignmentSync,
+            PacketKind::Itm(kind) => kind == itm::PacketKind::Sync,
+            PacketKind::Stm(kind) => kind == stm::PacketKind::Async,
         }
     }
 
@@ -63,6 +80,8 @@ impl PacketKind {
     pub fn index(self) -> usize {
         match self {
             PacketKind::Etm4(kind) => kind as usize,
+            PacketKind::Itm(kind) => kind as usize,
+            PacketKind::Stm(kind) => kind as usize,
         }
     }
 }
@@ -71,6 +90,8 @@ impl fmt::Display for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Packet::Etm4(packet) => packet.fmt(f),
+            Packet::Itm(packet) => packet.fmt(f),
+            Packet::Stm(packet) => packet.fmt(f),
         }
     }
 }
@@ -79,5 +100,19 @@ impl From<etm4::Packet> for Packet {
     #[inline(always)]
     fn from(packet: etm4::Packet) -> Self {
         Packet::Etm4(packet)
+    }
+}
+
+impl From<itm::Packet> for Packet {
+    #[inline(always)]
+    fn from(packet: itm::Packet) -> Self {
+        Packet::Itm(packet)
+    }
+}
+
+impl From<stm::Packet> for Packet {
+    #[inline(always)]
+    fn from(packet: stm::Packet) -> Self {
+        Packet::Stm(packet)
     }
 }

@@ -8,7 +8,8 @@
 use std::collections::VecDeque;
 
 use unspool_coresight::{
-    Context, DecodeElements, Decoders, ElementItem, Extent, Located, PacketItem, Plain, Sink, SubIsa, Transactions,
+    Context, DecodeElements, ElementItem, Extent, InstructionDecoders, Located, PacketItem, Plain, Sink, SubIsa,
+    Transactions,
 };
 
 use crate::item::FlowSink;
@@ -30,13 +31,13 @@ pub struct FlowDecoder<D, M> {
 
 impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
     /// A decoder at the start of a stream.
-    pub fn new(config: &impl Decoders<Committed = D>, transactions: Transactions, memory: M) -> Self {
+    pub fn new(config: &impl InstructionDecoders<Committed = D>, transactions: Transactions, memory: M) -> Self {
         Self::with_code(config, transactions, memory, KnownCode::new(config.flow_rules()))
     }
 
     /// A decoder at the start of a stream, with code of the same memory that is already known, and the same rules.
     pub fn with_code(
-        config: &impl Decoders<Committed = D>,
+        config: &impl InstructionDecoders<Committed = D>,
         transactions: Transactions,
         memory: M,
         code: KnownCode,

@@ -9,7 +9,9 @@ use std::path::Path;
 
 use unspool_capture::{BareOptions, BufferFormat, Capture, Note, NoteKind, Registers, Source};
 use unspool_coresight::frame::{Deformatter, FrameSink, Ids, Layout, Mark, Span};
-use unspool_coresight::{DecodePackets as _, Decoders as _, PacketItem, Profile, Protocol, TraceConfig, with_decoders};
+use unspool_coresight::{
+    DecodePackets as _, Decoders as _, PacketItem, Profile, Protocol, TraceConfig, itm, with_decoders,
+};
 
 use crate::Error;
 use crate::window::layout;
@@ -83,8 +85,37 @@ fn first_bytes(capture: &Capture) -> Result<Vec<u8>, Error> {
 
 /// Format under which more of the first bytes decode as packets.
 fn likely_format(protocol: Protocol, probe: &[u8]) -> BufferFormat {
+    if protocol == Protocol::Itm {
+        return likely_itm_format(probe);
+    }
     let Readings { framed, raw } = Readings::of(protocol, Layout::FromStart, probe);
     if framed > raw { BufferFormat::Formatted } else { BufferFormat::Raw }
+}
+
+/// Greatest number of trace IDs that a buffer is taken to have.
+const MAX_IDS: usize = 8;
+
+/// Format of ITM trace. Nearly all bytes are well-formed ITM packets, of whatever they are, so that damage decides: raw
+/// bytes have none, unless they are frames.
+fn likely_itm_format(probe: &[u8]) -> BufferFormat {
+    let sources = demultiplex(Layout::FromStart, probe);
+    let is_sane = probe.len() % 16 == 0 && sources.len() <= MAX_IDS;
+    let enough = probe.len() / 16;
+    let of_ids = sources.values().filter(|bytes| bytes.len() >= enough).map(|bytes| damage(bytes));
+    match of_ids.min() {
+        Some(least) if is_sane && least < damage(probe) => BufferFormat::Formatted,
+        _ => BufferFormat::Raw,
+    }
+}
+
+/// Number of malformed ranges in a million bytes.
+fn damage(bytes: &[u8]) -> u64 {
+    let mut malformed = 0;
+    let (config, _) = itm::Config::described([], []);
+    let mut count = |item: PacketItem<_>| malformed += u64::from(item.is_err_and(|error| !error.kind.is_ordinary()));
+    let is_last = true;
+    config.packets().decode(bytes, is_last, &mut count);
+    malformed * 1_000_000 / (bytes.len() as u64).max(1)
 }
 
 /// Bytes at the start of a buffer that are well-formed packets, under either format.

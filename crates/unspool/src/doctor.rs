@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use unspool_capture::{Capture, ImageNotFound, Note, Source};
-use unspool_coresight::{Assumption, Features, PacketKind};
+use unspool_coresight::{Assumption, Features, PacketKind, Protocol};
 
 use self::execution::{Execution, Position};
 use crate::number::many;
@@ -137,6 +137,8 @@ pub struct Diagnosis {
     pub bytes: u64,
     /// Instructions that were decoded.
     pub instructions: u64,
+    /// Elements of software trace that were decoded.
+    pub written: u64,
     /// P0 elements of the trace.
     pub elements: u64,
     /// P0 elements that were followed through the code.
@@ -155,6 +157,10 @@ impl Diagnosis {
             [(self.instructions, "instruction"), (self.bytes, "byte"), (self.sources, "source")]
                 .map(|(count, name)| many(count, name));
         match percent(self.followed, self.elements) {
+            None if self.written > 0 => {
+                let written = many(self.written, "element");
+                format!("{written} of software trace decoded, from {bytes} of {sources}")
+            }
             None if self.instructions == 0 => format!("nothing was decoded: no P0 element in {bytes} of {sources}"),
             // The instructions before an exception.
             None => format!("no P0 element in the trace: {instructions} from {bytes} of {sources}"),
@@ -244,6 +250,11 @@ impl<'c> Examined<'c> {
         };
     }
 
+    /// Is it software trace, without instructions?
+    fn is_software(&self) -> bool {
+        matches!(self.source.protocol, Some(Protocol::Itm | Protocol::Stm))
+    }
+
     /// The value of a register, if the capture has it.
     fn register(&self, name: &str) -> Option<u64> {
         self.source.registers.get(name)
@@ -312,6 +323,7 @@ impl<'c> Doctor<'c> {
             sources: self.present().count() as u64,
             bytes: self.present().map(|examined| examined.bytes).sum(),
             instructions: executions().map(|execution| execution.instructions).sum(),
+            written: executions().map(|execution| execution.written).sum(),
             elements: executions().map(Execution::elements).sum(),
             followed: executions().map(|execution| execution.followed).sum(),
         };
@@ -334,8 +346,14 @@ impl<'c> Doctor<'c> {
         self.sources.iter().filter(|examined| examined.bytes > 0)
     }
 
+    /// Sources that have trace of instructions.
+    fn executing(&self) -> impl Iterator<Item = &Examined<'c>> {
+        self.present().filter(|examined| !examined.is_software())
+    }
+
     fn undecoded(&self) -> Vec<Finding> {
-        let has_execution = |execution: &Execution| execution.elements() > 0 || execution.instructions > 0;
+        let has_execution =
+            |execution: &Execution| execution.elements() > 0 || execution.instructions > 0 || execution.written > 0;
         let is_decoded = self.present().any(|examined| has_execution(&examined.execution));
         let title = match self.present().next() {
             Some(_) => "the trace contains no executed branch",
@@ -387,7 +405,8 @@ mod tests {
             ((7, 4, 3), "75.0% of 4 P0 elements decoded: 7 instructions from 9 bytes of 1 source"),
         ];
         for ((instructions, elements, followed), expected) in rows {
-            let diagnosis = Diagnosis { findings: Vec::new(), sources: 1, bytes: 9, instructions, elements, followed };
+            let diagnosis =
+                Diagnosis { findings: Vec::new(), sources: 1, bytes: 9, instructions, written: 0, elements, followed };
             assert_eq!(diagnosis.verdict(), expected);
         }
     }

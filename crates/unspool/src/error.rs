@@ -54,6 +54,14 @@ pub enum Error {
         /// Protocol of the source.
         protocol: Protocol,
     },
+    /// The protocol traces no instructions.
+    #[error("{source_name}: {protocol} trace has no instructions; 'unspool decode' lists what software wrote")]
+    NoInstructions {
+        /// Name of the source.
+        source_name: String,
+        /// Protocol of the source.
+        protocol: Protocol,
+    },
     /// The buffer is formatted, and the trace id of the source is unknown.
     #[error(
         "{source_name}: no trace id is known, so its bytes cannot be separated from those of other sources; \
@@ -88,6 +96,13 @@ pub enum Error {
         /// Names of all sources.
         known: String,
     },
+}
+
+impl Error {
+    /// Whether the source is merely of another kind: a capture may have sources of any kind.
+    pub fn is_other_kind(&self) -> bool {
+        matches!(self, Self::NotReadable { .. } | Self::NoInstructions { .. })
+    }
 }
 
 impl From<WrongKind> for Error {

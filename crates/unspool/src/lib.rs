@@ -64,6 +64,7 @@
 
 mod bare;
 mod calls;
+mod channels;
 pub mod check;
 mod code_log;
 pub mod convert;
@@ -99,6 +100,7 @@ mod window;
 
 pub use bare::{Bare, open_bare};
 pub use calls::{CallForest, TarmacCalls, call_tree};
+pub use channels::{ChannelNames, ChannelNamesError};
 pub use code_log::{CodeLog, Events};
 pub use demangle::demangle;
 pub use error::Error;

@@ -16,6 +16,9 @@ use crate::{Error, Trace, Watch};
 
 const MAX_ERRORS: usize = 5;
 
+/// Channels of software trace that are counted.
+const MAX_CHANNELS: usize = 4096;
+
 /// Contents of a capture.
 #[derive(Debug)]
 pub struct Overview<'c> {
@@ -71,6 +74,10 @@ pub struct TraceOverview {
     pub exceptions: BTreeMap<u16, u64>,
     /// Number of contexts, by Exception level, security and width.
     pub contexts: BTreeMap<String, u64>,
+    /// Values that software wrote.
+    pub written: u64,
+    /// Values that software wrote, by master and channel, as far as they are known. Of the first 4,096 channels.
+    pub channels: BTreeMap<(Option<u16>, Option<u16>), u64>,
     /// Ranges of bytes that are not packets, without those before the first synchronization.
     pub malformed: u64,
     /// Bytes in them.
@@ -298,6 +305,12 @@ impl TraceOverview {
         }
     }
 
+    /// Widens the span of time.
+    fn at(&mut self, time: u64) {
+        let first = self.time.map_or(time, |(first, _)| first);
+        self.time = Some((first, time));
+    }
+
     fn element(&mut self, item: &ElementItem) {
         let element = match item {
             Ok(element) => &element.value,
@@ -314,10 +327,16 @@ impl TraceOverview {
                 self.atoms[0] += taken;
                 self.atoms[1] += u64::from(atoms.count()) - taken;
             }
-            Element::Timestamp { value, .. } => {
-                let first = self.time.map_or(*value, |(first, _)| first);
-                self.time = Some((first, *value));
+            Element::Timestamp { value, .. } => self.at(*value),
+            Element::Software(software) => {
+                self.written += 1;
+                let channel = (software.master, software.channel);
+                if self.channels.len() < MAX_CHANNELS || self.channels.contains_key(&channel) {
+                    *self.channels.entry(channel).or_default() += 1;
+                }
+                software.time.iter().for_each(|time| self.at(time.value));
             }
+            Element::Stm(own) => own.time.iter().for_each(|time| self.at(time.value)),
             Element::CycleCount(Some(cycles)) => self.cycles += u64::from(*cycles),
             Element::Exception { number, .. } => *self.exceptions.entry(*number).or_default() += 1,
             Element::Context(context) => {

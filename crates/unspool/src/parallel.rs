@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use unspool_coresight::frame::{FrameError, Stream};
-use unspool_coresight::{DecodePackets as _, Decoders, PacketItem, Packets, Transactions, with_decoders};
+use unspool_coresight::{
+    DecodePackets as _, Decoders, InstructionDecoders, PacketItem, Packets, Transactions, with_instruction_decoders,
+};
 use unspool_flow::{Entry, FlowDecoder, FlowItem, FlowSink, Run, Seam};
 
 use crate::program::Moment;
@@ -84,6 +86,9 @@ impl Trace<'_> {
         make: impl Fn() -> S + Sync,
         take: &mut impl FnMut(S, Progress) -> bool,
     ) -> Result<u64, Error> {
+        if !self.config()?.0.has_instructions() {
+            return Err(self.no_instructions()?);
+        }
         let moments = program.moments(self)?;
         if parts.threads < 2 || !moments.is_one() || !self.can_be_sharded(transactions)? {
             let mut sink = make();
@@ -92,10 +97,10 @@ impl Trace<'_> {
             take(sink, Progress { read: total, total });
             return Ok(outstanding);
         }
-        with_decoders!(self.config()?.0, config => {
+        with_instruction_decoders!(self.config()?.0, config => {
             let plan = Plan { config, transactions, moment: moments.first(), shard: parts.shard, make };
             run(&plan, self.open_source()?, parts.threads, take)
-        })
+        }, _ => Err(self.no_instructions()?))
     }
 }
 
@@ -107,7 +112,7 @@ fn run<C, S, F>(
     take: &mut impl FnMut(S, Progress) -> bool,
 ) -> Result<u64, Error>
 where
-    C: Decoders<Packets: Send, Committed: Send> + Sync,
+    C: InstructionDecoders<Packets: Send, Committed: Send> + Sync,
     S: FlowSink + Watch + Send,
     F: Fn() -> S + Sync,
 {
@@ -155,7 +160,7 @@ pub struct Progress {
     pub total: u64,
 }
 
-fn work<C: Decoders, S: FlowSink + Watch>(
+fn work<C: InstructionDecoders, S: FlowSink + Watch>(
     plan: &Plan<'_, C, impl Fn() -> S>,
     shards: &Mutex<Receiver<Shard>>,
     results: &Sender<Decoded<C, S>>,
@@ -172,7 +177,7 @@ fn work<C: Decoders, S: FlowSink + Watch>(
     plan.keep(decoder);
 }
 
-impl<'p, C: Decoders, S: FlowSink + Watch, F: Fn() -> S> Plan<'p, C, F> {
+impl<'p, C: InstructionDecoders, S: FlowSink + Watch, F: Fn() -> S> Plan<'p, C, F> {
     fn decoder(&self) -> Decoder<'p, C> {
         let code = self.moment.program().take_known(self.config.flow_rules());
         FlowDecoder::with_code(&self.config, self.transactions, self.moment, code)
@@ -228,7 +233,7 @@ impl<'p, C: Decoders, S: FlowSink + Watch, F: Fn() -> S> Plan<'p, C, F> {
 }
 
 /// Merges the results of the workers, in order.
-struct Merge<'m, 'p, C: Decoders, S, F, T> {
+struct Merge<'m, 'p, C: InstructionDecoders, S, F, T> {
     plan: &'m Plan<'p, C, F>,
     /// Shard that may still continue.
     current: Option<(S, End<C>)>,
@@ -240,7 +245,7 @@ struct Merge<'m, 'p, C: Decoders, S, F, T> {
 
 impl<C, S, F, T> Merge<'_, '_, C, S, F, T>
 where
-    C: Decoders,
+    C: InstructionDecoders,
     S: FlowSink + Watch,
     F: Fn() -> S,
     T: FnMut(S, Progress) -> bool,
@@ -340,7 +345,7 @@ where
 }
 
 /// Splits a shard off the window, if it has enough bytes.
-fn split_shard<C: Decoders>(window: &mut Stream, min: usize, last: bool) -> Option<Stream> {
+fn split_shard<C: InstructionDecoders>(window: &mut Stream, min: usize, last: bool) -> Option<Stream> {
     let bytes = window.bytes();
     let index = match C::next_start(bytes, min) {
         Some(index) => index,

@@ -8,8 +8,8 @@
 use unspool_capture::{Buffer, Capture, Clock, Core, Source, Stream as StreamOf};
 use unspool_coresight::frame::{Deformatter, FrameSink, Stream};
 use unspool_coresight::{
-    Assumption, DecodeElements, Decoders, ElementItem, Features, PacketItem, Profile, Sink, TraceConfig, Transactions,
-    with_decoders,
+    Assumption, DecodeElements, Decoders, ElementItem, Features, InstructionDecoders as _, PacketItem, Profile, Sink,
+    TraceConfig, Transactions, with_decoders, with_instruction_decoders,
 };
 use unspool_flow::{FlowDecoder, FlowSink, InstructionSink, Instructions};
 
@@ -105,6 +105,21 @@ impl<'c> Trace<'c> {
             .ok_or_else(|| Error::NotReadable { source_name: source.name.clone(), protocol })
     }
 
+    /// Whether the trace has instructions. Others have what software wrote and what a DWT observed: elements, and no
+    /// flow.
+    pub fn has_instructions(&self) -> bool {
+        self.config().is_ok_and(|(config, _)| config.has_instructions())
+    }
+
+    /// The error of a source without instructions.
+    pub(crate) fn no_instructions(&self) -> Result<Error, Error> {
+        let source = self.source();
+        let protocol = source
+            .protocol
+            .ok_or_else(|| Error::UnknownProtocol { source_name: source.name.clone(), kind: source.kind.clone() })?;
+        Ok(Error::NoInstructions { source_name: source.name.clone(), protocol })
+    }
+
     /// Profile of the PE, as far as its type shows.
     pub(crate) fn profile(&self) -> Profile {
         let Some(core) = self.core() else { return Profile::Unknown };
@@ -179,7 +194,7 @@ impl<'c> Trace<'c> {
     }
 
     /// Reads what was executed: the committed elements, joined with the code of the program. Returns the number of P0
-    /// elements that were still speculative at the end.
+    /// elements that were still speculative at the end. An error for a source without instructions.
     pub fn flow(
         &self,
         transactions: Transactions,
@@ -197,7 +212,7 @@ impl<'c> Trace<'c> {
         sink: &mut (impl FlowSink + Watch),
     ) -> Result<u64, Error> {
         let program = moments.first().program();
-        with_decoders!(self.config()?.0, decoders => {
+        with_instruction_decoders!(self.config()?.0, decoders => {
             let mut reader = Reader::new(decoders.packets());
             let code = program.take_known(decoders.flow_rules());
             let mut flow = FlowDecoder::with_code(&decoders, transactions, moments.first(), code);
@@ -216,7 +231,7 @@ impl<'c> Trace<'c> {
             let outstanding = flow.finish(self.buffer().len(), sink);
             program.keep_known(flow.into_code());
             Ok(outstanding)
-        })
+        }, _ => Err(self.no_instructions()?))
     }
 
     /// Reads the executed instructions, one by one. Otherwise as [`flow`](Self::flow).

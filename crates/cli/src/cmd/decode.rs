@@ -4,6 +4,7 @@
 //!
 //! `text` and `json` format lines, `parts` formats ranges on several threads, `code` caches disassembly and symbols,
 //! `summary` counts. `ordered` lists several traces at once: `segments` are what it orders, and `selection` chooses some.
+//! `software` lists sources that have no instructions.
 
 mod code;
 mod form;
@@ -13,24 +14,30 @@ mod ordered;
 mod parts;
 mod segments;
 mod selection;
+mod software;
 mod summary;
 mod tagged;
 mod text;
 
+use std::fs;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Instant;
+
+use anyhow::Context as _;
 
 use unspool::capture::{Capture, Code};
 use unspool::coresight::Transactions;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
-use unspool::{Error, Parts, PresentIds, Program, Progress, Trace, Watch};
+use unspool::{ChannelNames, Error, Parts, PresentIds, Program, Progress, Trace, Watch};
 
 use self::code::{CodeCache, Texts};
 use self::form::Form;
 use self::ordered::Job;
 use self::parts::Part;
 use self::selection::{Selection, TimeRange};
+use self::software::SoftwarePrinter;
 use self::summary::Summary;
 use crate::args::{ImageArgs, JobsArgs, ListingArgs};
 use crate::diagnostic;
@@ -70,6 +77,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "A..B")]
     time: Option<TimeRange>,
 
+    /// Names of the masters and channels of software trace (ITM, STM), one per line: 'channel 0x40:0..16 log'
+    #[arg(long, value_name = "FILE")]
+    channels: Option<PathBuf>,
+
+    /// List every value of software trace on a line of its own, instead of joining text to lines
+    #[arg(long)]
+    no_text: bool,
+
     /// Hide instructions of failed transactions
     #[arg(long)]
     hide_failed: bool,
@@ -88,7 +103,15 @@ impl Args {
     fn can_decode_ahead(&self, capture: &Capture, traces: &[Trace<'_>]) -> bool {
         let is_shared = |trace: &Trace<'_>| Programs::core_of(capture, trace.source().core).is_none();
         let has_several = traces.iter().any(|trace| trace.buffer_index() != traces[0].buffer_index());
-        self.threads() > 1 && self.listing.range.is_all() && has_several && traces.iter().all(is_shared)
+        let can_be_ahead = self.threads() > 1 && self.listing.range.is_all() && has_several;
+        can_be_ahead && traces.iter().all(|trace| is_shared(trace) && trace.has_instructions())
+    }
+
+    /// The names of masters and channels.
+    fn names(&self) -> anyhow::Result<ChannelNames> {
+        let Some(path) = &self.channels else { return Ok(ChannelNames::default()) };
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        ChannelNames::parse(&text).with_context(|| path.display().to_string())
     }
 
     fn threads(&self) -> usize {
@@ -128,12 +151,15 @@ Examples:
   unspool decode trbe.bin --protocol ete --image app.elf
   unspool decode perf.data --by time --time 12.5s..12.6s
   unspool decode perf.data --process nginx --by thread
+  unspool decode swo.bin --protocol itm --raw
 
 Columns: time and cycles where they are traced and change, Exception level and Security state (EL0N: Non-secure EL0), \
 address, opcode, disassembly, outcome of a branch. The cycle column is cumulative for each source. In JSON, a cycle_count \
 has 'total_cycles' (cumulative) and 'cycles' (since the previous cycle_count).
 Lines that start with '--' are other events of the trace, such as contexts and exceptions; --skip and --limit do not count \
 them. '!!' marks a problem.
+Software trace (ITM, STM): time, channel with its master (0x40:3) or their names from --channels, and the value. Values \
+that are text are joined to lines. --skip and --limit count all of its lines.
 A position-independent program without @ADDR is placed where the addresses in the trace fit, if only one place fits. \
 Several threads decode the buffers of a recording, the sources with --by, and \
 any trace with --emit ranges --json; in the order of cores, --skip and --limit use one.
@@ -147,13 +173,14 @@ or contradicts the code (often the wrong ELF file), 2 the command failed.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.listing.capture.open()?;
+    let names = args.names()?;
     let added = args.processes.codes(&args.images)?;
     added.iter().try_for_each(Code::require_arm)?;
     let mut programs = Programs::new(added, args.processes.load()?);
     programs.start(&capture);
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
     let window = Window::new(&args.listing.range);
-    let mut session = Session { args, window, summary: Summary::default(), texts: None };
+    let mut session = Session { args, names, window, summary: Summary::default(), texts: None };
     let (traces, mut reading) = Reading::start(&capture, &args.listing.sources)?;
     if args.needs_segments() || args.can_decode_ahead(&capture, &traces) {
         programs.load_all(&capture, traces.iter().map(|trace| trace.source().core));
@@ -184,6 +211,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 /// Decoding of all sources.
 struct Session<'a> {
     args: &'a Args,
+    names: ChannelNames,
     window: Window,
     summary: Summary,
     /// Text of the code of the last program, and the core that the program is of.
@@ -203,6 +231,9 @@ impl Session<'_> {
         let args = self.args;
         if !self.window.is_open() {
             return Ok(Verdict::Clean);
+        }
+        if !trace.has_instructions() {
+            return self.list_software(trace, output);
         }
         let texts = self.texts.take().filter(|(of, _)| *of == core).unwrap_or_else(|| (core, Texts::new()));
         let (_, texts) = self.texts.insert(texts);
@@ -233,6 +264,19 @@ impl Session<'_> {
         let (verdict, is_whole) = (printer.listing.verdict(), printer.listing.window.is_open());
         self.summary.end(open, is_whole);
         Ok(verdict.or(Verdict::of(self.summary.findings() > findings)))
+    }
+}
+
+impl Session<'_> {
+    /// Lists a source without instructions.
+    fn list_software(&mut self, trace: &Trace<'_>, output: &mut Output) -> Result<Verdict, Error> {
+        self.summary.start(trace);
+        let listing = Listing::new(trace, &self.args.listing, output, &mut self.window);
+        let mut printer = SoftwarePrinter::new(listing, &self.names, !self.args.no_text, &mut self.summary);
+        trace.elements(&mut printer)?;
+        let (verdict, is_whole) = printer.finish();
+        self.summary.end(0, is_whole);
+        Ok(verdict)
     }
 }
 

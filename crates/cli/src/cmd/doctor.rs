@@ -146,6 +146,9 @@ fn totals(diagnosis: &Diagnosis, object: &mut Object<'_>) {
     object.plain("sources", diagnosis.sources).plain("bytes", diagnosis.bytes);
     object.plain("instructions", diagnosis.instructions).plain("p0_elements", diagnosis.elements);
     object.plain("followed", diagnosis.followed);
+    if diagnosis.written > 0 {
+        object.plain("written", diagnosis.written);
+    }
     let [problems, advice, fine] = Severity::ALL.map(|severity| diagnosis.count(severity));
     object.plain("problems", problems).plain("advice", advice).plain("fine", fine);
     object.string("verdict", diagnosis.verdict());

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use unspool::capture::{Buffer, Capture, Code, Image, LoadedCode, NoteKind, PackageFormat};
+use unspool::coresight::PacketKind;
 use unspool::coresight::etm4::explain;
 use unspool::coresight::exception::exception_name;
 use unspool::file::{End, is_damage};
@@ -297,7 +298,13 @@ impl Page<'_> {
             0 => "no speculation".to_string(),
             depth => format!("speculation up to {depth} P0 elements"),
         };
-        writeln!(out, "        {}, {speculation}", features.version)?;
+        if trace.has_instructions() {
+            writeln!(out, "        {}, {speculation}", features.version)?;
+        } else {
+            writeln!(out, "        {}, no instructions", features.version)?;
+            let mut registers = source.registers.iter();
+            registers.try_for_each(|it| writeln!(out, "        {} = {:#010x}", it.name, it.value))?;
+        }
         self.explained(trace, out)?;
         assumed.iter().try_for_each(|it| writeln!(out, "        assumed {it}"))?;
         source.options.iter().try_for_each(|(name, value)| writeln!(out, "        option {name} = {value}"))
@@ -391,9 +398,16 @@ fn files(buffer: &Buffer) -> String {
 fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
     let [taken, not_taken] = found.atoms;
     let [atoms, taken, not_taken] = [taken + not_taken, taken, not_taken].map(grouped);
-    let syncs = many(found.count("alignment_sync"), "synchronization");
+    let syncs = found.kinds.iter().filter(|(kind, _)| kind.is_sync()).map(|(_, count)| count).sum();
+    let syncs = many(syncs, "synchronization");
     write!(out, "        {} packets in {} bytes", grouped(found.packets()), grouped(found.bytes))?;
-    writeln!(out, ", {atoms} atoms ({taken} E, {not_taken} N), {syncs}")?;
+    match found.kinds.keys().next() {
+        Some(PacketKind::Itm(_) | PacketKind::Stm(_)) => {
+            writeln!(out, ", {} of software, {syncs}", many(found.written, "value"))?;
+        }
+        _ => writeln!(out, ", {atoms} atoms ({taken} E, {not_taken} N), {syncs}")?,
+    }
+    channels(found, out)?;
     if let Some((first, last)) = found.time {
         writeln!(out, "        timestamps {first:#x} to {last:#x} ({} ticks)", grouped(last.wrapping_sub(first)))?;
     }
@@ -418,6 +432,21 @@ fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "        {ranges}, {bytes} bytes skipped:")?;
     }
     found.errors.iter().try_for_each(|error| writeln!(out, "          {error}"))
+}
+
+/// Channels that software wrote to, the first few.
+fn channels(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
+    const MAX_LISTED: usize = 16;
+    let name = |(master, channel): &(Option<u16>, Option<u16>)| {
+        let channel = channel.map_or_else(|| "unknown".to_string(), |channel| channel.to_string());
+        master.map_or_else(|| channel.clone(), |master| format!("{master:#x}:{channel}"))
+    };
+    let listed: BTreeMap<_, u64> = found.channels.iter().take(MAX_LISTED).map(|(key, count)| (*key, *count)).collect();
+    line_of(out, "channels", &listed, name)?;
+    match found.channels.len().saturating_sub(MAX_LISTED) {
+        0 => Ok(()),
+        more => writeln!(out, "        and {} more", many(more as u64, "channel")),
+    }
 }
 
 fn line_of<K>(

@@ -173,7 +173,7 @@ impl Counting<'_> {
                 }
                 Err(error) => {
                     // Sources that were not named may be of any kind.
-                    if !args.sources.is_empty() || !matches!(error, unspool::Error::NotReadable { .. }) {
+                    if !args.sources.is_empty() || !error.is_other_kind() {
                         verdict = Verdict::Problems;
                     }
                     diagnostic::error(error);

@@ -34,7 +34,10 @@ impl Element {
                 out.field("el", Value::Number((*el).into()));
                 out.field("value", Value::Hex(*value));
             }
+            Element::Software(software) => software.fields(out),
             Element::Etm4(own) => own.fields(out),
+            Element::Itm(own) => own.fields(out),
+            Element::Stm(own) => own.fields(out),
             Element::TraceOn
             | Element::Discard
             | Element::Overflow

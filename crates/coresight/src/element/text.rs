@@ -52,7 +52,10 @@ impl fmt::Display for Element {
             Element::Event { mask } => Events(*mask).fmt(f),
             Element::TimestampMarker => f.write_str("timestamp marker"),
             Element::Instrumentation { el, value } => write!(f, "instrumentation EL{el} {value:#x}"),
+            Element::Software(software) => software.fmt(f),
             Element::Etm4(own) => own.fmt(f),
+            Element::Itm(own) => own.fmt(f),
+            Element::Stm(own) => own.fmt(f),
         }
     }
 }

@@ -5,7 +5,7 @@
 use alloc::string::ToString as _;
 
 use super::{Config, ElementDecoder, Packet, PacketDecoder, Speculation, Version, next_start};
-use crate::decode::{DecodeElements, Decoders, FlowRules, Plain};
+use crate::decode::{DecodeElements, Decoders, FlowRules, InstructionDecoders, Plain};
 use crate::{ElementItem, Features, PacketItem, Sink, Transactions};
 
 impl Decoders for Config {
@@ -26,10 +26,6 @@ impl Decoders for Config {
         CommittedDecoder { elements: ElementDecoder::new(self), speculation: Speculation::new(self, transactions) }
     }
 
-    fn next_start(bytes: &[u8], start: usize) -> Option<usize> {
-        next_start(bytes, start)
-    }
-
     fn features(&self) -> Features {
         Features {
             version: self.version.to_string(),
@@ -41,6 +37,12 @@ impl Decoders for Config {
             vmids: self.vmids,
             vmid_bytes: self.vmid_bytes,
         }
+    }
+}
+
+impl InstructionDecoders for Config {
+    fn next_start(bytes: &[u8], start: usize) -> Option<usize> {
+        next_start(bytes, start)
     }
 
     fn flow_rules(&self) -> FlowRules {

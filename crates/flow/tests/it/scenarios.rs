@@ -18,8 +18,8 @@ use std::path::Path;
 use unspool_coresight::etm4::packet::{Address, ExceptionAddress, FewAtoms, Packet, TraceInfo};
 use unspool_coresight::etm4::{Config, ElementDecoder, PacketItem, Registers, Speculation};
 use unspool_coresight::{
-    Atoms, Context, DecodeElements as _, Decoders as _, Malformed, PacketError, Packets, Profile, Protocol, Security,
-    SubIsa, Transactions,
+    Atoms, Context, DecodeElements as _, InstructionDecoders as _, Malformed, PacketError, Packets, Profile, Protocol,
+    Security, SubIsa, Transactions,
 };
 use unspool_flow::{
     Callback, Cause, CodeMemory, FlowDecoder, FlowItem, FlowSink, Item, Run, Space, Transaction, Walker,

@@ -14,7 +14,9 @@ use std::ops::ControlFlow;
 
 use unspool_analyze::check as steps;
 use unspool_coresight::frame::{BadFrame, FrameError};
-use unspool_coresight::{Broken, ElementError, Malformed, Profile, Transactions};
+use unspool_coresight::{
+    Broken, Element, ElementError, ElementItem, Malformed, Profile, Sink, Transactions, stm::Kind,
+};
 use unspool_flow::{Around, Cause, Finding, FlowItem, FlowSink, Instruction, InstructionSink, Instructions, Item, Run};
 use unspool_model::{Event, Step};
 
@@ -52,6 +54,9 @@ impl Check {
         take: &mut TakeFound<'_>,
     ) -> Result<(), Error> {
         let (features, _) = trace.features()?;
+        if !trace.has_instructions() {
+            return self.software(trace, checks, progress, take);
+        }
         let mut source = SourceCheck::new(self, checks, take);
         let checker = RefCell::new(steps::Checker::new(coverage(&features)));
         let emitted = RefCell::new(Emitted::default());
@@ -111,6 +116,54 @@ impl Check {
             all.repeats += emitted.counted.repeats + checker.repeats();
         }
         Ok(())
+    }
+}
+
+impl Check {
+    /// Checks a source without instructions: it has no steps.
+    fn software(
+        &mut self,
+        trace: &Trace<'_>,
+        checks: TraceChecks,
+        progress: &mut OnProgress<'_>,
+        take: &mut TakeFound<'_>,
+    ) -> Result<(), Error> {
+        let mut elements = Elements { source: SourceCheck::new(self, checks, take), progress };
+        trace.elements(&mut elements)?;
+        elements.source.end(0, trace.buffer().len());
+        Ok(())
+    }
+}
+
+/// Elements of a source without instructions.
+struct Elements<'c, 't, 'f, 'p, 'o> {
+    source: SourceCheck<'c, 't, 'f>,
+    progress: &'p mut OnProgress<'o>,
+}
+
+impl Sink<ElementItem> for Elements<'_, '_, '_, '_, '_> {
+    fn item(&mut self, item: ElementItem) {
+        match item {
+            Ok(element) => self.source.software(element.offset, &element.value),
+            Err(error) if error.kind == Broken::Packet(Malformed::PresumedStart) => {
+                self.source.add(RuleId::PresumedStart, error.offset, &error.kind.to_string());
+            }
+            Err(error) => self.source.error(&error),
+        }
+    }
+}
+
+impl Watch for Elements<'_, '_, '_, '_, '_> {
+    fn lost(&mut self, error: FrameError) {
+        self.source.frame(&error);
+    }
+
+    fn wants_more(&mut self) -> bool {
+        self.source.is_open
+    }
+
+    fn progress(&mut self, read: u64, total: u64) {
+        (self.progress)(read, total);
     }
 }
 
@@ -206,6 +259,20 @@ impl<'c, 't, 'f> SourceCheck<'c, 't, 'f> {
         }
     }
 
+    /// An element of a source without instructions.
+    fn software(&mut self, offset: u64, element: &Element) {
+        self.is_synchronized = true;
+        match element {
+            Element::Overflow => self.add(RuleId::Overflow, offset, "the trace unit lost trace"),
+            Element::Stm(own) => {
+                if let Kind::MasterError(_) | Kind::GlobalError(_) | Kind::ChannelError(_) = own.kind {
+                    self.add(RuleId::DataLost, offset, &own.to_string());
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn element(&mut self, offset: u64, item: &Item) {
         match *item {
             Item::Finding(finding) => self.add(flow_rule(&finding), offset, &finding.to_string()),
@@ -293,7 +360,9 @@ fn frame_rule(kind: BadFrame) -> RuleId {
 
 fn packet_rule(kind: Malformed) -> RuleId {
     match kind {
-        Malformed::ReservedHeader(_) => RuleId::ReservedHeader,
+        Malformed::ReservedHeader(_) | Malformed::ReservedOpcode(_) => RuleId::ReservedHeader,
+        Malformed::CutBySync => RuleId::PacketCut,
+        Malformed::NoVersion | Malformed::UnknownVersion(_) => RuleId::VersionMissing,
         Malformed::ReservedExtension(_) => RuleId::ReservedExtension,
         Malformed::ReservedException(_) => RuleId::ReservedException,
         Malformed::NotInConfiguration(_) => RuleId::PacketConfiguration,

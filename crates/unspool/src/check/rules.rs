@@ -25,6 +25,12 @@ MalformedPacket "capture-malformed-packet" Error "packets"
     "The fields of a packet end within their maximum length.";
 PacketTruncated "capture-packet-truncated" Error "packets"
     "The stream of a source ends at the end of a packet.";
+PacketCut "capture-packet-cut" Error "packets"
+    "No synchronization starts inside a packet.";
+VersionMissing "capture-version-missing" Error "packets"
+    "The version of the protocol follows a synchronization, and is one that exists (STM).";
+PresumedStart "capture-presumed-start" Warning "packets"
+    "A synchronization is near the start of the bytes; without one, the first byte is taken for a packet (ITM).";
 Unsynchronized "capture-unsynchronized" Warning "packets"
     "The bytes of a source start with an alignment synchronization; without one they are skipped up to the next.";
 NeverSynchronized "capture-never-synchronized" Error "packets"
@@ -45,6 +51,8 @@ UnresolvedSpeculation "capture-unresolved-speculation" Warning "elements"
     "All P0 elements are committed or canceled at the end of the trace.";
 Overflow "capture-overflow" Warning "elements"
     "The trace unit must not overflow: an overflow loses trace.";
+DataLost "capture-data-lost" Warning "elements"
+    "Masters lose no data: an error packet reports a loss (STM).";
 BranchNotTaken "capture-branch-not-taken" Error "flow"
     "A branch that the code makes unconditional is taken.";
 UnreachableAddress "capture-unreachable-address" Error "flow"

@@ -191,7 +191,8 @@ fn unreadable(doctor: &Doctor<'_>) -> Vec<Finding> {
         if !seen.contains(&text) {
             // Sources may be of any kind; a buffer that cannot be read is a loss.
             let severity = match error {
-                Error::NotReadable { .. } | Error::UnknownProtocol { .. } => Severity::Advice,
+                Error::UnknownProtocol { .. } => Severity::Advice,
+                error if error.is_other_kind() => Severity::Advice,
                 _ => Severity::Problem,
             };
             findings.push(Finding::new(severity, "unreadable", text.clone()));

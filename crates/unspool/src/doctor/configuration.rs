@@ -31,7 +31,7 @@ pub(super) fn findings(doctor: &Doctor<'_>) -> Vec<Finding> {
 fn registers(doctor: &Doctor<'_>) -> Option<Finding> {
     let mut sources: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let mut names: BTreeSet<&str> = BTreeSet::new();
-    for examined in doctor.present() {
+    for examined in doctor.executing() {
         for assumption in &examined.assumed {
             names.insert(assumption.register);
             sources.entry(assumption.to_string()).or_default().push(&examined.source.name);
@@ -39,7 +39,7 @@ fn registers(doctor: &Doctor<'_>) -> Option<Finding> {
     }
     if sources.is_empty() {
         let title = "all registers that decoding needs are in the capture";
-        return doctor.present().next().map(|_| Finding::new(Severity::Fine, "registers", title));
+        return doctor.executing().next().map(|_| Finding::new(Severity::Fine, "registers", title));
     }
     let evidence = sources.iter().map(|(text, sources)| {
         let place = match sources[..] {
@@ -71,7 +71,7 @@ fn timestamps(doctor: &Doctor<'_>) -> Option<Finding> {
         Some(_) => examined.features.timestamps || examined.time.is_some_and(|(_, last)| last > 0),
         None => examined.time.is_some(),
     };
-    let (traced, without): (Vec<_>, Vec<_>) = doctor.present().partition(|examined| is_traced(examined));
+    let (traced, without): (Vec<_>, Vec<_>) = doctor.executing().partition(|examined| is_traced(examined));
     let useful = uses_of_time(doctor);
     let zero: Vec<_> = traced.iter().filter(|examined| matches!(examined.time, None | Some((0, 0)))).collect();
     if !without.is_empty() {
@@ -108,7 +108,7 @@ fn timestamps(doctor: &Doctor<'_>) -> Option<Finding> {
 fn uses_of_time(doctor: &Doctor<'_>) -> Vec<String> {
     // Sessions of a core may be sources of their own, with the order of the package.
     let cores: BTreeSet<(Option<usize>, Option<u8>)> = doctor
-        .present()
+        .executing()
         .map(|examined| match examined.source.core {
             Some(core) => (Some(core), None),
             None => (None, examined.source.id),
@@ -131,7 +131,7 @@ fn context_ids(doctor: &Doctor<'_>) -> Option<Finding> {
     let is_traced = |examined: &&Examined<'_>| {
         examined.features.context_ids || examined.features.vmids || examined.execution.has_context_ids
     };
-    let (traced, without): (Vec<_>, Vec<_>) = doctor.present().partition(is_traced);
+    let (traced, without): (Vec<_>, Vec<_>) = doctor.executing().partition(is_traced);
     if without.is_empty() {
         return traced.first().map(|_| Finding::new(Severity::Fine, "context-ids", "context identifiers are on"));
     }
@@ -193,7 +193,7 @@ fn class_bytes(examined: &Examined<'_>, class: &str) -> u64 {
 /// Bytes per instruction, and what they are for.
 fn cost(doctor: &Doctor<'_>) -> Option<Finding> {
     let evidence: Vec<Evidence> = doctor
-        .present()
+        .executing()
         .filter(|examined| examined.execution.instructions > 0)
         .map(|examined| {
             let shares = CLASSES.iter().filter_map(|(class, _)| match class_bytes(examined, class) {
@@ -206,8 +206,8 @@ fn cost(doctor: &Doctor<'_>) -> Option<Finding> {
         })
         .collect();
     let [bytes, instructions] = [
-        doctor.present().map(|examined| examined.bytes).sum::<u64>(),
-        doctor.present().map(|examined| examined.execution.instructions).sum(),
+        doctor.executing().map(|examined| examined.bytes).sum::<u64>(),
+        doctor.executing().map(|examined| examined.execution.instructions).sum(),
     ];
     let title = format!("{} for {}", many(bytes, "byte"), many(instructions, "instruction"));
     (!evidence.is_empty()).then(|| Finding::new(Severity::Fine, "cost", title).with(evidence))
@@ -221,7 +221,7 @@ fn per_instruction(examined: &Examined<'_>) -> String {
 
 /// Features that cost much.
 fn features(doctor: &Doctor<'_>) -> impl Iterator<Item = Finding> {
-    let large = || doctor.present().filter(|examined| examined.bytes >= ENOUGH);
+    let large = || doctor.executing().filter(|examined| examined.bytes >= ENOUGH);
     let costly = |class: &str, examined: &Examined<'_>| is_share(class_bytes(examined, class), examined.bytes, COSTLY);
     let rows: [(&'static str, &str, &str, Vec<&Examined<'_>>, &str); 4] = [
         (

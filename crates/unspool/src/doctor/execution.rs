@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use unspool_coresight::{Broken, ElementError, Located, Malformed, Transactions};
+use unspool_coresight::{Broken, Element, ElementError, ElementItem, Located, Malformed, Sink, Transactions};
 use unspool_flow::{Around, Cause, Finding, FlowItem, FlowSink, Item, Run, Space};
 
 use crate::check::MissingCode;
@@ -38,6 +38,8 @@ pub(super) struct Execution {
     pub(super) contradictions: BTreeMap<Option<String>, Contradictions>,
     /// The trace contains context identifiers.
     pub(super) has_context_ids: bool,
+    /// Elements of software trace: values that software wrote, and observations of a DWT.
+    pub(super) written: u64,
     /// Buffers that were followed.
     pub(super) sessions: u64,
 }
@@ -93,6 +95,11 @@ impl Execution {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(), Error> {
         let buffer = trace.buffer_index();
+        if !trace.has_instructions() {
+            trace.elements(&mut SoftwareCounter { execution: self, buffer, progress })?;
+            self.sessions += 1;
+            return Ok(());
+        }
         let mut counter =
             Counter { execution: self, program, buffer, last_run: None, around: Around::default(), progress };
         let speculative = trace.flow(Transactions::Show, program, &mut counter)?;
@@ -224,6 +231,31 @@ impl FlowSink for Counter<'_> {
 }
 
 impl Watch for Counter<'_> {
+    fn progress(&mut self, read: u64, total: u64) {
+        (self.progress)(read, total);
+    }
+}
+
+/// Counts the elements of one buffer without instructions.
+struct SoftwareCounter<'e> {
+    execution: &'e mut Execution,
+    /// Index of the buffer.
+    buffer: usize,
+    progress: &'e mut dyn FnMut(u64, u64),
+}
+
+impl Sink<ElementItem> for SoftwareCounter<'_> {
+    fn item(&mut self, item: ElementItem) {
+        let at = |offset| Position { buffer: self.buffer, offset };
+        match item {
+            Ok(Located { offset, value: Element::Overflow, .. }) => self.execution.overflows.add(1, at(offset)),
+            Ok(_) => self.execution.written += 1,
+            Err(error) => self.execution.error(&error, at(error.offset)),
+        }
+    }
+}
+
+impl Watch for SoftwareCounter<'_> {
     fn progress(&mut self, read: u64, total: u64) {
         (self.progress)(read, total);
     }

@@ -13,9 +13,19 @@ const FAR: u64 = 64 << 10;
 const MUCH_BEFORE: u64 = 10;
 
 pub(super) fn findings(doctor: &Doctor<'_>) -> Vec<Finding> {
-    let (never, some): (Vec<_>, Vec<_>) = doctor.present().partition(|examined| examined.syncs.first.is_none());
+    let (software, others): (Vec<_>, Vec<_>) = doctor.present().partition(|examined| examined.is_software());
+    let (never, some): (Vec<_>, Vec<_>) = others.into_iter().partition(|examined| examined.syncs.first.is_none());
     let (rare, fine): (Vec<_>, Vec<_>) = some.into_iter().partition(|examined| is_rare(examined));
-    [never_synchronized(&never), rarely_synchronized(&rare), synchronized(&fine)].into_iter().flatten().collect()
+    let (presumed, spaced): (Vec<_>, Vec<_>) =
+        software.into_iter().partition(|examined| examined.syncs.first.is_none());
+    let fine: Vec<_> = fine.into_iter().chain(spaced).collect();
+    let found = [
+        never_synchronized(&never),
+        rarely_synchronized(&rare),
+        without_synchronization(&presumed),
+        synchronized(&fine),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 fn is_rare(examined: &Examined<'_>) -> bool {
@@ -34,6 +44,20 @@ fn never_synchronized(sources: &[&Examined<'_>]) -> Option<Finding> {
         .with(sources.iter().map(evidence))
         .remedy("synchronize more often than the buffer is long: TRCSYNCPR = 12 for every 4,096 bytes")
         .remedy("check the protocol, the format of the buffer (raw or formatted) and the trace id");
+    (!sources.is_empty()).then_some(finding)
+}
+
+/// Software trace without synchronizations: of an ITM, the first byte is presumed to start a packet.
+fn without_synchronization(sources: &[&Examined<'_>]) -> Option<Finding> {
+    let is_read = sources.iter().all(|examined| examined.execution.written > 0);
+    let severity = if is_read { Severity::Advice } else { Severity::Problem };
+    let evidence =
+        |examined: &&Examined<'_>| examined.evidence(None, format!("none in {}", many(examined.bytes, "byte")));
+    let title = format!("no synchronization in {} of software trace", many(sources.len() as u64, "source"));
+    let finding = Finding::new(severity, "no-synchronization", title)
+        .with(sources.iter().map(evidence))
+        .remedy("ITM: set ITM_TCR.SYNCENA and DWT_CTRL.SYNCTAP; without, damage may change packets unnoticed")
+        .remedy("STM: set STMSYNCR to the number of bytes between synchronizations");
     (!sources.is_empty()).then_some(finding)
 }
 

@@ -266,6 +266,11 @@ fn trace_found_json(found: &TraceOverview, value: &mut Value) {
     value["last_time"] = json!(found.time.map(|(_, last)| last));
     value["cycles"] = json!(found.cycles);
     value["exceptions"] = json!(found.exceptions);
+    if found.written > 0 {
+        let channel = |(&(master, channel), count): (&(Option<u16>, Option<u16>), &u64)| json!({"master": master, "channel": channel, "written": count});
+        value["written"] = json!(found.written);
+        value["channels"] = found.channels.iter().map(channel).collect();
+    }
     value["contexts"] = json!(found.contexts);
     value["malformed"] = json!({"count": found.malformed, "bytes": found.malformed_bytes});
     value["unsynchronized_bytes"] = json!(found.unsynchronized_bytes);

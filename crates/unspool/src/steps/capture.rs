@@ -62,6 +62,9 @@ impl CaptureSteps {
         all.retain(|trace| source.is_some() || present.may_have(trace));
         let chosen = choose(&all, source)?;
         let (features, _) = all[chosen].features()?;
+        if !all[chosen].has_instructions() {
+            return Err(all[chosen].no_instructions()?);
+        }
         let name = &all[chosen].source().name;
         let named = (0..).zip(Trace::all(&capture)).filter(|(_, trace)| trace.source().name == *name);
         let traces = named.map(|(at, _)| at).collect();

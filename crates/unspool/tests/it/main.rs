@@ -20,6 +20,7 @@ mod corpus_flips;
 mod corpus_flow;
 mod corpus_perf;
 mod corpus_slice;
+mod corpus_software;
 mod doctor;
 mod encode;
 mod examples;

@@ -8,6 +8,8 @@ use unspool::Trace;
 use unspool::capture::Clock;
 use unspool::check::MissingCode;
 use unspool::coresight::frame::FrameError;
+use unspool::coresight::itm::OwnElement;
+use unspool::coresight::{Element, ElementError};
 use unspool::flow::{Cause, FlowItem, Item};
 use unspool::model::json::Object;
 use unspool::number::{grouped, many};
@@ -21,6 +23,8 @@ use crate::listing::counted;
 pub(super) struct Summary {
     pub(super) instructions: u64,
     pub(super) ranges: u64,
+    /// Values that software wrote, and observations of a DWT.
+    pub(super) written: u64,
     exceptions: u64,
     /// Number of Q elements, and of the instructions that they count.
     q: (u64, u64),
@@ -82,6 +86,7 @@ impl Summary {
     pub(super) fn merge(&mut self, later: &Self) {
         self.instructions += later.instructions;
         self.ranges += later.ranges;
+        self.written += later.written;
         self.exceptions += later.exceptions;
         self.q = (self.q.0 + later.q.0, self.q.1 + later.q.1);
         if let Some((first, last)) = later.time {
@@ -121,6 +126,24 @@ impl Summary {
         }
     }
 
+    /// An element of software trace.
+    pub(super) fn software(&mut self, element: &Element) {
+        let time = match element {
+            Element::Software(software) => software.time.map(|time| time.value),
+            Element::Stm(own) => own.time.map(|time| time.value),
+            Element::Itm(OwnElement::LocalTimestamp { time, .. }) => return self.add_time(*time),
+            Element::Timestamp { value, .. } => return self.add_time(*value),
+            _ => None,
+        };
+        self.written += 1;
+        time.into_iter().for_each(|time| self.add_time(time));
+    }
+
+    /// Bytes of software trace that are not packets.
+    pub(super) fn skipped(&mut self, error: &ElementError) {
+        self.skipped += error.skipped;
+    }
+
     pub(super) fn lost(&mut self, error: &FrameError) {
         self.buffer_lost += error.skipped;
     }
@@ -139,6 +162,9 @@ impl Summary {
         object.plain("sources", self.sources.len()).plain("instructions", self.instructions);
         object.plain("ranges", self.ranges).plain("exceptions", self.exceptions);
         object.plain("q_elements", self.q.0).plain("q_instructions", self.q.1);
+        if self.written > 0 {
+            object.plain("written", self.written);
+        }
         object.nullable("first_time", self.time.map(|(first, _)| first));
         object.nullable("last_time", self.time.map(|(_, last)| last));
         object.nullable("cycles", self.cycles);
@@ -180,6 +206,15 @@ impl Summary {
     }
 
     fn executed(&self) -> String {
+        let software = match self.written {
+            0 => String::new(),
+            written if self.instructions == 0 => {
+                let cut = if self.is_cut { "; stopped by --limit" } else { "" };
+                let sources = many(self.sources.len() as u64, "source");
+                return format!("{} of software trace, of {sources}{cut}", many(written, "element"));
+            }
+            written => format!(", {} of software trace", many(written, "element")),
+        };
         let [instructions, ranges] = [many(self.instructions, "instruction"), many(self.ranges, "range")];
         let [exceptions, sources] = [many(self.exceptions, "exception"), many(self.sources.len() as u64, "source")];
         let q = match self.q {
@@ -187,7 +222,7 @@ impl Summary {
             (count, inside) => format!(", {} with {}", many(count, "Q element"), many(inside, "instruction")),
         };
         let cut = if self.is_cut { "; stopped by --limit" } else { "" };
-        format!("{instructions} in {ranges}{q}, {exceptions}, of {sources}{cut}")
+        format!("{instructions} in {ranges}{q}, {exceptions}{software}, of {sources}{cut}")
     }
 
     fn clock(&self) -> Option<String> {

@@ -1,0 +1,188 @@
+//! Packets to elements: the page of a port, and the time of a packet.
+//!
+//! packets ─▶ **elements**
+//!
+//! A local timestamp dates the packets before it, so elements wait for it, as many as the fullest hardware buffer may
+//! hold. Local time is a sum that starts again after a gap: an overflow or malformed bytes. A global timestamp is
+//! complete when both of its halves are known.
+
+use alloc::collections::VecDeque;
+
+use super::element::OwnElement;
+use super::packet::{Packet, Relation};
+use super::{Config, Event};
+use crate::decode::DecodeElements;
+use crate::{Element, ElementItem, Extent, Located, PacketItem, Sink, Software, Time, TimeQuality};
+
+/// Number of elements that wait for their timestamp. An ITM buffers fewer.
+const MAX_WAITING: usize = 256;
+
+/// Makes elements from packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ElementDecoder {
+    /// Factor from ticks to cycles.
+    prescaler: u64,
+    /// The page of the stimulus ports.
+    page: u8,
+    /// Ticks since the last gap.
+    local: u64,
+    global: GlobalTime,
+    /// Elements since the last local timestamp.
+    waiting: VecDeque<Located<Element>>,
+}
+
+/// The global timestamp, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct GlobalTime {
+    /// Bits 25 to 0; `None` until a packet had all of them.
+    low: Option<u64>,
+    /// Bits 63 to 26, shifted right; `None` until known, and after they changed.
+    high: Option<u64>,
+    clock_change: bool,
+}
+
+impl GlobalTime {
+    /// The time, if all of it is known.
+    fn complete(&self) -> Option<u64> {
+        Some(self.high? << 26 | self.low?)
+    }
+}
+
+impl ElementDecoder {
+    /// A decoder at the start of a stream.
+    pub fn new(config: &Config) -> Self {
+        Self {
+            prescaler: config.prescaler.into(),
+            page: 0,
+            local: 0,
+            global: GlobalTime::default(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    fn packet(&mut self, packet: Located<Packet>, sink: &mut impl Sink<ElementItem>) {
+        let extent = Extent::of(&packet);
+        match packet.value {
+            Packet::Sync => {}
+            Packet::Overflow => {
+                self.gap(sink);
+                sink.item(Ok(extent.locate(Element::Overflow)));
+            }
+            Packet::LocalTimestamp1 { ticks, relation } => self.local_timestamp(extent, ticks, relation, sink),
+            Packet::LocalTimestamp2 { ticks } => {
+                self.local_timestamp(extent, ticks.into(), Relation::Synchronous, sink);
+            }
+            Packet::GlobalTimestamp1 { value, bits, wrap, clock_change } => {
+                self.global_low(value.into(), bits, wrap, clock_change);
+                self.global_timestamp(extent, sink);
+            }
+            Packet::GlobalTimestamp2 { value, .. } => {
+                self.global.high = Some(value);
+                self.global_timestamp(extent, sink);
+            }
+            Packet::Extension(extension) => match extension.page() {
+                Some(page) => self.page = page,
+                None => self.wait(extent.locate(Element::Itm(OwnElement::Extension(extension))), sink),
+            },
+            Packet::Software { port, size, value } => {
+                let software = Software {
+                    master: None,
+                    channel: Some(u16::from(self.page) * 32 + u16::from(port)),
+                    payload: value.into(),
+                    bits: 8 * size,
+                    marked: false,
+                    time: None,
+                };
+                self.wait(extent.locate(Element::Software(software)), sink);
+            }
+            Packet::Hardware(hardware) => self.event(extent, hardware.event(), sink),
+        }
+    }
+
+    fn event(&mut self, extent: Extent, event: Event, sink: &mut impl Sink<ElementItem>) {
+        self.wait(extent.locate(Element::Itm(OwnElement::Event { event, time: None })), sink);
+    }
+
+    /// An element that the next local timestamp dates.
+    fn wait(&mut self, element: Located<Element>, sink: &mut impl Sink<ElementItem>) {
+        if self.waiting.len() >= MAX_WAITING {
+            self.release(None, sink);
+        }
+        self.waiting.push_back(element);
+    }
+
+    /// Releases the waiting elements with this time.
+    fn release(&mut self, time: Option<Time>, sink: &mut impl Sink<ElementItem>) {
+        for mut element in self.waiting.drain(..) {
+            match &mut element.value {
+                Element::Software(software) => software.time = time,
+                Element::Itm(OwnElement::Event { time: known, .. }) => *known = time,
+                _ => {}
+            }
+            sink.item(Ok(element));
+        }
+    }
+
+    /// Trace is missing here: the local time does not continue.
+    fn gap(&mut self, sink: &mut impl Sink<ElementItem>) {
+        self.release(None, sink);
+        self.local = 0;
+    }
+
+    fn local_timestamp(&mut self, extent: Extent, ticks: u32, relation: Relation, sink: &mut impl Sink<ElementItem>) {
+        self.local = self.local.saturating_add(u64::from(ticks) * self.prescaler);
+        let time = self.local;
+        self.release(Some(Time { value: time, quality: quality(relation) }), sink);
+        sink.item(Ok(extent.locate(Element::Itm(OwnElement::LocalTimestamp { ticks, relation, time }))));
+    }
+
+    fn global_low(&mut self, value: u64, bits: u8, wrap: bool, clock_change: bool) {
+        let new = (1 << bits) - 1;
+        self.global.low = match self.global.low {
+            Some(low) => Some(low & !new | value),
+            None => (bits == 26).then_some(value),
+        };
+        if wrap {
+            self.global.high = None;
+        }
+        self.global.clock_change |= clock_change;
+    }
+
+    fn global_timestamp(&mut self, extent: Extent, sink: &mut impl Sink<ElementItem>) {
+        let Some(value) = self.global.complete() else { return };
+        if core::mem::take(&mut self.global.clock_change) {
+            self.wait(extent.locate(Element::Itm(OwnElement::ClockChange)), sink);
+        }
+        self.wait(extent.locate(Element::Timestamp { value, cycles: None }), sink);
+    }
+}
+
+fn quality(relation: Relation) -> TimeQuality {
+    match relation {
+        Relation::Synchronous => TimeQuality::Exact,
+        Relation::TimestampDelayed => TimeQuality::TimestampDelayed,
+        Relation::EventDelayed => TimeQuality::EventDelayed,
+        Relation::BothDelayed => TimeQuality::BothDelayed,
+    }
+}
+
+impl DecodeElements for ElementDecoder {
+    type Packet = Packet;
+
+    fn push(&mut self, item: PacketItem<Packet>, sink: &mut impl Sink<ElementItem>) {
+        match item {
+            Ok(packet) => self.packet(packet, sink),
+            Err(error) => {
+                self.gap(sink);
+                // Packets that are missing may have changed the time.
+                self.global = GlobalTime::default();
+                sink.item(Err(error.into()));
+            }
+        }
+    }
+
+    fn finish(&mut self, sink: &mut impl Sink<ElementItem>) -> u64 {
+        self.release(None, sink);
+        0
+    }
+}

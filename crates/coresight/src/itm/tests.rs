@@ -1,0 +1,4 @@
+//! Tables and properties of the ITM stages.
+
+mod elements;
+mod packets;

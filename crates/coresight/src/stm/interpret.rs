@@ -1,0 +1,167 @@
+//! Packets to elements: master, channel and time of each.
+//!
+//! packets ─▶ **elements**
+//!
+//! Master and channel are unknown until the trace names them, and again after an error and after a VERSION, which sets
+//! both to 0: Arm units name the master before any data. A timestamp has only the nibbles that changed.
+
+use super::Config;
+use super::element::{Kind, OwnElement};
+use super::packet::{Body, Packet, Timestamp, TimestampFormat, Version};
+use crate::decode::DecodeElements;
+use crate::{Element, ElementItem, Extent, Located, PacketItem, Sink, Software, Time, TimeQuality};
+
+/// Bits of the smallest timestamp counter: with these, a time is complete.
+const WHOLE_TIME: u8 = 48;
+
+/// Makes elements from packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ElementDecoder {
+    master: Option<u16>,
+    channel: Option<u16>,
+    format: TimestampFormat,
+    clock: Option<Clock>,
+}
+
+/// The last timestamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Clock {
+    /// The time, Gray-coded if that is the format.
+    value: u64,
+    /// Number of low bits that were traced.
+    known: u8,
+}
+
+impl ElementDecoder {
+    /// A decoder at the start of a stream.
+    pub fn new(_config: &Config) -> Self {
+        Self { master: None, channel: None, format: TimestampFormat::Natural, clock: None }
+    }
+
+    fn packet(&mut self, packet: Located<Packet>, sink: &mut impl Sink<ElementItem>) {
+        let extent = Extent::of(&packet);
+        let mut own = |kind, of: (Option<u16>, Option<u16>), time| {
+            let (master, channel) = of;
+            sink.item(Ok(extent.locate(Element::Stm(OwnElement { kind, master, channel, time }))));
+        };
+        let none = (None, None);
+        match packet.value.body {
+            Body::Async | Body::Null { .. } => {}
+            Body::Version(version) => self.version(version),
+            Body::Master { value, wide } => {
+                self.master = Some(number(self.master, value, wide));
+                self.channel = Some(0);
+            }
+            Body::Channel { value, wide } => self.channel = Some(number(self.channel, value, wide)),
+            Body::MasterError(code) => {
+                own(Kind::MasterError(code), (self.master, None), self.time(None));
+                self.channel = Some(0);
+            }
+            Body::GlobalError(code) => {
+                own(Kind::GlobalError(code), none, self.time(None));
+                (self.master, self.channel) = none;
+            }
+            Body::ChannelError(code) => {
+                own(Kind::ChannelError(code), (self.master, self.channel), self.time(None));
+            }
+            Body::Data { value, bits, marked, timestamp } => {
+                let time = self.time(timestamp);
+                self.data(extent, value, bits, marked, time, sink);
+            }
+            Body::Flag(timestamp) => {
+                let time = self.time(timestamp);
+                own(Kind::Flag, (self.master, self.channel), time);
+            }
+            Body::NullTimestamp(timestamp) => own(Kind::Time, none, self.time(Some(timestamp))),
+            Body::Trigger { value, timestamp } => own(Kind::Trigger(value), none, self.time(timestamp)),
+            Body::Frequency { value, timestamp, .. } => own(Kind::Frequency(value), none, self.time(timestamp)),
+            Body::CrossSync { value, timestamp } => own(Kind::CrossSync(value), none, self.time(timestamp)),
+            Body::User { value, nibbles, timestamp } => {
+                let time = self.time(timestamp);
+                own(Kind::User { value, nibbles }, (self.master, self.channel), time);
+            }
+        }
+    }
+
+    fn data(
+        &self,
+        extent: Extent,
+        payload: u64,
+        bits: u8,
+        marked: bool,
+        time: Option<Time>,
+        sink: &mut impl Sink<ElementItem>,
+    ) {
+        let (master, channel) = (self.master, self.channel);
+        let software = Software { master, channel, payload, bits, marked, time };
+        sink.item(Ok(extent.locate(Element::Software(software))));
+    }
+
+    fn version(&mut self, version: Version) {
+        (self.master, self.channel) = (None, None);
+        if self.format != version.timestamps {
+            self.clock = None;
+        }
+        self.format = version.timestamps;
+    }
+
+    /// The time of a packet with this timestamp, or of one that has none.
+    fn time(&mut self, timestamp: Option<Timestamp>) -> Option<Time> {
+        // A depth of a buffer is not a time.
+        if let TimestampFormat::Legacy(_) = self.format {
+            return None;
+        }
+        if let Some(timestamp) = timestamp {
+            self.clock = Some(self.advanced(timestamp));
+        }
+        let Clock { value, known } = self.clock?;
+        let value = if self.format == TimestampFormat::Gray { from_gray(value) } else { value };
+        let quality = match self.format {
+            _ if known < WHOLE_TIME => TimeQuality::Partial,
+            _ if timestamp.is_none() => TimeQuality::Earlier,
+            TimestampFormat::Delta => TimeQuality::Relative,
+            _ => TimeQuality::Exact,
+        };
+        Some(Time { value, quality })
+    }
+
+    fn advanced(&self, Timestamp { value, nibbles }: Timestamp) -> Clock {
+        let before = self.clock.unwrap_or(Clock { value: 0, known: 0 });
+        if self.format == TimestampFormat::Delta {
+            return Clock { value: before.value.wrapping_add(value), known: 64 };
+        }
+        let bits = 4 * nibbles;
+        let new = if bits < 64 { (1 << bits) - 1 } else { u64::MAX };
+        Clock { value: before.value & !new | value, known: before.known.max(bits) }
+    }
+}
+
+/// A number of which a short packet has only the low bits.
+fn number(before: Option<u16>, value: u16, wide: bool) -> u16 {
+    if wide { value } else { before.unwrap_or(0) & 0xff00 | value & 0xff }
+}
+
+/// Bit n of the result is the parity of the bits from n up.
+fn from_gray(gray: u64) -> u64 {
+    [1, 2, 4, 8, 16, 32].into_iter().fold(gray, |value, shift| value ^ value >> shift)
+}
+
+impl DecodeElements for ElementDecoder {
+    type Packet = Packet;
+
+    fn push(&mut self, item: PacketItem<Packet>, sink: &mut impl Sink<ElementItem>) {
+        match item {
+            Ok(packet) => self.packet(packet, sink),
+            Err(error) => {
+                (self.master, self.channel) = (None, None);
+                // Timestamps that are missing may have changed any nibble.
+                self.clock = None;
+                sink.item(Err(error.into()));
+            }
+        }
+    }
+
+    fn finish(&mut self, _sink: &mut impl Sink<ElementItem>) -> u64 {
+        0
+    }
+}

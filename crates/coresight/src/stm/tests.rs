@@ -1,0 +1,4 @@
+//! Tables and properties of the STM stages.
+
+mod elements;
+mod packets;
