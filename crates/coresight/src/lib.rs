@@ -2,7 +2,7 @@
 //!
 //! buffer bytes ─▶ [`frame`]s ─▶ packets ─▶ [`Element`]s ─▶ committed elements
 //!
-//! One folder per protocol ([`etm4`]); types that all protocols share are outside of them, and [`TraceConfig`] is the
+//! One folder per protocol ([`etm4`], [`ptm`]); types that all protocols share are outside of them, and [`TraceConfig`] is the
 //! table that chooses the decoders of a protocol. This crate opens no file, knows no program, allocates little and never
 //! panics on its input: malformed bytes are values with an offset. It is `no_std`.
 //!
@@ -39,12 +39,13 @@ pub mod frame;
 mod located;
 mod packet;
 mod protocol;
+pub mod ptm;
 mod sink;
 pub mod trace_buffer;
 
 pub use atoms::Atoms;
 pub use config::TraceConfig;
-pub use context::{Context, Security, SubIsa, Target};
+pub use context::{Context, OtherIsa, Security, SubIsa, Target};
 pub use decode::{DecodeElements, DecodePackets, Decoders, FlowRules, Packets, Plain};
 pub use element::{Element, ElementItem, Transactions};
 pub use features::{Assumption, Features, Profile};

@@ -186,7 +186,8 @@ fn trace_found_json(found: &TraceOverview, value: &mut Value) {
     value["first_time"] = json!(found.time.map(|(first, _)| first));
     value["last_time"] = json!(found.time.map(|(_, last)| last));
     value["cycles"] = json!(found.cycles);
-    value["exceptions"] = json!(found.exceptions);
+    let exceptions: BTreeMap<u16, u64> = found.exceptions.iter().map(|(kind, count)| (kind.value, *count)).collect();
+    value["exceptions"] = json!(exceptions);
     value["contexts"] = json!(found.contexts);
     value["malformed"] = json!({"count": found.malformed, "bytes": found.malformed_bytes});
     value["unsynchronized_bytes"] = json!(found.unsynchronized_bytes);

@@ -177,8 +177,8 @@ impl AddressSpaces {
 
     /// The map of a context in a window of time.
     pub(super) fn map_of(&self, moment: &Moment<'_>, context: &Context) -> MapId {
-        let map = match context.el {
-            1.. if self.has_kernel => Map::Process { pid: KERNEL, view: self.view(KERNEL, moment.window) },
+        let map = match context.level() {
+            Some(1..) if self.has_kernel => Map::Process { pid: KERNEL, view: self.view(KERNEL, moment.window) },
             _ => self.process(moment, context),
         };
         if let Some(known) = self.maps.read().unwrap_or_else(PoisonError::into_inner).ids.get(&map) {
