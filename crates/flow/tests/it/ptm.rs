@@ -165,11 +165,11 @@ fn stories() {
             &["8000..8008 2 N", "8008..800c 1 E", "8020..8028 2 E", "800c..8010 1 E"],
         ),
         (
-            "a call switches the instruction set, and a short address keeps it",
+            "a call switches the instruction set, and a short address keeps that of the last one sent",
             0,
             0,
-            &[&start(0x8014), E, &[0x05], E],
-            &["8014..801c 2 E", "8100..8104 2 E T32", "8104..8108 2 E T32"],
+            &[&start(0x8014), E, &[0x85, 0x82, 0x82, 0x80, 0x10], E, &[0x05], E],
+            &["8014..801c 2 E", "8100..8104 2 E T32", "8104..8108 2 E T32", "8100..8104 2 E T32", "8104..8108 2 E T32"],
         ),
         (
             "a return without an address is predicted",
@@ -404,7 +404,7 @@ fn stories() {
             "Jazelle is not traced",
             0,
             0,
-            &[&start(0x8010), &[0x81, 0x80, 0x82, 0x80, 0x20], &start(0x8048), E],
+            &[&start(0x8010), &[0x81, 0x80, 0x84, 0x80, 0x20], &start(0x8048), E],
             &["8010..8014 1 E", "no code at 8000 EL?S", "trace_on", "context EL? secure AArch32", "8048..8050 2 E"],
         ),
         (
