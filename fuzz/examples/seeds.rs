@@ -32,6 +32,7 @@ fn main() -> io::Result<()> {
         ("packets", packets()),
         ("elements", elements()),
         ("flow", flows()),
+        ("ptm", ptms()),
         ("ini", inis()),
         ("zip", zips()),
         ("perf", perfs()),
@@ -314,6 +315,87 @@ fn elements() -> Vec<Seed> {
     seeds.push(("cancels_and_survivors", cancels));
     seeds.push(("endless_transaction", joined(&[&deep(0), &[3, 0xff], &[0x0a, 0xf7, 0xf7]])));
     seeds
+}
+
+/// A32: conditions, calls, barriers and returns, and a branch back to the start.
+const A32: [u32; 10] = [
+    0xe1a0_0000, // nop
+    0x0a00_0001, // beq 0x10
+    0xeb00_0002, // bl 0x18
+    0xeaff_fffb, // b 0x0
+    0xf57f_f05f, // dmb
+    0xfa00_0003, // blx 0x28 (T32)
+    0xe1a0_0000, // nop
+    0xe12f_ff33, // blx r3
+    0xe12f_ff1e, // bx lr
+    0xe1b0_f00e, // movs pc, lr
+];
+
+/// Every kind of PTM packet, in a trace through some code.
+fn ptms() -> Vec<Seed> {
+    use unspool_coresight::ptm::Packet;
+    use unspool_coresight::ptm::packet::{Address, AddressIsa, Branch, BranchInfo, InstructionSync, SyncReason};
+    let packets = |config: &unspool_coresight::ptm::Config| {
+        let cycles = config.cycle_accurate.then_some(300);
+        let count = if config.cycle_accurate { 1 } else { 3 };
+        let sync = |reason, cycles| {
+            Packet::InstructionSync(InstructionSync {
+                address: 0x8000,
+                thumb: false,
+                reason,
+                nonsecure: true,
+                alternative: false,
+                hyp: false,
+                cycles,
+                context_id: (config.context_id_bytes > 0).then_some(7),
+            })
+        };
+        let branch = |address, info| Packet::Branch(Branch { address, info, cycles });
+        let info = |exception, hyp| Some(BranchInfo { exception, nonsecure: true, alternative: false, hyp });
+        let time = |value, bits| Packet::Timestamp { value, bits, clock_changed: bits == 7, cycles };
+        let full = Address::full(AddressIsa::Arm, 0x8018);
+        let all = [
+            Packet::AlignmentSync,
+            sync(SyncReason::TraceEnabled, cycles),
+            time(0x1234_5678_9abc, config.timestamp_bits),
+            Packet::Vmid(3),
+            Packet::Atoms { atoms: Atoms::new(0b110, count), cycles },
+            branch(Address::low(1, 3), None),
+            Packet::Atoms { atoms: Atoms::new(1, 1), cycles },
+            Packet::WaypointUpdate { address: Address::low(2, 6), alternative: None },
+            branch(full, info(14, Some(true))),
+            Packet::ExceptionReturn,
+            branch(Address::low(3, 0x2000), info(0, None)),
+            branch(Address::full(AddressIsa::Thumb, 0x8028), None),
+            Packet::ContextId(9),
+            Packet::Trigger,
+            Packet::Ignore,
+            time(5, 7),
+            branch(Address::full(AddressIsa::Jazelle, 0x8001), None),
+            Packet::AlignmentSync,
+            sync(SyncReason::Periodic, None),
+            branch(Address::full(AddressIsa::Arm, 0), info(1, None)),
+            sync(SyncReason::DebugExit, cycles),
+            sync(SyncReason::AfterOverflow, cycles),
+        ];
+        let mut bytes = Vec::new();
+        for packet in all {
+            let _ = packet.encode(config, &mut bytes);
+        }
+        bytes
+    };
+    let code: Vec<u8> = A32.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let seed = |registers: [u32; 3]| {
+        let head: Vec<u8> = registers.iter().flat_map(|register| register.to_le_bytes()).collect();
+        let bytes = packets(&unspool_fuzz::ptm::config(&mut &head[..]));
+        joined(&[&head, &[3], &(code.len() as u16).to_le_bytes(), &code, &bytes])
+    };
+    vec![
+        ("plain", seed([0xc000, 0x411c_f312, 0x34c0_1ac2])),
+        ("return_stack", seed([0x2000_0000, 0x411c_f312, 0x35c0_1ac2])),
+        ("cycles", seed([0x1000_d000, 0x411c_f312, 0x34c0_1ac2])),
+        ("first_version", seed([0x1000_0000, 0x411c_f301, 0x00c0_18ea])),
+    ]
 }
 
 /// A64: calls, conditions, returns, an exception return, barriers and waits, some of them in a loop.

@@ -16,6 +16,7 @@ pub mod jitdump;
 pub mod module;
 pub mod packets;
 pub mod perf;
+pub mod ptm;
 pub mod record;
 pub mod setup;
 pub mod slice;
@@ -29,11 +30,12 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, in the order of the data flow.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 19] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
     ("flow", flow::check),
+    ("ptm", ptm::check),
     ("ini", ini::check),
     ("zip", zip::check),
     ("perf", perf::check),

@@ -7,13 +7,15 @@
 use alloc::vec::Vec;
 
 use crate::decode::Decoders as _;
-use crate::{Assumption, Features, Profile, Protocol, etm4, itm, stm};
+use crate::{Assumption, Features, Profile, Protocol, etm4, itm, ptm, stm};
 
 /// The configuration of a trace source, by protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceConfig {
     /// ETE or ETMv4.
     Etm4(etm4::Config),
+    /// PTM.
+    Ptm(ptm::Config),
     /// ITM and DWT.
     Itm(itm::Config),
     /// STM.
@@ -27,6 +29,7 @@ macro_rules! with_decoders {
     ($config:expr, $decoders:ident => $body:expr) => {
         match $config {
             $crate::TraceConfig::Etm4($decoders) => $body,
+            $crate::TraceConfig::Ptm($decoders) => $body,
             $crate::TraceConfig::Itm($decoders) => $body,
             $crate::TraceConfig::Stm($decoders) => $body,
         }
@@ -40,6 +43,7 @@ macro_rules! with_instruction_decoders {
     ($config:expr, $decoders:ident => $body:expr, _ => $other:expr) => {
         match $config {
             $crate::TraceConfig::Etm4($decoders) => $body,
+            $crate::TraceConfig::Ptm($decoders) => $body,
             $crate::TraceConfig::Itm(_) | $crate::TraceConfig::Stm(_) => $other,
         }
     };
@@ -59,6 +63,10 @@ impl TraceConfig {
                 let (config, assumed) = etm4::Config::described(protocol, profile, registers, options);
                 Some((Self::Etm4(config), assumed))
             }
+            Protocol::Ptm => {
+                let (config, assumed) = ptm::Config::described(registers, options);
+                Some((Self::Ptm(config), assumed))
+            }
             Protocol::Itm => {
                 let (config, assumed) = itm::Config::described(registers, options);
                 Some((Self::Itm(config), assumed))
@@ -67,7 +75,7 @@ impl TraceConfig {
                 let (config, assumed) = stm::Config::described(registers, options);
                 Some((Self::Stm(config), assumed))
             }
-            Protocol::Etm3 | Protocol::Ptm => None,
+            Protocol::Etm3 => None,
         }
     }
 
@@ -79,5 +87,17 @@ impl TraceConfig {
     /// The contents of the trace.
     pub fn features(&self) -> Features {
         with_decoders!(self, decoders => decoders.features())
+    }
+}
+
+/// The number of a named option: a flag, a decimal or a hexadecimal number.
+pub(crate) fn option_number(text: &str) -> Option<u32> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => Some(1),
+        "false" | "no" | "off" => Some(0),
+        text => match text.strip_prefix("0x") {
+            Some(hex) => u32::from_str_radix(hex, 16).ok(),
+            None => text.parse().ok(),
+        },
     }
 }

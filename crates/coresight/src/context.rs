@@ -7,7 +7,7 @@ use crate::fields::{Fields, Value};
 /// The context that the PE executes in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Context {
-    /// The Exception level, 0 to 3.
+    /// The Exception level, 0 to 3, or [`UNKNOWN_EL`](Self::UNKNOWN_EL).
     pub el: u8,
     /// AArch64 rather than AArch32.
     pub aarch64: bool,
@@ -20,9 +20,17 @@ pub struct Context {
 }
 
 impl Context {
+    /// The Exception level of a trace that does not contain it.
+    pub const UNKNOWN_EL: u8 = 0xff;
+
+    /// The Exception level, if the trace contains it.
+    pub fn level(&self) -> Option<u8> {
+        (self.el != Self::UNKNOWN_EL).then_some(self.el)
+    }
+
     /// Lists the fields.
     pub fn fields(&self, out: &mut impl Fields) {
-        out.field("el", Value::Number(self.el.into()));
+        out.nullable("el", self.level());
         out.field("security", Value::Text(&self.security.name()));
         out.field("aarch64", Value::Flag(self.aarch64));
         out.optional("contextid", self.context_id);
@@ -33,7 +41,10 @@ impl Context {
 impl fmt::Display for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = if self.aarch64 { "AArch64" } else { "AArch32" };
-        write!(f, "EL{} {} {width}", self.el, self.security.name())?;
+        match self.level() {
+            Some(level) => write!(f, "EL{level} {} {width}", self.security.name())?,
+            None => write!(f, "EL? {} {width}", self.security.name())?,
+        }
         self.vmid.map_or(Ok(()), |vmid| write!(f, " vmid {vmid:#x}"))?;
         self.context_id.map_or(Ok(()), |id| write!(f, " contextid {id:#x}"))
     }
@@ -90,6 +101,25 @@ impl fmt::Display for SubIsa {
             SubIsa::Is0 => "IS0",
             SubIsa::Is1 => "IS1",
         })
+    }
+}
+
+/// An instruction set whose code cannot be followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OtherIsa {
+    /// Java byte code.
+    Jazelle,
+    /// T32 with other meanings of some instructions.
+    ThumbEe,
+}
+
+impl OtherIsa {
+    /// The word that the command line and JSON use.
+    pub fn name(self) -> &'static str {
+        match self {
+            OtherIsa::Jazelle => "jazelle",
+            OtherIsa::ThumbEe => "t32ee",
+        }
     }
 }
 

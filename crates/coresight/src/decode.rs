@@ -100,6 +100,8 @@ pub enum Plain {
     Atoms(Atoms),
     /// The address where execution continues.
     Target(Target),
+    /// A P0 instruction was taken, and this is where execution continues.
+    Branch(Target),
 }
 
 /// Rules for following a trace through a program.
@@ -113,6 +115,11 @@ pub struct FlowRules {
     pub silent_exception_returns: bool,
     /// The outcome of the last P0 element may still change.
     pub may_mispredict: bool,
+    /// P0 instructions are the waypoints of PTM: a range without one is short, exceptions are at the current position, and
+    /// a call is compared with the return stack before it is pushed.
+    pub waypoints: bool,
+    /// DMB and DSB have an atom.
+    pub barrier_waypoints: bool,
 }
 
 /// The packets of bytes that are all present, one at a time.

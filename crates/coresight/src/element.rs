@@ -13,7 +13,8 @@ mod text;
 pub use software::{Software, Time, TimeQuality};
 pub(crate) use text::Events;
 
-use crate::{Atoms, Context, ElementError, Located, Target};
+use crate::exception::ExceptionNumber;
+use crate::{Atoms, Context, ElementError, Located, OtherIsa, Target};
 use crate::{etm4, itm, stm};
 
 /// An element, or the error in its place.
@@ -66,7 +67,7 @@ pub enum Element {
     /// An exception was taken.
     Exception {
         /// Its type.
-        number: u16,
+        number: ExceptionNumber,
         /// The preferred return address: execution ran up to it. `None`: not known.
         address: Option<u64>,
     },
@@ -78,6 +79,15 @@ pub enum Element {
     SourceAddress(Target),
     /// The address where execution continues.
     TargetAddress(Target),
+    /// All instructions up to and including the one at this address were executed (PTM).
+    WaypointUpdate(Target),
+    /// Execution continues in an instruction set whose code cannot be followed.
+    OtherCode {
+        /// The address.
+        address: u64,
+        /// The instruction set.
+        isa: OtherIsa,
+    },
     /// The context of execution from here on.
     Context(Context),
     /// A transaction starts.
@@ -137,6 +147,8 @@ impl Element {
             Element::FunctionReturn => "function_return",
             Element::SourceAddress(_) => "source_address",
             Element::TargetAddress(_) => "target_address",
+            Element::WaypointUpdate(_) => "waypoint_update",
+            Element::OtherCode { .. } => "other_code",
             Element::Context(_) => "context",
             Element::TransactionStart | Element::TransactionCommit | Element::TransactionFailure => "transaction",
             Element::Timestamp { .. } => "timestamp",
@@ -154,7 +166,10 @@ impl Element {
     /// The address that the element reports, if it does.
     pub fn address(&self) -> Option<u64> {
         match self {
-            Element::TargetAddress(target) | Element::SourceAddress(target) => Some(target.address),
+            Element::TargetAddress(target) | Element::SourceAddress(target) | Element::WaypointUpdate(target) => {
+                Some(target.address)
+            }
+            Element::OtherCode { address, .. } => Some(*address),
             Element::Exception { address, .. } => *address,
             _ => None,
         }

@@ -24,6 +24,7 @@ mod text;
 pub mod unit;
 mod waiting;
 
+pub(crate) use config::field;
 pub use config::{Config, Registers, Version};
 pub use decoders::CommittedDecoder;
 pub use element::OwnElement;

@@ -1,11 +1,101 @@
 //! Exception types as trace units number them, and their names.
 
+use core::fmt;
+
 /// The exception type of a PE reset.
 pub const PE_RESET: u16 = 0;
 /// The exception type that reports a failed transaction (ETE).
 pub const TRANSACTION_FAILURE: u16 = 0x18;
 
-/// The name of an A-profile exception type.
+/// The type of an exception: its number, and the architecture that numbers it so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExceptionNumber {
+    /// The number.
+    pub value: u16,
+    /// The architecture.
+    pub numbering: Numbering,
+}
+
+/// Who numbers the types of exceptions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Numbering {
+    /// ETMv4 and ETE, for the A profile.
+    Etm4,
+    /// PTM and ETMv3, for Armv7-A and Armv7-R.
+    Armv7,
+}
+
+impl ExceptionNumber {
+    /// An exception type of ETMv4 or ETE.
+    pub const fn etm4(value: u16) -> Self {
+        Self { value, numbering: Numbering::Etm4 }
+    }
+
+    /// An exception type of PTM or ETMv3.
+    pub const fn armv7(value: u16) -> Self {
+        Self { value, numbering: Numbering::Armv7 }
+    }
+
+    /// Its name.
+    pub fn name(self) -> Option<&'static str> {
+        match self.numbering {
+            Numbering::Etm4 => exception_name(self.value),
+            Numbering::Armv7 => armv7::exception_name(self.value),
+        }
+    }
+
+    /// Is it a reset: nothing is known about what was executed before it?
+    pub fn is_reset(self) -> bool {
+        match self.numbering {
+            Numbering::Etm4 => self.value == PE_RESET,
+            Numbering::Armv7 => self.value == armv7::RESET,
+        }
+    }
+}
+
+impl fmt::Display for ExceptionNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.value.fmt(f)
+    }
+}
+
+impl fmt::LowerHex for ExceptionNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::LowerHex::fmt(&self.value, f)
+    }
+}
+
+/// The exception types of PTM and ETMv3, for Armv7-A and Armv7-R.
+pub mod armv7 {
+    /// The PE enters Debug state.
+    pub const DEBUG_ENTRY: u16 = 1;
+    /// A reset.
+    pub const RESET: u16 = 8;
+    /// An undefined instruction.
+    pub const UNDEFINED: u16 = 9;
+
+    /// The name of an exception type.
+    pub fn exception_name(number: u16) -> Option<&'static str> {
+        Some(match number {
+            DEBUG_ENTRY => "debug entry",
+            2 => "SMC",
+            3 => "Hyp entry",
+            4 => "asynchronous abort",
+            5 => "ThumbEE check failed",
+            RESET => "reset",
+            UNDEFINED => "undefined instruction",
+            10 => "SVC",
+            11 => "prefetch abort",
+            12 => "data abort",
+            13 => "generic",
+            14 => "IRQ",
+            15 => "FIQ",
+            _ => return None,
+        })
+    }
+}
+
+/// The name of an A-profile exception type of ETMv4 or ETE.
 pub fn exception_name(number: u16) -> Option<&'static str> {
     Some(match number {
         PE_RESET => "PE reset",

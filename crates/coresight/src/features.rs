@@ -24,20 +24,25 @@ pub struct Features {
     pub vmid_bytes: u8,
 }
 
-/// A register that a capture does not have, and the value that was assumed for it.
+/// A register that a capture does not have, and the value that was assumed for it; or one that an option of the capture
+/// contradicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assumption {
     /// The register.
     pub register: &'static str,
-    /// The value assumed.
+    /// The value assumed, or that of the register.
     pub value: u32,
     /// The consequence for decoding.
     pub meaning: &'static str,
+    /// The option that contradicts the register. `None`: the capture does not have the register.
+    pub contradicted_by: Option<&'static str>,
 }
 
 impl fmt::Display for Assumption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {:#010x} ({})", self.register, self.value, self.meaning)
+        write!(f, "{} = {:#010x}", self.register, self.value)?;
+        self.contradicted_by.map_or(Ok(()), |option| write!(f, " contradicts the option {option}"))?;
+        write!(f, " ({})", self.meaning)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! buffer bytes ─▶ [`frame`]s ─▶ packets ─▶ [`Element`]s ─▶ committed elements
 //!
-//! One folder per protocol ([`etm4`], [`itm`], [`stm`]); types that all protocols share are outside of them, and [`TraceConfig`] is the
+//! One folder per protocol ([`etm4`], [`ptm`], [`itm`], [`stm`]); types that all protocols share are outside of them, and [`TraceConfig`] is the
 //! table that chooses the decoders of a protocol. This crate opens no file, knows no program, allocates little and never
 //! panics on its input: malformed bytes are values with an offset. It is `no_std`.
 //!
@@ -40,13 +40,14 @@ pub mod itm;
 mod located;
 mod packet;
 mod protocol;
+pub mod ptm;
 mod sink;
 pub mod stm;
 pub mod trace_buffer;
 
 pub use atoms::Atoms;
 pub use config::TraceConfig;
-pub use context::{Context, Security, SubIsa, Target};
+pub use context::{Context, OtherIsa, Security, SubIsa, Target};
 pub use decode::{DecodeElements, DecodePackets, Decoders, FlowRules, InstructionDecoders, Packets, Plain};
 pub use element::{Element, ElementItem, Software, Time, TimeQuality, Transactions};
 pub use features::{Assumption, Features, Profile};

@@ -110,6 +110,9 @@ pub enum Malformed {
     /// The architecture reserves this exception information byte.
     #[error("reserved exception information {0:#04x}")]
     ReservedException(u8),
+    /// The architecture reserves this information byte.
+    #[error("reserved information byte {0:#04x}")]
+    ReservedInformation(u8),
     /// A field continues for more bytes than it can have.
     #[error("unterminated field")]
     EndlessField,

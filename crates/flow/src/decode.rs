@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use unspool_coresight::{
-    Context, DecodeElements, ElementItem, Extent, InstructionDecoders, Located, PacketItem, Plain, Sink, SubIsa,
+    Atoms, Context, DecodeElements, ElementItem, Extent, InstructionDecoders, Located, PacketItem, Plain, Sink, SubIsa,
     Transactions,
 };
 
@@ -63,6 +63,10 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
             match plain {
                 Plain::Atoms(atoms) => self.walker.cached_atoms(extent, atoms, sink),
                 Plain::Target(target) => self.walker.target(extent, target, sink),
+                Plain::Branch(target) => {
+                    self.walker.cached_atoms(extent, Atoms::new(1, 1), sink);
+                    self.walker.target(extent, target, sink);
+                }
             }
         } else {
             self.uncommon(item, sink);

@@ -92,7 +92,7 @@ impl<S: InstructionSink> Instructions<S> {
     /// The last instruction of a range, which alone may branch.
     fn last(&mut self, mut instruction: Instruction, range: &Range<'_>) {
         let (facts, taken) = (range.last(), range.taken());
-        if facts.flow.is_p0() {
+        if range.has_outcome() {
             let target = facts.target.filter(|_| taken).map(|target| target.address);
             instruction.branch = Some(Outcome { taken, target });
         }
@@ -177,6 +177,7 @@ fn start_of(item: &Item) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use unspool_coresight::exception::ExceptionNumber;
     use unspool_coresight::{
         Atoms, Broken, Context, Element, ElementError, FlowRules, Malformed, Security, SubIsa, Target,
     };
@@ -331,7 +332,7 @@ mod tests {
     fn branches_without_a_target_are_emitted() {
         let branch = [context(1, true), at(0x1008), atoms("E")];
         let q = Element::Q { count: Some(3) };
-        let exception = Element::Exception { number: 14, address: Some(0x1000) };
+        let exception = Element::Exception { number: ExceptionNumber::etm4(14), address: Some(0x1000) };
         let rows: &[(&str, &[Element], &str, &str)] = &[
             ("no code", &[at(0x5000), atoms("E")], " -> 5000", "NoCode"),
             ("unknown instructions", &[at(0x1000), q, at(0x1008)], " -> 1000", "Q"),

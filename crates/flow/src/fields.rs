@@ -1,7 +1,6 @@
 //! Names and fields of the items of a program flow. Keys that elements have too are the same there.
 
 use unspool_coresight::Located;
-use unspool_coresight::exception::exception_name;
 use unspool_coresight::fields::{Fields, Value};
 
 use crate::item::{Cause, Finding, Item, Transaction};
@@ -44,8 +43,8 @@ pub fn item_fields(item: &Located<Item>, out: &mut impl Fields) {
             out.nullable("instructions", *instructions);
         }
         Item::Exception { number, return_address } => {
-            out.field("number", Value::Number((*number).into()));
-            out.field("name", Value::Text(&exception_name(*number).unwrap_or("unknown")));
+            out.field("number", Value::Number(number.value.into()));
+            out.field("name", Value::Text(&number.name().unwrap_or("unknown")));
             out.nullable_address("return", *return_address);
         }
         Item::NoCode { address, space } => {
@@ -94,6 +93,7 @@ impl Finding {
             Finding::Runaway { .. } => "runaway",
             Finding::ReturnAddress { .. } => "return_address",
             Finding::SourceAddress { .. } => "source_address",
+            Finding::WaypointUpdate { .. } => "waypoint_update",
             Finding::AmbiguousImage { .. } => "ambiguous_image",
             Finding::NoTarget => "no_target",
             Finding::Mispredict => "mispredict",
@@ -109,6 +109,7 @@ impl Finding {
             Finding::Runaway { start } => &[("start", start)],
             Finding::ReturnAddress { at, return_address } => &[("at", at), ("return", return_address)],
             Finding::SourceAddress { at, source_address } => &[("at", at), ("source_address", source_address)],
+            Finding::WaypointUpdate { at, waypoint } => &[("at", at), ("waypoint", waypoint)],
             Finding::AmbiguousImage { address } => &[("at", address)],
             Finding::NoTarget | Finding::Mispredict => &[],
         };

@@ -125,7 +125,7 @@ impl Flat {
             let branches = facts.target.filter(|_| taken);
             target = branches.map_or(0, |target| target.address);
             if let Some(last) = self.entries.last_mut() {
-                let is_p0 = facts.flow.is_p0();
+                let is_p0 = range.has_outcome();
                 let waits = facts.flow.is_indirect() && taken;
                 last.traits = Entry::LAST;
                 for (is_so, bit) in [

@@ -60,6 +60,10 @@ pub(crate) const FIRST: BlockId = 4;
 /// Greatest number of instructions in a block: no program continues for longer without a branch.
 pub(crate) const LONGEST: usize = 1 << 14;
 
+/// Greatest distance in bytes from the start of a range to its waypoint. Before a longer one, the trace has a waypoint
+/// update.
+const FARTHEST_WAYPOINT: u64 = 4096;
+
 /// Approximate limit of the graph's memory, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
@@ -71,7 +75,11 @@ const LONG: usize = 128;
 
 /// Does trace have an element for instructions with this control flow?
 fn is_p0(rules: FlowRules, flow: ControlFlow) -> bool {
-    flow.is_p0() && (flow != ControlFlow::Wfx || rules.wfx_is_p0)
+    match flow {
+        ControlFlow::Wfx => rules.wfx_is_p0,
+        ControlFlow::DataBarrier => rules.barrier_waypoints,
+        _ => flow.is_p0(),
+    }
 }
 
 /// The end of a block.
@@ -247,6 +255,12 @@ impl Graph {
         is_p0(self.rules, self.block(id).last.flow)
     }
 
+    /// Does trace have the outcome of the last instruction of a range?
+    pub(crate) fn has_outcome(&self, block: &Block) -> bool {
+        let flow = block.last.flow;
+        flow.is_p0() || flow == ControlFlow::DataBarrier && self.rules.barrier_waypoints
+    }
+
     /// Is there a P0 instruction before the last one?
     pub(crate) fn branches_before_end(&self, id: BlockId) -> bool {
         self.before_end(id).any(|decoded| is_p0(self.rules, decoded.flow))
@@ -386,9 +400,10 @@ impl Graph {
         let first = self.opcodes.len();
         let (opcodes, rules) = (&mut self.opcodes, self.rules);
         code.push_fall_through(opcodes);
-        let (last, known) = code.decode_while(|_, opcode, flow| {
+        let farthest = if rules.waypoints { FARTHEST_WAYPOINT } else { u64::MAX };
+        let (last, known) = code.decode_while(|next, opcode, flow| {
             opcodes.push(opcode);
-            !is_p0(rules, flow) && opcodes.len() - first < LONGEST
+            !is_p0(rules, flow) && opcodes.len() - first < LONGEST && next.wrapping_sub(address) <= farthest
         });
         if opcodes.len() == first {
             return NO_CODE;

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use unspool_coresight::exception::ExceptionNumber;
 use unspool_coresight::{Context, ElementError, Located};
 use unspool_isa::{Decoded, Isa};
 
@@ -40,7 +41,7 @@ pub enum Item {
     /// An exception was taken.
     Exception {
         /// Its type.
-        number: u16,
+        number: ExceptionNumber,
         /// The preferred return address.
         return_address: Option<u64>,
     },
@@ -171,6 +172,14 @@ pub enum Finding {
         /// The source address.
         source_address: u64,
     },
+    /// A waypoint update that does not follow from the position of execution without a waypoint.
+    #[error("execution was at {at:#x}, which does not lead to the instruction at {waypoint:#x} without a branch")]
+    WaypointUpdate {
+        /// The position of execution.
+        at: u64,
+        /// The address of the update.
+        waypoint: u64,
+    },
     /// Code that differs between processes, where the trace does not say which of them executes.
     #[error("several processes have code at {address:#x}, and the trace does not say which one executes")]
     AmbiguousImage {
@@ -294,6 +303,12 @@ impl<'g> Range<'g> {
     #[inline]
     pub fn taken(&self) -> bool {
         self.step.taken()
+    }
+
+    /// Is the last instruction of a kind whose outcome trace has?
+    #[inline]
+    pub fn has_outcome(&self) -> bool {
+        self.graph.has_outcome(self.block)
     }
 
     /// The last instruction.

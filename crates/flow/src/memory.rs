@@ -12,7 +12,7 @@ use unspool_coresight::{Context, Security};
 pub struct Space {
     /// The Security state.
     pub security: Security,
-    /// The Exception level, 0 to 3.
+    /// The Exception level, 0 to 3, or [`Context::UNKNOWN_EL`].
     pub el: u8,
     /// The address map.
     pub map: MapId,
@@ -43,7 +43,10 @@ impl fmt::Display for Space {
             Security::Root => "ROOT",
             Security::Realm => "R",
         };
-        write!(f, "EL{}{state}", self.el)
+        match self.el {
+            Context::UNKNOWN_EL => write!(f, "EL?{state}"),
+            level => write!(f, "EL{level}{state}"),
+        }
     }
 }
 

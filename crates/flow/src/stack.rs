@@ -5,6 +5,8 @@
 
 use unspool_isa::Target;
 
+use crate::graph::Block;
+
 /// Number of entries.
 const DEPTH: usize = 15;
 
@@ -14,6 +16,8 @@ pub(crate) struct ReturnStack {
     /// A ring: the youngest entry is the one before `top`.
     entries: [Option<Target>; DEPTH],
     top: usize,
+    /// The return address of an indirect call whose own target may still have to be found here.
+    waiting: Option<Target>,
     /// The entries are cleared after the next P0 element has found its address.
     clear_pending: bool,
     /// Calls were executed that are not known: the trace unit may have entries that are missing here.
@@ -22,7 +26,25 @@ pub(crate) struct ReturnStack {
 
 impl ReturnStack {
     pub(crate) fn new() -> Self {
-        Self { entries: [None; DEPTH], top: 0, clear_pending: false, is_incomplete: false }
+        Self { entries: [None; DEPTH], top: 0, waiting: None, clear_pending: false, is_incomplete: false }
+    }
+
+    /// Pushes the return address of the call that ends a block. If a call is compared with the stack first, an indirect one
+    /// waits until its own target is found.
+    pub(crate) fn push_call(&mut self, call: &Block, compares_first: bool) {
+        self.settle();
+        if compares_first && call.last.flow.is_indirect() {
+            self.waiting = Some(call.return_target());
+        } else {
+            self.push(call.return_target());
+        }
+    }
+
+    /// Pushes the return address that waits, since the target of its call is found. To be called at a P0 element.
+    fn settle(&mut self) {
+        if let Some(target) = self.waiting.take() {
+            self.push(target);
+        }
     }
 
     pub(crate) fn push(&mut self, target: Target) {
@@ -32,7 +54,9 @@ impl ReturnStack {
 
     pub(crate) fn pop(&mut self) -> Option<Target> {
         self.top = (self.top + DEPTH - 1) % DEPTH;
-        self.entries[self.top].take()
+        let target = self.entries[self.top].take();
+        self.settle();
+        target
     }
 
     /// Clears all entries at the next P0 element.
@@ -42,7 +66,8 @@ impl ReturnStack {
 
     /// Will the next P0 element find nothing here, as in a trace unit that starts?
     pub(crate) fn will_be_empty(&self) -> bool {
-        self.clear_pending || !self.is_incomplete && self.entries.iter().all(Option::is_none)
+        let is_empty = self.waiting.is_none() && self.entries.iter().all(Option::is_none);
+        self.clear_pending || !self.is_incomplete && is_empty
     }
 
     /// Does a trace unit perhaps have entries that are missing here?
@@ -52,6 +77,7 @@ impl ReturnStack {
 
     /// Clears the entries if a clear is pending. To be called at a P0 element.
     pub(crate) fn clear_if_pending(&mut self) {
+        self.settle();
         if self.clear_pending {
             *self = Self::new();
         }

@@ -12,6 +12,7 @@ mod held;
 mod partial_block;
 mod seam;
 mod state;
+mod waypoint;
 
 use unspool_coresight::{
     Context, Element, ElementError, ElementItem, Extent, FlowRules, Located, Security, SubIsa, Target as ElementTarget,
@@ -249,13 +250,23 @@ impl<M: CodeMemory> Walker<M> {
         match element.value {
             Element::Context(context) => self.new_context(extent, context, sink),
             // The trace unit has emptied its return stack. The P0 element before may still rely on it.
-            Element::TraceInfo { .. } => self.stack.clear_later(),
+            Element::TraceInfo { .. } => {
+                if self.rules.waypoints {
+                    self.ask_return_stack();
+                }
+                self.stack.clear_later();
+            }
             Element::TraceOn => self.break_flow(extent, Item::TraceOn, sink),
             Element::Discard => self.break_flow(extent, Item::Discard, sink),
             Element::Overflow => self.break_flow(extent, Item::Overflow, sink),
             Element::Mispredict => self.mispredict(extent, sink),
             Element::Q { count } => self.q(extent, count, sink),
+            Element::Exception { number, address } if self.rules.waypoints => {
+                self.exception_here(extent, number, address, sink);
+            }
             Element::Exception { number, address } => self.exception(extent, number, address, sink),
+            Element::WaypointUpdate(waypoint) => self.waypoint_update(extent, waypoint, sink),
+            Element::OtherCode { address, .. } => self.other_code(extent, address, sink),
             Element::SourceAddress(source) => self.source_address(extent, source, sink),
             Element::ExceptionReturn => self.emit(extent, Item::ExceptionReturn, sink),
             Element::FunctionReturn => self.emit(extent, Item::FunctionReturn, sink),

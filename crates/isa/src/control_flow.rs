@@ -34,6 +34,8 @@ pub enum ControlFlow {
     Undefined,
     /// An instruction synchronization barrier.
     Isb,
+    /// A data barrier: DMB and DSB of A32 and T32, which are P0 instructions on some trace units. Those of A64 fall through.
+    DataBarrier,
     /// Waits for an interrupt or event: WFI, WFE, WFIT, WFET of Arm. A P0 instruction on some trace units.
     Wfx,
     /// Starts a transaction: TSTART of A64, a P0 instruction. Only PEs with FEAT_TME have it.
@@ -68,7 +70,8 @@ impl ControlFlow {
     }
 
     /// Whether a trace unit may have an element for it (P0 instruction), depending on its configuration. Loads and stores,
-    /// which ETMv4 can trace as P0 instructions (TRCCONFIGR.INSTP0), are not included.
+    /// which ETMv4 can trace as P0 instructions (TRCCONFIGR.INSTP0), are not included, nor are data barriers, which PTM
+    /// can trace.
     #[inline]
     pub const fn is_p0(self) -> bool {
         self.is_branch() || matches!(self, Self::Isb | Self::Wfx | Self::TransactionStart)
@@ -120,6 +123,7 @@ impl Decoded {
     pub(crate) const RETURN: Self = Self { ret: true, ..Self::INDIRECT };
     pub(crate) const EXCEPTION_RETURN: Self = Self::of(ControlFlow::ExceptionReturn);
     pub(crate) const ISB: Self = Self::of(ControlFlow::Isb);
+    pub(crate) const DATA_BARRIER: Self = Self::of(ControlFlow::DataBarrier);
     pub(crate) const WFX: Self = Self::of(ControlFlow::Wfx);
 
     /// This control flow, four bytes long and without further properties.

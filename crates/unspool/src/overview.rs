@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use unspool_capture::Capture;
+use unspool_coresight::exception::ExceptionNumber;
 use unspool_coresight::frame::{FRAME_DATA, FrameData, FrameError, FrameSink, Mark, Span};
 use unspool_coresight::{
     Assumption, Context, Element, ElementError, ElementItem, Features, PacketError, PacketItem, PacketKind, Sink,
@@ -71,7 +72,7 @@ pub struct TraceOverview {
     /// Total of the known cycle counts.
     pub cycles: u64,
     /// Exceptions by type.
-    pub exceptions: BTreeMap<u16, u64>,
+    pub exceptions: BTreeMap<ExceptionNumber, u64>,
     /// Number of contexts, by Exception level, security and width.
     pub contexts: BTreeMap<String, u64>,
     /// Values that software wrote.

@@ -34,7 +34,7 @@ pub struct Program {
     /// Number of images in each group: added by the user, added to the package, of the traced core, others.
     groups: [usize; 4],
     /// View of each space, computed on first use.
-    views: [OnceLock<View>; 16],
+    views: [OnceLock<View>; 20],
     /// Code that differs between processes, or changes.
     spaces: Option<AddressSpaces>,
     /// What finished walks decoded, for those that follow.
@@ -190,7 +190,8 @@ impl Program {
 
     fn view(&self, space: Space) -> &View {
         let security = space.security as usize;
-        self.views[security << 2 | usize::from(space.el & 3)].get_or_init(|| self.seen_from(space))
+        // The fifth view of a state is that of an unknown level.
+        self.views[security * 5 + usize::from(space.el.min(4))].get_or_init(|| self.seen_from(space))
     }
 
     fn seen_from(&self, space: Space) -> View {

@@ -7,13 +7,13 @@
 use std::fmt;
 use std::ops::BitOr;
 
-use unspool_coresight::Security;
+use unspool_coresight::{Context, Security};
 
 /// A set of pairs of Security state and Exception level.
 ///
 /// ```
 /// use unspool_capture::Spaces;
-/// use unspool_coresight::Security;
+/// use unspool_coresight::{Context, Security};
 /// let kernel = Spaces::from_name("EL1N").unwrap();
 /// assert!(kernel.contains(Security::NonSecure, 0));
 /// assert!(!kernel.contains(Security::Secure, 1));
@@ -52,9 +52,15 @@ impl Spaces {
         NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.trim())).map(|(_, spaces)| *spaces)
     }
 
-    /// Whether memory is visible to a PE at this Exception level of this Security state.
+    /// Whether memory is visible to a PE at this Exception level of this Security state. At
+    /// [`Context::UNKNOWN_EL`], which is never EL2, memory of any of the other levels is.
     pub fn contains(self, security: Security, el: u8) -> bool {
-        el < 4 && self.0 & 1 << (shift(security) + u32::from(el)) != 0
+        let levels = match el {
+            0..=3 => 1 << el,
+            Context::UNKNOWN_EL => 0b1011,
+            _ => 0,
+        };
+        self.0 & levels << shift(security) != 0
     }
 
     const fn levels(security: Security, levels: u16) -> Self {

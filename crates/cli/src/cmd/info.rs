@@ -10,7 +10,6 @@ use std::io::{self, Write};
 use unspool::capture::{Buffer, Capture, Code, Image, LoadedCode, NoteKind, PackageFormat};
 use unspool::coresight::PacketKind;
 use unspool::coresight::etm4::explain;
-use unspool::coresight::exception::exception_name;
 use unspool::file::{End, is_damage};
 use unspool::info::{AstfInfo, CaptureInfo, SourceTotals, StfInfo, TarmacInfo, images, is_sound};
 use unspool::number::{grouped, many};
@@ -306,7 +305,10 @@ impl Page<'_> {
             registers.try_for_each(|it| writeln!(out, "        {} = {:#010x}", it.name, it.value))?;
         }
         self.explained(trace, out)?;
-        assumed.iter().try_for_each(|it| writeln!(out, "        assumed {it}"))?;
+        assumed.iter().try_for_each(|it| match it.contradicted_by {
+            None => writeln!(out, "        assumed {it}"),
+            Some(_) => writeln!(out, "        {it}"),
+        })?;
         source.options.iter().try_for_each(|(name, value)| writeln!(out, "        option {name} = {value}"))
     }
 
@@ -416,7 +418,7 @@ fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
     }
     line_of(out, "contexts", &found.contexts, ToString::to_string)?;
     line_of(out, "exceptions", &found.exceptions, |number| {
-        exception_name(*number).map_or_else(|| number.to_string(), str::to_string)
+        number.name().map_or_else(|| number.to_string(), str::to_string)
     })?;
     for (kind, name) in [("overflow", "overflow"), ("discard", "discard"), ("trace_on", "trace on")] {
         match found.count(kind) {

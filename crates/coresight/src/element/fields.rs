@@ -1,7 +1,7 @@
 //! The fields of elements. Keys that items of the program flow have too are the same there.
 
 use super::Element;
-use crate::exception::exception_name;
+use crate::exception::ExceptionNumber;
 use crate::fields::{Fields, Value};
 use crate::{SubIsa, Target};
 
@@ -19,7 +19,13 @@ impl Element {
             Element::Atoms(atoms) => out.field("atoms", Value::Text(atoms)),
             Element::Q { count } => out.nullable("instructions", *count),
             Element::Exception { number, address } => exception_fields(*number, *address, out),
-            Element::SourceAddress(target) | Element::TargetAddress(target) => target_fields(*target, out),
+            Element::SourceAddress(target) | Element::TargetAddress(target) | Element::WaypointUpdate(target) => {
+                target_fields(*target, out);
+            }
+            Element::OtherCode { address, isa } => {
+                out.field("address", Value::Hex(*address));
+                out.field("isa", Value::Text(&isa.name()));
+            }
             Element::Context(context) => context.fields(out),
             Element::TransactionStart => out.field("state", Value::Text(&"start")),
             Element::TransactionCommit => out.field("state", Value::Text(&"commit")),
@@ -54,8 +60,8 @@ fn target_fields(target: Target, out: &mut impl Fields) {
     out.field("is", Value::Number((target.isa == SubIsa::Is1).into()));
 }
 
-fn exception_fields(number: u16, return_address: Option<u64>, out: &mut impl Fields) {
-    out.field("number", Value::Number(number.into()));
-    out.field("name", Value::Text(&exception_name(number).unwrap_or("unknown")));
+fn exception_fields(number: ExceptionNumber, return_address: Option<u64>, out: &mut impl Fields) {
+    out.field("number", Value::Number(number.value.into()));
+    out.field("name", Value::Text(&number.name().unwrap_or("unknown")));
     out.nullable_address("return", return_address);
 }

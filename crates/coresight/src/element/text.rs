@@ -3,7 +3,6 @@
 use core::fmt;
 
 use super::Element;
-use crate::exception::exception_name;
 
 impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,7 +28,7 @@ impl fmt::Display for Element {
             Element::Q { count: None } => f.write_str("q"),
             Element::Exception { number, address } => {
                 write!(f, "exception {number}")?;
-                exception_name(*number).map_or(Ok(()), |name| write!(f, " ({name})"))?;
+                number.name().map_or(Ok(()), |name| write!(f, " ({name})"))?;
                 match address {
                     Some(address) => write!(f, ", return {address:#018x}"),
                     None => f.write_str(", return unknown"),
@@ -39,6 +38,8 @@ impl fmt::Display for Element {
             Element::FunctionReturn => f.write_str("function return"),
             Element::SourceAddress(target) => write!(f, "source address {target}"),
             Element::TargetAddress(target) => write!(f, "target address {target}"),
+            Element::WaypointUpdate(target) => write!(f, "waypoint update {target}"),
+            Element::OtherCode { address, isa } => write!(f, "other code {address:#018x} {}", isa.name()),
             Element::Context(context) => write!(f, "context {context}"),
             Element::TransactionStart => f.write_str("transaction start"),
             Element::TransactionCommit => f.write_str("transaction commit"),

@@ -51,6 +51,7 @@ impl InstructionDecoders for Config {
             return_stack: self.return_stack,
             silent_exception_returns: matches!(self.version, Version::Ete(_)),
             may_mispredict: self.max_speculation > 0,
+            ..FlowRules::default()
         }
     }
 }

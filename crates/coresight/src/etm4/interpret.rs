@@ -12,7 +12,7 @@ use super::p0::p0_count;
 use super::packet::{self, Address, CycleCount, ExceptionAddress, Packet};
 use super::{Config, PacketItem, Version};
 use crate::decode::{DecodeElements, Plain};
-use crate::exception::{PE_RESET, TRANSACTION_FAILURE};
+use crate::exception::{ExceptionNumber, PE_RESET, TRANSACTION_FAILURE};
 use crate::{
     Atoms, Broken, Context, Element, ElementError, ElementItem, Extent, Located, PacketError, Security, Sink, Target,
 };
@@ -339,7 +339,7 @@ impl ElementDecoder {
             return;
         }
         let address = target.filter(|_| !self.return_address_unknown(number)).map(|target| target.address);
-        emit(extent, Element::Exception { number, address }, sink);
+        emit(extent, Element::Exception { number: ExceptionNumber::etm4(number), address }, sink);
         self.deepen(extent, 1, sink);
     }
 

@@ -133,7 +133,7 @@ impl<M: CodeMemory> Walker<M> {
         self.stack.clear_if_pending();
         let block = self.graph.block(id);
         if taken && block.last.link {
-            self.stack.push(block.return_target());
+            self.stack.push_call(block, self.rules.waypoints);
         }
     }
 
@@ -147,7 +147,7 @@ impl<M: CodeMemory> Walker<M> {
             for &step in self.runs.steps(run) {
                 let block = self.graph.block(step.block());
                 if step.taken() && block.last.link {
-                    self.stack.push(block.return_target());
+                    self.stack.push_call(block, self.rules.waypoints);
                 }
             }
         }

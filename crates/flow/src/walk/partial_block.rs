@@ -1,5 +1,6 @@
 //! Blocks that no atom ends: up to an exception, up to a source address, or the instructions of a Q element.
 
+use unspool_coresight::exception::ExceptionNumber;
 use unspool_coresight::{Extent, Target as ElementTarget};
 use unspool_isa::Isa;
 
@@ -11,7 +12,13 @@ use crate::item::{Finding, FlowSink, Item, WalkStep};
 use crate::memory::CodeMemory;
 
 impl<M: CodeMemory> Walker<M> {
-    pub(super) fn exception(&mut self, extent: Extent, number: u16, address: Option<u64>, sink: &mut impl FlowSink) {
+    pub(super) fn exception(
+        &mut self,
+        extent: Extent,
+        number: ExceptionNumber,
+        address: Option<u64>,
+        sink: &mut impl FlowSink,
+    ) {
         self.flush(sink);
         self.end_q(None, sink);
         self.ask_return_stack();
@@ -173,6 +180,6 @@ impl<M: CodeMemory> Walker<M> {
 }
 
 /// Distance from one address up to another, around the top of memory if necessary.
-fn distance(isa: Isa, from: u64, to: u64) -> u64 {
+pub(super) fn distance(isa: Isa, from: u64, to: u64) -> u64 {
     within(isa, to.wrapping_sub(from))
 }

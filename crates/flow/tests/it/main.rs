@@ -2,4 +2,5 @@
 
 mod maps;
 mod properties;
+mod ptm;
 mod scenarios;

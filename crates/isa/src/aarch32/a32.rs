@@ -51,7 +51,9 @@ fn unconditional(address: u64, word: u32) -> Decoded {
     lookup(&UNCONDITIONAL, word)
 }
 
-const UNCONDITIONAL: [Row; 2] = [
+const UNCONDITIONAL: [Row; 4] = [
+    row(0xffff_fff0, 0xf57f_f040, Decoded::DATA_BARRIER),     // DSB
+    row(0xffff_fff0, 0xf57f_f050, Decoded::DATA_BARRIER),     // DMB
     row(0xffff_fff0, 0xf57f_f060, Decoded::ISB),              // ISB
     row(0xfe50_ffff, 0xf810_0a00, Decoded::EXCEPTION_RETURN), // RFEDA, RFEIA, RFEDB, RFEIB
 ];
@@ -67,9 +69,11 @@ const MISCELLANEOUS: [Row; 7] = [
     row(0x0fff_ffff, 0x0320_f003, Decoded::WFX),              // WFI
 ];
 
-const COPROCESSOR: [Row; 1] = [
-    // MCR p15, 0, Rt, c7, c5, 4: how ISB was spelled before it had an encoding. Trace units take it for one.
-    row(0x0fff_0fff, 0x0e07_0f95, Decoded::ISB),
+/// MCR p15, 0, Rt, c7: how barriers were spelled before they had encodings. Trace units take them for such.
+const COPROCESSOR: [Row; 3] = [
+    row(0x0fff_0fff, 0x0e07_0f95, Decoded::ISB),          // c5, 4
+    row(0x0fff_0fff, 0x0e07_0f9a, Decoded::DATA_BARRIER), // c10, 4: DSB
+    row(0x0fff_0fff, 0x0e07_0fba, Decoded::DATA_BARRIER), // c10, 5: DMB
 ];
 
 /// Data processing with the PC as destination; with the S bit it returns from an exception.

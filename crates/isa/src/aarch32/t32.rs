@@ -78,9 +78,11 @@ const NEAR_LOAD_MULTIPLE: [Row; 3] = [
     row(0xffd0_ffff, 0xe990_c000, Decoded::EXCEPTION_RETURN), // RFEIA
 ];
 
-const COPROCESSOR: [Row; 1] = [
-    // MCR p15, 0, Rt, c7, c5, 4: how ISB was spelled before it had an encoding. Trace units take it for one.
-    row(0xffff_0fff, 0xee07_0f95, Decoded::ISB),
+/// MCR p15, 0, Rt, c7: how barriers were spelled before they had encodings. Trace units take them for such.
+const COPROCESSOR: [Row; 3] = [
+    row(0xffff_0fff, 0xee07_0f95, Decoded::ISB),          // c5, 4
+    row(0xffff_0fff, 0xee07_0f9a, Decoded::DATA_BARRIER), // c10, 4: DSB
+    row(0xffff_0fff, 0xee07_0fba, Decoded::DATA_BARRIER), // c10, 5: DMB
 ];
 
 const AUTHENTICATED: [Row; 2] = [
@@ -117,7 +119,9 @@ fn branch_or_control(address: u64, word: u32) -> Decoded {
     }
 }
 
-const CONTROL: [Row; 5] = [
+const CONTROL: [Row; 7] = [
+    row(0xffff_fff0, 0xf3bf_8f40, Decoded::DATA_BARRIER),     // DSB
+    row(0xffff_fff0, 0xf3bf_8f50, Decoded::DATA_BARRIER),     // DMB
     row(0xffff_ff00, 0xf3de_8f00, Decoded::EXCEPTION_RETURN), // SUBS PC, LR, #number; ERET is the one with zero
     row(0xfff0_ffff, 0xf3c0_8f00, Decoded::INDIRECT),         // BXJ
     row(0xffff_fff0, 0xf3bf_8f60, Decoded::ISB),              // ISB

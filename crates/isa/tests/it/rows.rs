@@ -162,7 +162,7 @@ const A64: [(&str, u32, &str); 93] = [
     ("CBGT with a reserved immediate bit", 0x7500_4000, "fall-through"),
 ];
 
-const A32: [(&str, u32, &str); 99] = [
+const A32: [(&str, u32, &str); 101] = [
     ("b #8", 0xea00_0002, "direct 0x8010"),
     ("beq #-33554432", 0x0a80_0000, "direct 0xfe008008 conditional"),
     ("bl #33554428", 0xeb7f_ffff, "direct 0x2008004 link"),
@@ -232,7 +232,9 @@ const A32: [(&str, u32, &str); 99] = [
     ("isb #0", 0xf57f_f060, "isb"),
     ("mcr p15, #0, r0, c7, c5, #4", 0xee07_0f95, "isb"),
     ("mcrne p15, #0, r0, c7, c5, #4", 0x1e07_0f95, "isb conditional"),
-    ("mcr p15, #0, r0, c7, c10, #4", 0xee07_0f9a, "fall-through"),
+    ("mcr p15, #0, r0, c7, c10, #4", 0xee07_0f9a, "data-barrier"),
+    ("mcrne p15, #0, r3, c7, c10, #5", 0x1e07_3fba, "data-barrier conditional"),
+    ("mcr p15, #0, r0, c7, c10, #3", 0xee07_0f7a, "fall-through"),
     ("wfi", 0xe320_f003, "wfx"),
     ("wfe", 0xe320_f002, "wfx"),
     ("wfieq", 0x0320_f003, "wfx conditional"),
@@ -248,8 +250,8 @@ const A32: [(&str, u32, &str); 99] = [
     ("udf #0", 0xe7f0_00f0, "fall-through"),
     ("nop", 0xe320_f000, "fall-through"),
     ("sev", 0xe320_f004, "fall-through"),
-    ("dsb sy", 0xf57f_f04f, "fall-through"),
-    ("dmb ish", 0xf57f_f05b, "fall-through"),
+    ("dsb sy", 0xf57f_f04f, "data-barrier"),
+    ("dmb ish", 0xf57f_f05b, "data-barrier"),
     ("str pc, [r1]", 0xe581_f000, "fall-through"),
     ("stm r1, {r2, pc}", 0xe881_8004, "fall-through"),
     ("ldm r1, {r2, lr}", 0xe891_4004, "fall-through"),
@@ -264,7 +266,7 @@ const A32: [(&str, u32, &str); 99] = [
     ("MOVW PC", 0xe300_f001, "fall-through"),
 ];
 
-const T32: [(&str, u32, &str); 103] = [
+const T32: [(&str, u32, &str); 106] = [
     ("b.n #-2048", 0xe400, "direct 0x7804"),
     ("beq.n #-256", 0xd080, "direct 0x7f04 conditional"),
     ("ble.n #254", 0xdd7f, "direct 0x8102 conditional"),
@@ -318,7 +320,10 @@ const T32: [(&str, u32, &str); 103] = [
     ("nop", 0xbf00, "fall-through"),
     ("nop.w", 0xf3af_8000, "fall-through"),
     ("sev", 0xbf40, "fall-through"),
-    ("dsb sy", 0xf3bf_8f4f, "fall-through"),
+    ("dsb sy", 0xf3bf_8f4f, "data-barrier"),
+    ("dmb ish", 0xf3bf_8f5b, "data-barrier"),
+    ("mcr p15, #0, r0, c7, c10, #4", 0xee07_0f9a, "data-barrier"),
+    ("mcr p15, #0, r0, c7, c10, #5", 0xee07_0fba, "data-barrier"),
     ("push {r4, lr}", 0xb510, "fall-through"),
     ("pop {r4}", 0xbc10, "fall-through"),
     ("add r8, r9", 0x44c8, "fall-through"),

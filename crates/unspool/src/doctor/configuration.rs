@@ -32,7 +32,7 @@ fn registers(doctor: &Doctor<'_>) -> Option<Finding> {
     let mut sources: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let mut names: BTreeSet<&str> = BTreeSet::new();
     for examined in doctor.executing() {
-        for assumption in &examined.assumed {
+        for assumption in examined.assumed.iter().filter(|assumption| assumption.contradicted_by.is_none()) {
             names.insert(assumption.register);
             sources.entry(assumption.to_string()).or_default().push(&examined.source.name);
         }

@@ -265,16 +265,21 @@ fn trace_found_json(found: &TraceOverview, value: &mut Value) {
     value["first_time"] = json!(found.time.map(|(first, _)| first));
     value["last_time"] = json!(found.time.map(|(_, last)| last));
     value["cycles"] = json!(found.cycles);
-    value["exceptions"] = json!(found.exceptions);
+    let exceptions: BTreeMap<u16, u64> = found.exceptions.iter().map(|(kind, count)| (kind.value, *count)).collect();
+    value["exceptions"] = json!(exceptions);
     if found.written > 0 {
-        let channel = |(&(master, channel), count): (&(Option<u16>, Option<u16>), &u64)| json!({"master": master, "channel": channel, "written": count});
         value["written"] = json!(found.written);
-        value["channels"] = found.channels.iter().map(channel).collect();
+        value["channels"] = channels_json(&found.channels);
     }
     value["contexts"] = json!(found.contexts);
     value["malformed"] = json!({"count": found.malformed, "bytes": found.malformed_bytes});
     value["unsynchronized_bytes"] = json!(found.unsynchronized_bytes);
     value["errors"] = json!(errors);
+}
+
+fn channels_json(channels: &BTreeMap<(Option<u16>, Option<u16>), u64>) -> Value {
+    let line = |(&(master, channel), written): (&(Option<u16>, Option<u16>), &u64)| json!({"master": master, "channel": channel, "written": written});
+    channels.iter().map(line).collect()
 }
 
 fn image_json(image: &Image, code: Option<&Code>, cores: &[&str]) -> Value {

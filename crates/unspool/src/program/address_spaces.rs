@@ -207,9 +207,9 @@ impl AddressSpaces {
 
     /// The map of a context in a window of time.
     pub(super) fn map_of(&self, moment: &Moment<'_>, context: &Context) -> MapId {
-        let map = match context.el {
+        let map = match context.level() {
             _ if moment.window.before < self.lost_before => self.before_the_log(),
-            1.. if self.has_kernel => Map::Process { pid: KERNEL, view: self.view(KERNEL, moment.window) },
+            Some(1..) if self.has_kernel => Map::Process { pid: KERNEL, view: self.view(KERNEL, moment.window) },
             _ => self.process(moment, context),
         };
         if let Some(known) = self.maps.read().unwrap_or_else(PoisonError::into_inner).ids.get(&map) {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_capture::{Capture, Code};
+use unspool_coresight::exception::{ExceptionNumber, Numbering};
 use unspool_coresight::frame::FrameError;
 use unspool_coresight::{self as coresight, Features, Profile, Transactions, exception};
 use unspool_flow::{self as flow, Around, Cause, Finding, FlowItem, InstructionSink, Item, Transaction};
@@ -370,7 +371,7 @@ impl<'t> StepEmitter<'t> {
     /// Contexts are repeated at every synchronization; only a changed one is a step.
     fn context(&mut self, position: u64, found: &coresight::Context) {
         let context = Context {
-            level: Some(found.el),
+            level: found.level(),
             security: Some(match found.security {
                 coresight::Security::Secure => Security::Secure,
                 coresight::Security::NonSecure => Security::NonSecure,
@@ -454,7 +455,26 @@ fn branch(instruction: &flow::Instruction) -> Option<Branch> {
     is_branch.then_some(Branch { taken: outcome.taken, target: outcome.target })
 }
 
-fn kind(number: u16) -> ExceptionKind {
+fn kind(number: ExceptionNumber) -> ExceptionKind {
+    match number.numbering {
+        Numbering::Etm4 => kind_in_etm4(number.value),
+        Numbering::Armv7 => kind_in_armv7(number.value),
+    }
+}
+
+fn kind_in_armv7(number: u16) -> ExceptionKind {
+    match number {
+        exception::armv7::DEBUG_ENTRY => ExceptionKind::Debug,
+        exception::armv7::RESET => ExceptionKind::Reset,
+        2 | 3 | 5 | exception::armv7::UNDEFINED | 10 | 11 | 12 => ExceptionKind::Synchronous,
+        4 => ExceptionKind::SError,
+        14 => ExceptionKind::Irq,
+        15 => ExceptionKind::Fiq,
+        _ => ExceptionKind::Unknown,
+    }
+}
+
+fn kind_in_etm4(number: u16) -> ExceptionKind {
     match number {
         exception::PE_RESET => ExceptionKind::Reset,
         1 => ExceptionKind::Debug,

@@ -19,6 +19,7 @@ mod corpus_diff;
 mod corpus_flips;
 mod corpus_flow;
 mod corpus_perf;
+mod corpus_ptm;
 mod corpus_slice;
 mod corpus_software;
 mod doctor;

@@ -181,6 +181,7 @@ pub(super) fn flow_name(flow: ControlFlow) -> &'static str {
         ControlFlow::Direct => "branch",
         ControlFlow::Indirect | ControlFlow::ExceptionReturn => "indirect",
         ControlFlow::Isb => "isb",
+        ControlFlow::DataBarrier => "barrier",
         ControlFlow::Wfx => "wfx",
         ControlFlow::TransactionStart => "tstart",
         _ => "other",

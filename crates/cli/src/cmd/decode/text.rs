@@ -123,7 +123,7 @@ impl<'p> Text<'p> {
                 line.push_str(word);
             }
         }
-        if last.flow.is_p0() {
+        if range.has_outcome() {
             line.push_str(if range.taken() { ", taken" } else { ", not taken" });
         }
         line.push_str(self.cache.name(range.start()));

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::ete;
 use crate::etm4::{Config, Speculation};
+use crate::exception::ExceptionNumber;
 use crate::{Atoms, Broken, Element, ElementError, ElementItem, Located, Malformed, SubIsa, Target, Transactions};
 
 /// An element from its short form: `EEN`, `commit:2`, `addr:10`, `ts:5` ...
@@ -30,7 +31,7 @@ fn element(word: &str) -> Element {
         "cancel" => Element::Cancel(number),
         "mispredict" => Element::Mispredict,
         "q" => Element::Q { count: Some(number) },
-        "irq" => Element::Exception { number: 14, address: Some(u64::from(number)) },
+        "irq" => Element::Exception { number: ExceptionNumber::etm4(14), address: Some(u64::from(number)) },
         "src" => Element::SourceAddress(target),
         "addr" => Element::TargetAddress(target),
         "start" => Element::TransactionStart,

@@ -148,7 +148,9 @@ impl FlowSink for EventSink {
 
     fn item(&mut self, item: FlowItem) {
         self.0.extend(match item.map(|item| item.value) {
-            Ok(Item::Exception { number, return_address }) => Some(FlowEvent::Exception { number, return_address }),
+            Ok(Item::Exception { number, return_address }) => {
+                Some(FlowEvent::Exception { number: number.value, return_address })
+            }
             Ok(Item::Q { start, next, instructions: count }) => Some(FlowEvent::Q { start, next, count }),
             Ok(Item::NoCode { address, .. }) => Some(FlowEvent::NoCode { address }),
             Ok(Item::Lost { elements, .. }) => Some(FlowEvent::Lost { elements }),
@@ -266,7 +268,7 @@ impl<'p> ReferenceWalk<'p> {
                     self.at = At::Known(address);
                 }
             }
-            Element::Exception { number, address } => self.exception(number, address),
+            Element::Exception { number, address } => self.exception(number.value, address),
             Element::SourceAddress(source) => self.source(source.address),
             Element::Q { count } => self.q(count),
             Element::Mispredict => self.mispredict(),

@@ -68,8 +68,19 @@ fn differs(isa: Isa, opcode: u32) -> Option<ControlFlow> {
         Isa::A64 if opcode & !0x1f == 0xd523_3060 => Some(ControlFlow::TransactionStart),
         Isa::A32 if opcode & 0x0fff_0fff == 0x0e07_0f95 && opcode >> 28 != 0b1111 => Some(ControlFlow::Isb),
         Isa::T32 if opcode & 0xffff_0fff == 0xee07_0f95 => Some(ControlFlow::Isb),
+        Isa::A32 if is_old_data_barrier(opcode & 0x0fff_0fff) && opcode >> 28 != 0b1111 => {
+            Some(ControlFlow::DataBarrier)
+        }
+        Isa::T32 if opcode >> 28 == 0b1110 && is_old_data_barrier(opcode & 0x0fff_0fff) => {
+            Some(ControlFlow::DataBarrier)
+        }
         _ => None,
     }
+}
+
+/// DSB and DMB as operations of the system coprocessor.
+fn is_old_data_barrier(opcode: u32) -> bool {
+    matches!(opcode, 0x0e07_0f9a | 0x0e07_0fba)
 }
 
 fn a64(name: &str, operands: &str) -> Reading {
@@ -182,6 +193,8 @@ fn aarch32(isa: Isa, opcode: u32, name: &str, operands: &str) -> Reading {
         "it" | "itt" | "ite" | "ittt" | "itte" | "itet" | "itee" => Reading { it: name.len() as u8 - 1, ..other },
         _ if name.len() == 5 && name.starts_with("it") => Reading { it: 4, ..other },
         "isb" => Reading { flow: ControlFlow::Isb, ..something },
+        // Some options of DSB have names of their own.
+        "dmb" | "dsb" | "ssbb" | "pssbb" | "dfb" => Reading { flow: ControlFlow::DataBarrier, ..something },
         "wfi" | "wfe" => Reading { flow: ControlFlow::Wfx, ..something },
         "svc" => Reading { flow: ControlFlow::SupervisorCall, ..something },
         "eret" | "rfeda" | "rfedb" | "rfeia" | "rfeib" => Reading { flow: ControlFlow::ExceptionReturn, ..indirect },

@@ -52,7 +52,9 @@ impl InstructionSink for Collector {
                 let is_secure = context.security == Security::Secure;
                 [Some(Decoded::Context(context.el, is_secure, context.vmid, context.context_id)), None]
             }
-            Ok(Item::Exception { number, return_address }) => [Some(Decoded::Exception(number, return_address)), None],
+            Ok(Item::Exception { number, return_address }) => {
+                [Some(Decoded::Exception(number.value, return_address)), None]
+            }
             Ok(Item::TraceOn) => [Some(Decoded::On), None],
             Ok(Item::NoCode { .. } | Item::Lost { .. } | Item::Finding(_)) | Err(_) => [Some(Decoded::Problem), None],
             Ok(_) => [None, None],
