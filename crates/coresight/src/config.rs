@@ -7,13 +7,15 @@
 use alloc::vec::Vec;
 
 use crate::decode::Decoders as _;
-use crate::{Assumption, Features, Profile, Protocol, etm4};
+use crate::{Assumption, Features, Profile, Protocol, etm3, etm4};
 
 /// The configuration of a trace source, by protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceConfig {
     /// ETE or ETMv4.
     Etm4(etm4::Config),
+    /// ETMv3.
+    Etm3(etm3::Config),
 }
 
 /// Runs an expression with the decoders of the protocol of a [`TraceConfig`]. The name is bound to a value that
@@ -23,6 +25,7 @@ macro_rules! with_decoders {
     ($config:expr, $decoders:ident => $body:expr) => {
         match $config {
             $crate::TraceConfig::Etm4($decoders) => $body,
+            $crate::TraceConfig::Etm3($decoders) => $body,
         }
     };
 }
@@ -41,12 +44,28 @@ impl TraceConfig {
                 let (config, assumed) = etm4::Config::described(protocol, profile, registers, options);
                 Some((Self::Etm4(config), assumed))
             }
-            Protocol::Etm3 | Protocol::Ptm | Protocol::Itm | Protocol::Stm => None,
+            Protocol::Etm3 => {
+                let (config, assumed) = etm3::Config::described(profile, registers, options);
+                Some((Self::Etm3(config), assumed))
+            }
+            Protocol::Ptm | Protocol::Itm | Protocol::Stm => None,
         }
     }
 
     /// The contents of the trace.
     pub fn features(&self) -> Features {
         with_decoders!(self, decoders => decoders.features())
+    }
+}
+
+/// The number of a named option: a flag, a decimal or a hexadecimal number.
+pub(crate) fn option_number(text: &str) -> Option<u32> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => Some(1),
+        "false" | "no" | "off" => Some(0),
+        text => match text.strip_prefix("0x") {
+            Some(hex) => u32::from_str_radix(hex, 16).ok(),
+            None => text.parse().ok(),
+        },
     }
 }

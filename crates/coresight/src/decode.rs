@@ -110,6 +110,8 @@ pub struct FlowRules {
     pub silent_exception_returns: bool,
     /// The outcome of the last P0 element may still change.
     pub may_mispredict: bool,
+    /// Every instruction has an atom: E if it was executed, N if its condition failed.
+    pub atom_per_instruction: bool,
 }
 
 /// The packets of bytes that are all present, one at a time.

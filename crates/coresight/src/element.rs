@@ -11,8 +11,8 @@ mod text;
 
 pub(crate) use text::Events;
 
-use crate::etm4;
 use crate::{Atoms, Context, ElementError, Located, Target};
+use crate::{etm3, etm4};
 
 /// An element, or the error in its place.
 pub type ElementItem = Result<Located<Element>, ElementError>;
@@ -109,6 +109,8 @@ pub enum Element {
     },
     /// An element that only ETMv4 has.
     Etm4(etm4::OwnElement),
+    /// An element that only ETMv3 has.
+    Etm3(etm3::OwnElement),
 }
 
 impl Element {
@@ -137,6 +139,7 @@ impl Element {
             Element::TimestampMarker => "marker",
             Element::Instrumentation { .. } => "instrumentation",
             Element::Etm4(own) => own.name(),
+            Element::Etm3(own) => own.name(),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use crate::etm4;
 use crate::fields::Fields;
+use crate::{etm3, etm4};
 
 /// A packet, by protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,8 @@ use crate::fields::Fields;
 pub enum Packet {
     /// ETE or ETMv4.
     Etm4(etm4::Packet),
+    /// ETMv3.
+    Etm3(etm3::Packet),
 }
 
 /// The kind of a packet, by protocol.
@@ -19,6 +21,8 @@ pub enum Packet {
 pub enum PacketKind {
     /// ETE or ETMv4.
     Etm4(etm4::PacketKind),
+    /// ETMv3.
+    Etm3(etm3::PacketKind),
 }
 
 impl Packet {
@@ -26,6 +30,7 @@ impl Packet {
     pub fn kind(&self) -> PacketKind {
         match self {
             Packet::Etm4(packet) => PacketKind::Etm4(packet.kind()),
+            Packet::Etm3(packet) => PacketKind::Etm3(packet.kind()),
         }
     }
 
@@ -33,6 +38,7 @@ impl Packet {
     pub fn fields(&self, out: &mut impl Fields) {
         match self {
             Packet::Etm4(packet) => packet.fields(out),
+            Packet::Etm3(packet) => packet.fields(out),
         }
     }
 
@@ -40,6 +46,7 @@ impl Packet {
     pub fn has_partial_address(&self) -> bool {
         match self {
             Packet::Etm4(packet) => packet.has_partial_address(),
+            Packet::Etm3(packet) => packet.has_partial_address(),
         }
     }
 }
@@ -49,6 +56,7 @@ impl PacketKind {
     pub fn name(self) -> &'static str {
         match self {
             PacketKind::Etm4(kind) => kind.name(),
+            PacketKind::Etm3(kind) => kind.name(),
         }
     }
 
@@ -56,6 +64,7 @@ impl PacketKind {
     pub fn is_sync(self) -> bool {
         match self {
             PacketKind::Etm4(kind) => kind == etm4::PacketKind::AlignmentSync,
+            PacketKind::Etm3(kind) => kind == etm3::PacketKind::AlignmentSync,
         }
     }
 
@@ -63,6 +72,7 @@ impl PacketKind {
     pub fn index(self) -> usize {
         match self {
             PacketKind::Etm4(kind) => kind as usize,
+            PacketKind::Etm3(kind) => kind as usize,
         }
     }
 }
@@ -71,6 +81,7 @@ impl fmt::Display for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Packet::Etm4(packet) => packet.fmt(f),
+            Packet::Etm3(packet) => packet.fmt(f),
         }
     }
 }
@@ -79,5 +90,12 @@ impl From<etm4::Packet> for Packet {
     #[inline(always)]
     fn from(packet: etm4::Packet) -> Self {
         Packet::Etm4(packet)
+    }
+}
+
+impl From<etm3::Packet> for Packet {
+    #[inline(always)]
+    fn from(packet: etm3::Packet) -> Self {
+        Packet::Etm3(packet)
     }
 }

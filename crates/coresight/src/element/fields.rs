@@ -1,7 +1,7 @@
 //! The fields of elements. Keys that items of the program flow have too are the same there.
 
 use super::Element;
-use crate::exception::exception_name;
+use crate::exception::{exception_name, number_in_trace};
 use crate::fields::{Fields, Value};
 use crate::{SubIsa, Target};
 
@@ -35,6 +35,7 @@ impl Element {
                 out.field("value", Value::Hex(*value));
             }
             Element::Etm4(own) => own.fields(out),
+            Element::Etm3(own) => own.fields(out),
             Element::TraceOn
             | Element::Discard
             | Element::Overflow
@@ -52,7 +53,7 @@ fn target_fields(target: Target, out: &mut impl Fields) {
 }
 
 fn exception_fields(number: u16, return_address: Option<u64>, out: &mut impl Fields) {
-    out.field("number", Value::Number(number.into()));
+    out.field("number", Value::Number(number_in_trace(number).into()));
     out.field("name", Value::Text(&exception_name(number).unwrap_or("unknown")));
     out.nullable_address("return", return_address);
 }

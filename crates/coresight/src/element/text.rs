@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::Element;
-use crate::exception::exception_name;
+use crate::exception::{exception_name, number_in_trace};
 
 impl fmt::Display for Element {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,7 +28,7 @@ impl fmt::Display for Element {
             Element::Q { count: Some(count) } => write!(f, "q {count} instructions"),
             Element::Q { count: None } => f.write_str("q"),
             Element::Exception { number, address } => {
-                write!(f, "exception {number}")?;
+                write!(f, "exception {}", number_in_trace(*number))?;
                 exception_name(*number).map_or(Ok(()), |name| write!(f, " ({name})"))?;
                 match address {
                     Some(address) => write!(f, ", return {address:#018x}"),
@@ -53,6 +53,7 @@ impl fmt::Display for Element {
             Element::TimestampMarker => f.write_str("timestamp marker"),
             Element::Instrumentation { el, value } => write!(f, "instrumentation EL{el} {value:#x}"),
             Element::Etm4(own) => own.fmt(f),
+            Element::Etm3(own) => own.fmt(f),
         }
     }
 }

@@ -159,7 +159,7 @@ impl Config {
 
     /// A named option states one fact of a register. There are none for speculation.
     fn apply_option(&mut self, name: &str, value: &str) {
-        let Some(number) = parse_number(value) else { return };
+        let Some(number) = crate::config::option_number(value) else { return };
         let is = |option: &str| name.eq_ignore_ascii_case(option);
         if is("cyclecount") {
             self.cycle_counting = number != 0;
@@ -219,17 +219,6 @@ impl Config {
             0xa0..=0xaf => self.q,
             _ => true,
         }
-    }
-}
-
-fn parse_number(text: &str) -> Option<u32> {
-    match text.trim().to_ascii_lowercase().as_str() {
-        "true" | "yes" | "on" => Some(1),
-        "false" | "no" | "off" => Some(0),
-        text => match text.strip_prefix("0x") {
-            Some(hex) => u32::from_str_radix(hex, 16).ok(),
-            None => text.parse().ok(),
-        },
     }
 }
 
