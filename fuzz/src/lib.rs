@@ -8,6 +8,7 @@ pub mod astf;
 pub mod code;
 pub mod elements;
 pub mod encode;
+pub mod etm3;
 pub mod events;
 pub mod flow;
 pub mod frames;
@@ -29,11 +30,12 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, in the order of the data flow.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 19] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
     ("flow", flow::check),
+    ("etm3", etm3::check),
     ("ini", ini::check),
     ("zip", zip::check),
     ("perf", perf::check),

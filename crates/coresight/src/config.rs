@@ -52,6 +52,16 @@ impl TraceConfig {
         }
     }
 
+    /// Does the trace contain the addresses of data transfers, in the same stream as instructions?
+    pub fn traces_data_addresses(&self) -> bool {
+        matches!(self, Self::Etm3(config) if config.data_addresses)
+    }
+
+    /// Does the trace contain the values of data transfers, in the same stream as instructions?
+    pub fn traces_data_values(&self) -> bool {
+        matches!(self, Self::Etm3(config) if config.data_values)
+    }
+
     /// The contents of the trace.
     pub fn features(&self) -> Features {
         with_decoders!(self, decoders => decoders.features())

@@ -8,10 +8,11 @@
 //! which shows that execution did not simply continue ends the wait, and the branch is emitted without a target.
 
 use unspool_coresight::Located;
+use unspool_coresight::etm3::OwnElement;
 
 use crate::code::within;
 use crate::flat::Flat;
-use crate::instruction::{Around, Instruction, InstructionSink, Outcome, length};
+use crate::instruction::{Around, Instruction, InstructionSink, Outcome, has_outcome, length};
 use crate::item::{FlowItem, FlowSink, Item, Range, Run, Transaction};
 
 /// Greatest number of items that wait after an indirect branch. Real trace has a handful there.
@@ -36,6 +37,15 @@ struct Waiting {
 }
 
 impl Waiting {
+    /// Adds cycles to the last item, if that is a cycle count too.
+    fn adds_cycles(&mut self, item: &Item) -> bool {
+        let Some(Located { value: Item::CycleCount(Some(total)), .. }) = self.after.last_mut() else { return false };
+        let Item::CycleCount(Some(cycles)) = item else { return false };
+        let sum = total.checked_add(*cycles);
+        *total = sum.unwrap_or(*total);
+        sum.is_some()
+    }
+
     /// Emits the branch that waits, and then the items after it.
     #[inline]
     fn release(&mut self, target: Option<u64>, sink: &mut impl InstructionSink, around: &mut Around) {
@@ -92,7 +102,7 @@ impl<S: InstructionSink> Instructions<S> {
     /// The last instruction of a range, which alone may branch.
     fn last(&mut self, mut instruction: Instruction, range: &Range<'_>) {
         let (facts, taken) = (range.last(), range.taken());
-        if facts.flow.is_p0() {
+        if has_outcome(facts, taken) {
             let target = facts.target.filter(|_| taken).map(|target| target.address);
             instruction.branch = Some(Outcome { taken, target });
         }
@@ -131,6 +141,8 @@ impl<S: InstructionSink> FlowSink for Instructions<S> {
                 Ok(item) if preserves_flow(&item.value) && waiting.after.len() < MAX_WAITING => {
                     return waiting.after.push(item);
                 }
+                // A trace unit that counts every cycle has many counts while an instruction waits.
+                Ok(item) if waiting.adds_cycles(&item.value) => return,
                 Ok(item) => waiting.release(start_of(&item.value), sink, around),
                 Err(_) => waiting.release(None, sink, around),
             }
@@ -153,6 +165,7 @@ fn preserves_flow(item: &Item) -> bool {
         | Item::Marker
         | Item::Instrumentation { .. }
         | Item::Transaction(Transaction::Start | Transaction::Commit) => true,
+        Item::Etm3(own) => !matches!(own, OwnElement::UnknownCode { .. }),
         Item::Q { .. }
         | Item::Exception { .. }
         | Item::TraceOn

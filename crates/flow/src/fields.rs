@@ -1,7 +1,7 @@
 //! Names and fields of the items of a program flow. Keys that elements have too are the same there.
 
 use unspool_coresight::Located;
-use unspool_coresight::exception::exception_name;
+use unspool_coresight::exception::{exception_name, number_in_trace};
 use unspool_coresight::fields::{Fields, Value};
 
 use crate::item::{Cause, Finding, Item, Transaction};
@@ -28,6 +28,7 @@ impl Item {
             Item::Marker => "marker",
             Item::Instrumentation { .. } => "instrumentation",
             Item::Transaction(_) => "transaction",
+            Item::Etm3(own) => own.name(),
             Item::End => "end",
         }
     }
@@ -44,7 +45,7 @@ pub fn item_fields(item: &Located<Item>, out: &mut impl Fields) {
             out.nullable("instructions", *instructions);
         }
         Item::Exception { number, return_address } => {
-            out.field("number", Value::Number((*number).into()));
+            out.field("number", Value::Number(number_in_trace(*number).into()));
             out.field("name", Value::Text(&exception_name(*number).unwrap_or("unknown")));
             out.nullable_address("return", *return_address);
         }
@@ -75,6 +76,7 @@ pub fn item_fields(item: &Located<Item>, out: &mut impl Fields) {
             out.field("value", Value::Hex(*value));
         }
         Item::Transaction(state) => out.field("state", Value::Text(&state.name())),
+        Item::Etm3(own) => own.fields(out),
         Item::ExceptionReturn
         | Item::FunctionReturn
         | Item::TraceOn

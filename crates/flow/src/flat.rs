@@ -7,7 +7,7 @@
 
 use unspool_isa::Isa;
 
-use crate::instruction::{Instruction, Outcome, length};
+use crate::instruction::{Instruction, Outcome, has_outcome, length};
 use crate::item::Run;
 
 /// Runs with more instructions are not cached.
@@ -125,7 +125,7 @@ impl Flat {
             let branches = facts.target.filter(|_| taken);
             target = branches.map_or(0, |target| target.address);
             if let Some(last) = self.entries.last_mut() {
-                let is_p0 = facts.flow.is_p0();
+                let is_p0 = has_outcome(facts, taken);
                 let waits = facts.flow.is_indirect() && taken;
                 last.traits = Entry::LAST;
                 for (is_so, bit) in [

@@ -6,8 +6,8 @@
 //!
 //! # Blocks, and cached runs between them
 //!
-//! A block is straight-line code that ends with a P0 instruction: an instruction that trace has an atom for. So one atom
-//! is one step in the graph, an array index instead of a memory read and a decode:
+//! A block is straight-line code that ends with a P0 instruction: an instruction that trace has an atom for. Where every
+//! instruction has one (ETMv3), a block is one instruction. So one atom is one step in the graph, an array index instead of a memory read and a decode:
 //!
 //! ```text
 //!   0x1000  add                        E: target of cbz
@@ -71,7 +71,7 @@ const LONG: usize = 128;
 
 /// Does trace have an element for instructions with this control flow?
 fn is_p0(rules: FlowRules, flow: ControlFlow) -> bool {
-    flow.is_p0() && (flow != ControlFlow::Wfx || rules.wfx_is_p0)
+    rules.atom_per_instruction || flow.is_p0() && (flow != ControlFlow::Wfx || rules.wfx_is_p0)
 }
 
 /// The end of a block.

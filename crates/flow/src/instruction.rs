@@ -1,7 +1,7 @@
 //! Instructions in the flow of a program, and the state that each was executed in.
 
 use unspool_coresight::Context;
-use unspool_isa::Isa;
+use unspool_isa::{Decoded, Isa};
 
 use crate::item::{FlowItem, Item};
 use crate::memory::MapId;
@@ -29,7 +29,7 @@ pub struct Instruction {
     /// It is the last of its range.
     pub ends_range: bool,
     /// Its outcome, if it ends its range and is of a kind that trace has an element for: a branch, a wait, a barrier or a
-    /// transaction start.
+    /// transaction start. Where every instruction has an atom, also that of one whose condition failed.
     pub branch: Option<Outcome>,
     /// The offset of the packet in the trace.
     pub offset: u64,
@@ -83,6 +83,12 @@ impl<S: InstructionSink + ?Sized> InstructionSink for &mut S {
     fn item(&mut self, item: FlowItem) {
         (**self).item(item);
     }
+}
+
+/// Does trace show an outcome of a last instruction of a range: is it a P0 instruction, or did its condition fail?
+#[inline]
+pub(crate) fn has_outcome(last: &Decoded, taken: bool) -> bool {
+    last.flow.is_p0() || !taken
 }
 
 #[inline]

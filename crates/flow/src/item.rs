@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use unspool_coresight::{Context, ElementError, Located};
+use unspool_coresight::{Context, ElementError, Located, etm3};
 use unspool_isa::{Decoded, Isa};
 
 use crate::graph::{Block, BlockId, Graph, SCRATCH};
@@ -95,6 +95,8 @@ pub enum Item {
     },
     /// A transaction starts, succeeds or fails.
     Transaction(Transaction),
+    /// A data transfer or a state that only ETMv3 has.
+    Etm3(etm3::OwnElement),
     /// The trace ends here.
     End,
 }

@@ -10,6 +10,7 @@
 mod atoms;
 mod held;
 mod partial_block;
+mod per_instruction;
 mod seam;
 mod state;
 
@@ -271,6 +272,7 @@ impl<M: CodeMemory> Walker<M> {
             Element::Event { mask } => self.emit(extent, Item::Event { mask }, sink),
             Element::TimestampMarker => self.emit(extent, Item::Marker, sink),
             Element::Instrumentation { el, value } => self.emit(extent, Item::Instrumentation { el, value }, sink),
+            Element::Etm3(own) => self.etm3(extent, own, sink),
             // Atoms and addresses do not get here, nor commits and cancels; the others do not concern the flow.
             _ => {}
         }

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use unspool::capture::{Buffer, Capture, Code, Image, LoadedCode, NoteKind, PackageFormat};
 use unspool::coresight::etm4::explain;
-use unspool::coresight::exception::exception_name;
+use unspool::coresight::exception::{exception_name, number_in_trace};
 use unspool::file::{End, is_damage};
 use unspool::info::{AstfInfo, CaptureInfo, StfInfo, TarmacInfo, images, is_sound};
 use unspool::number::{grouped, many};
@@ -329,7 +329,7 @@ fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
     }
     line_of(out, "contexts", &found.contexts, ToString::to_string)?;
     line_of(out, "exceptions", &found.exceptions, |number| {
-        exception_name(*number).map_or_else(|| number.to_string(), str::to_string)
+        exception_name(*number).map_or_else(|| number_in_trace(*number).to_string(), str::to_string)
     })?;
     for (kind, name) in [("overflow", "overflow"), ("discard", "discard"), ("trace_on", "trace on")] {
         match found.count(kind) {

@@ -61,7 +61,7 @@ fn value_field(value: Option<u32>, out: &mut impl Fields) {
 fn transfer_fields(first: bool, address: Option<DataAddress>, out: &mut impl Fields) {
     out.field("first", Value::Flag(first));
     if let Some(DataAddress { value, bits, big_endian }) = address {
-        out.field("address", Value::Hex(value.into()));
+        out.field("data_address", Value::Hex(value.into()));
         out.field("bits", number(bits));
         if let Some(big_endian) = big_endian {
             out.field("big_endian", Value::Flag(big_endian));
@@ -74,7 +74,7 @@ impl InstructionSync {
         out.field("reason", Value::Text(&self.reason));
         out.optional("cycles", self.cycles);
         if let Some(target) = self.target {
-            out.field("address", Value::Hex(target.address.into()));
+            out.field("target", Value::Hex(target.address.into()));
             out.field("isa", Value::Text(&target.isa.name()));
         }
         out.field("nonsecure", Value::Flag(self.non_secure));

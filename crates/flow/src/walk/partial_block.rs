@@ -16,6 +16,7 @@ impl<M: CodeMemory> Walker<M> {
         self.end_q(None, sink);
         self.ask_return_stack();
         let location = self.location(self.at);
+        let address = address.or_else(|| self.interrupted_address());
         if let Some(return_address) = address {
             self.walk_to(extent, return_address, sink);
         }

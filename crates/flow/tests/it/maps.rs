@@ -72,8 +72,13 @@ struct Walk {
 
 impl Walk {
     fn new() -> Self {
-        let rules =
-            FlowRules { wfx_is_p0: false, return_stack: false, silent_exception_returns: true, may_mispredict: false };
+        let rules = FlowRules {
+            wfx_is_p0: false,
+            return_stack: false,
+            silent_exception_returns: true,
+            may_mispredict: false,
+            ..FlowRules::default()
+        };
         Self { walker: Walker::new(rules, Processes { is_patched: false }), listing: Listing::default() }
     }
 

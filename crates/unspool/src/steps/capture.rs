@@ -5,7 +5,10 @@
 //! Positions are offsets in its buffer. Times are timestamps; without timestamps, they are the cycles counted so far.
 //! Execution that was not traced is a gap; consecutive gaps of the same kind are one. Events, timestamp markers and
 //! instrumentation are notes. A failed transaction is emitted as it was executed, followed by a gap that revokes it.
-//! Where times are timestamps, cycle counts are lost, and counted.
+//! Where times are timestamps, cycle counts are lost, and counted. Data transfers are accesses of the instructions that they
+//! belong to (`capture/data.rs`); the others are notes.
+
+mod data;
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -14,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_capture::{Capture, Code};
 use unspool_coresight::frame::FrameError;
-use unspool_coresight::{self as coresight, Features, Profile, Transactions, exception};
+use unspool_coresight::{self as coresight, Features, Profile, TraceConfig, Transactions, exception};
 use unspool_flow::{self as flow, Around, Cause, Finding, FlowItem, InstructionSink, Item, Transaction};
 use unspool_isa::decode;
 use unspool_model::hold::Hold;
@@ -23,6 +26,7 @@ use unspool_model::{
     SourceError, Step, StepSource, TimeUnit,
 };
 
+use self::data::DataJoin;
 use crate::{Error, PresentIds, Program, SpaceOptions, Trace, Watch};
 
 /// Steps of one source of a capture, buffer by buffer.
@@ -65,6 +69,7 @@ impl CaptureSteps {
         let traces = named.map(|(at, _)| at).collect();
         let (program, _) = Program::with_spaces(&capture, all[chosen].source().core, added, spaces);
         let (coverage, time_unit) = (coverage(&features), time_unit(&features));
+        let coverage = with_data(coverage, &all[chosen].config()?.0);
         let (losses, bytes_read) = (Losses::default(), Arc::default());
         Ok(Self { capture, traces, program, coverage, time_unit, losses, bytes_read, core: 0 })
     }
@@ -94,6 +99,15 @@ pub(crate) fn coverage(features: &Features) -> Coverage {
     let more = [(features.context_ids || features.vmids, Facet::Processes), (has_times, Facet::Times)];
     let more = more.iter().filter(|(has, _)| *has);
     more.fold(coverage_of_captures(), |coverage, (_, facet)| coverage.with(*facet))
+}
+
+/// Coverage with the accesses of a source that traces data.
+fn with_data(coverage: Coverage, config: &TraceConfig) -> Coverage {
+    match (config.traces_data_addresses(), config.traces_data_values()) {
+        (true, true) => coverage.with(Facet::Accesses).with(Facet::Data),
+        (true, false) => coverage.with(Facet::Accesses),
+        (false, _) => coverage,
+    }
 }
 
 /// Unit of the times of a source with these features. The frequency of timestamps is unknown.
@@ -166,6 +180,8 @@ impl StepSource for CaptureSteps {
         for trace in self.traces.iter().filter_map(|at| all.get(*at)).filter(|trace| present.may_have(trace)) {
             emitter.is_microcontroller = trace.profile() == Profile::Microcontroller;
             emitter.counted = 0;
+            let traces_data = trace.config().is_ok_and(|(config, _)| config.traces_data_addresses());
+            emitter.join = traces_data.then(DataJoin::default);
             let decoded = trace.instructions(Transactions::Show, &self.program, &mut emitter);
             emitter.end();
             decoded.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
@@ -205,6 +221,8 @@ pub(crate) struct StepEmitter<'t> {
     bytes_read: Option<&'t AtomicU64>,
     /// Bytes of this buffer that are counted.
     counted: u64,
+    /// Steps that wait for their data, if data are traced.
+    join: Option<DataJoin>,
     flow: ControlFlow<()>,
 }
 
@@ -231,10 +249,14 @@ impl InstructionSink for StepEmitter<'_> {
             length: instruction.length,
             isa: instruction.isa,
             branch,
+            is_executed: instruction.branch.filter(|outcome| !outcome.taken && branch.is_none()).map(|_| false),
             ..Instruction::default()
         });
         if self.flow.is_continue() {
-            self.flow = (self.take)(&self.step);
+            self.flow = match &mut self.join {
+                Some(join) => join.step(&self.step, self.take),
+                None => (self.take)(&self.step),
+            };
         }
     }
 
@@ -281,6 +303,7 @@ impl<'t> StepEmitter<'t> {
             core: 0,
             bytes_read: None,
             counted: 0,
+            join: None,
             flow: ControlFlow::Continue(()),
         }
     }
@@ -288,6 +311,11 @@ impl<'t> StepEmitter<'t> {
     /// Ends a buffer: emits the steps held back, and forgets the state before the next one.
     pub(crate) fn end(&mut self) {
         self.release(None);
+        if let Some(join) = &mut self.join
+            && self.flow.is_continue()
+        {
+            self.flow = join.end(self.take);
+        }
         (self.time, self.context, self.returned, self.gap) = (None, None, None, None);
     }
 
@@ -334,6 +362,11 @@ impl<'t> StepEmitter<'t> {
             Item::Finding(_) => self.gap(position, Gap::Contradiction),
             // The instructions of a Q element are unknown: tracing starts again after them.
             Item::Q { .. } => self.gap(position, Gap::Start),
+            Item::Etm3(own) => {
+                if !self.join.as_mut().is_some_and(|join| join.data(&own)) {
+                    self.note(position, format_args!("{own}"));
+                }
+            }
             _ => {}
         }
     }
@@ -410,7 +443,11 @@ impl<'t> StepEmitter<'t> {
     /// Emits the steps held back. `next`: address at which execution continues, if known.
     fn release(&mut self, next: Option<u64>) {
         if self.flow.is_continue() {
-            self.flow = self.hold.release(next, |_, _| {}, self.take);
+            let Self { hold, join, take, .. } = self;
+            self.flow = match join {
+                Some(join) => hold.release(next, |_, _| {}, &mut |step| join.step(step, take)),
+                None => hold.release(next, |_, _| {}, take),
+            };
         }
     }
 }
@@ -425,11 +462,26 @@ fn branch(instruction: &flow::Instruction) -> Option<Branch> {
 }
 
 fn kind(number: u16) -> ExceptionKind {
+    if number & exception::ETM3 != 0 {
+        return etm3_kind(exception::number_in_trace(number));
+    }
     match number {
         exception::PE_RESET => ExceptionKind::Reset,
         1 => ExceptionKind::Debug,
         2 | 3 | 6 | 7 | 10 | 11 | 12 => ExceptionKind::Synchronous,
         4 => ExceptionKind::SError,
+        14 => ExceptionKind::Irq,
+        15 => ExceptionKind::Fiq,
+        _ => ExceptionKind::Unknown,
+    }
+}
+
+fn etm3_kind(number: u16) -> ExceptionKind {
+    match number {
+        1 => ExceptionKind::Debug,
+        2 | 3 | 5 | 9..=13 => ExceptionKind::Synchronous,
+        4 => ExceptionKind::SError,
+        8 => ExceptionKind::Reset,
         14 => ExceptionKind::Irq,
         15 => ExceptionKind::Fiq,
         _ => ExceptionKind::Unknown,

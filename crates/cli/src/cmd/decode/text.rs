@@ -239,6 +239,7 @@ fn item_text(item: &Located<Item>) -> String {
         Item::Marker => Element::TimestampMarker.to_string(),
         Item::Instrumentation { el, value } => Element::Instrumentation { el, value }.to_string(),
         Item::Transaction(state) => format!("transaction {}", state.name()),
+        Item::Etm3(own) => own.to_string(),
         Item::End => "end".into(),
         _ => "unknown item".into(),
     }
