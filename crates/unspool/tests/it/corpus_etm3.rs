@@ -32,7 +32,7 @@ fn for_each_trace(mut compare: impl FnMut(&Path, &Capture, &Trace<'_>)) {
             traces += 1;
         }
     }
-    assert_eq!(traces, 5, "four sources of TC2, one of stm32f105");
+    assert_eq!(traces, 4, "three sources of TC2, one of stm32f105");
 }
 
 /// Packets in the words of the reference, with whole addresses and times.

@@ -29,7 +29,10 @@ fn capture(cr: u32, bytes: &str) -> TempDir {
     let hex = bytes.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap());
     write("code.bin", &CODE.iter().flat_map(|opcode| opcode.to_le_bytes()).collect::<Vec<_>>());
     write("trace.bin", &hex.collect::<Vec<_>>());
-    write("snapshot.ini", b"[snapshot]\nversion=1.0\n[device_list]\na=cpu.ini\nb=etm.ini\n[trace]\nmetadata=trace.ini\n");
+    write(
+        "snapshot.ini",
+        b"[snapshot]\nversion=1.0\n[device_list]\na=cpu.ini\nb=etm.ini\n[trace]\nmetadata=trace.ini\n",
+    );
     write("cpu.ini", b"[device]\nname=cpu\nclass=core\ntype=Cortex-R4\n[dump1]\nfile=code.bin\naddress=0x8000\n");
     let registers = format!("ETMCR={cr:#x}\nETMIDR=0x410cf250\nETMCCER=0x344008f2\nETMTRACEIDR=0x10");
     write("etm.ini", format!("[device]\nname=ETM\nclass=trace_source\ntype=ETM3.5\n[regs]\n{registers}\n").as_bytes());
@@ -65,12 +68,7 @@ fn steps(cr: u32, bytes: &str) -> Vec<String> {
 #[test]
 fn transfers_are_accesses_of_their_instructions() {
     let rows: &[(&str, u32, &str, &[&str])] = &[
-        (
-            "a load, with its value",
-            0xc,
-            "84 2e 90 a0 80 80 02 78 56 34 12 84",
-            &["8000 R4@20001010=12345678", "8004"],
-        ),
+        ("a load, with its value", 0xc, "84 2e 90 a0 80 80 02 78 56 34 12 84", &["8000 R4@20001010=12345678", "8004"]),
         (
             "other instructions may come between",
             0xc,
@@ -83,12 +81,7 @@ fn transfers_are_accesses_of_their_instructions() {
             "8c 2a 84 a0 80 80 02 01 02 06 05 84",
             &["8000", "8004", "8008 W4@20001004=00000201 W4@20001008=00000005", "800c"],
         ),
-        (
-            "a value of zero has no bytes",
-            0xc,
-            "84 22 90 a0 80 80 02",
-            &["8000 R4@20001010=00000000"],
-        ),
+        ("a value of zero has no bytes", 0xc, "84 22 90 a0 80 80 02", &["8000 R4@20001010=00000000"]),
         (
             "an address replaces the low bits of the last",
             0xc,
@@ -113,18 +106,8 @@ fn transfers_are_accesses_of_their_instructions() {
                 "800c",
             ],
         ),
-        (
-            "a value that was filtered out",
-            0xc,
-            "84 7a 90 a0 80 80 02",
-            &["8000 R4@20001010=?"],
-        ),
-        (
-            "addresses without values",
-            0x8,
-            "84 22 90 a0 80 80 02",
-            &["8000 R4@20001010=?"],
-        ),
+        ("a value that was filtered out", 0xc, "84 7a 90 a0 80 80 02", &["8000 R4@20001010=?"]),
+        ("addresses without values", 0x8, "84 22 90 a0 80 80 02", &["8000 R4@20001010=?"]),
         (
             "a store that failed did not take place",
             0xc,
@@ -137,12 +120,7 @@ fn transfers_are_accesses_of_their_instructions() {
             "8c 22 90 a0 80 80 02 62 02 84",
             &["8000", "8004", "8008", "note data suppressed", "note transfer value 0x0", "800c"],
         ),
-        (
-            "a canceled load has no data",
-            0xc,
-            "84 22 90 a0 80 80 02 81 80 81 80 48 38",
-            &["Synchronous from 8000 to ?"],
-        ),
+        ("a canceled load has no data", 0xc, "84 22 90 a0 80 80 02 81 80 81 80 48 38", &["Synchronous from 8000 to ?"]),
         (
             "the byte order of a big-endian value is not certain",
             0xc,
@@ -155,12 +133,7 @@ fn transfers_are_accesses_of_their_instructions() {
             "84 7c 90 a0 80 80 02 08 41 00 80 00 00 84 6c 78 56 34 12",
             &["8000 R4@20001010=?", "8000", "note late value tag 3 0x12345678"],
         ),
-        (
-            "values without addresses are notes",
-            0x4,
-            "84 26 5a",
-            &["8000", "note first transfer value 0x5a"],
-        ),
+        ("values without addresses are notes", 0x4, "84 26 5a", &["8000", "note first transfer value 0x5a"]),
     ];
     for (name, cr, bytes, expected) in rows {
         assert_eq!(steps(*cr, bytes), *expected, "{name}");
