@@ -381,6 +381,9 @@ impl Graph {
         if let Some(block) = self.end_of_long(mode, address) {
             return self.add(block);
         }
+        if let Some((opcode, last)) = self.half_of_call(memory, mode, address) {
+            return self.add_half(opcode, last, mode, address);
+        }
         let world = &self.worlds[usize::from(mode.0)];
         let mut code = Code::new(memory, world.space, world.isa, address);
         let first = self.opcodes.len();
@@ -415,6 +418,35 @@ impl Graph {
             self.long.insert((mode.0, address), id);
         }
         id
+    }
+
+    /// The halfword at this address, if it is one of a T32 call whose halfwords are instructions of their own.
+    fn half_of_call(&self, memory: &impl CodeMemory, mode: Mode, address: u64) -> Option<(u32, Decoded)> {
+        let &World { space, isa, .. } = &self.worlds[usize::from(mode.0)];
+        if !self.rules.two_atoms_per_t32_call || isa != Isa::T32 {
+            return None;
+        }
+        let half = |address: u64| {
+            let mut buffer = [0; 2];
+            let bytes = memory.read(within(isa, address), space, &mut buffer);
+            bytes.first_chunk().map(|&bytes| u32::from(u16::from_le_bytes(bytes)))
+        };
+        let is_first = |half: u32| half >> 11 == 0b11110;
+        let is_second = |half: u32| matches!(half >> 11, 0b11101 | 0b11111);
+        let here = half(address)?;
+        if is_first(here) {
+            return half(address.wrapping_add(2)).filter(|&next| is_second(next)).map(|_| (here, NARROW));
+        }
+        let first_address = within(isa, address.wrapping_sub(2));
+        let first = half(first_address).filter(|&first| is_first(first) && is_second(here))?;
+        Some((here, Decoded { length: 2, ..decode(isa, first_address, first << 16 | here) }))
+    }
+
+    fn add_half(&mut self, opcode: u32, last: Decoded, mode: Mode, address: u64) -> BlockId {
+        let isa = Isa::T32;
+        let (end, opcodes) = (within(isa, address.wrapping_add(2)), self.opcodes.len() as u32);
+        self.opcodes.push(opcode);
+        self.add(Block { start: address, end, isa, ending: Ending::P0, last, instructions: 1, opcodes, mode, ..EMPTY })
     }
 
     /// The rest of a long block from this address on. Not in T32, where instruction boundaries depend on the start.
@@ -480,6 +512,9 @@ impl Graph {
 fn is_unconditional_branch(facts: &Decoded) -> bool {
     facts.flow.is_branch() && !facts.conditional
 }
+
+/// An instruction of two bytes that does not branch.
+const NARROW: Decoded = Decoded { length: 2, ..Decoded::FALL_THROUGH };
 
 /// A block without instructions.
 const EMPTY: Block = Block {

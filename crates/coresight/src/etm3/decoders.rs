@@ -44,7 +44,11 @@ impl Decoders for Config {
     }
 
     fn flow_rules(&self) -> FlowRules {
-        FlowRules { atom_per_instruction: true, ..FlowRules::default() }
+        FlowRules {
+            atom_per_instruction: true,
+            two_atoms_per_t32_call: self.two_atoms_per_thumb_call,
+            ..FlowRules::default()
+        }
     }
 }
 

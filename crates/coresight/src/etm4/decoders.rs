@@ -48,7 +48,7 @@ impl Decoders for Config {
             return_stack: self.return_stack,
             silent_exception_returns: matches!(self.version, Version::Ete(_)),
             may_mispredict: self.max_speculation > 0,
-            atom_per_instruction: false,
+            ..FlowRules::default()
         }
     }
 }

@@ -188,6 +188,16 @@ fn every_instruction_has_an_atom() {
     check(rows);
 }
 
+/// ETMIDR bit 18 is clear on processors without 32-bit Thumb instructions: BL is two instructions.
+#[test]
+fn halves_of_a_call_have_their_own_atoms() {
+    let registers = Registers { cr: Some(0), idr: Some(0x4108_f250), ccer: None, traceidr: None };
+    let (config, _) = Config::new(Profile::Application, &registers);
+    let mut lines = Lines::default();
+    decode(&config, &stream("08 21 09 90 00 00", "8c"), &mut lines);
+    assert_eq!(lines.0, ["0x9008..0x900a E", "0x900a..0x900c E", "0x9000..0x9002 E"]);
+}
+
 #[test]
 fn exceptions_interrupt_the_next_instruction() {
     let rows: &[(&str, u32, &str, &str, &[&str])] = &[

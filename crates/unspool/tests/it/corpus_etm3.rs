@@ -73,7 +73,7 @@ impl Sink<PacketItem> for Packets {
                     SyncReason::Overflow => "Restart Overflow",
                     SyncReason::DebugExit => "Debug Exit",
                 };
-                format!("I_SYNC {reason} {:#x}{cycles}", address.unwrap())
+                format!("I_SYNC {reason} {:#010x}{cycles}", address.unwrap())
             }
             Etm3Packet::PHeader(header) => format!("P_HDR {}", atoms(header, self.counts_cycles)),
             Etm3Packet::Branch(_) => format!("BRANCH {:#x}", address.unwrap()),
