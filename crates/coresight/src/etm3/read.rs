@@ -142,6 +142,10 @@ impl PacketDecoder {
         let is_at_once = self.offset + zeros as u64 == start + 1;
         self.state = if is_at_once { State::Synchronized } else { State::Zeros { start: start + 1 } };
         self.swallowed = 0;
+        if !self.config.accepts(STOP) {
+            let kind = Malformed::NotInConfiguration(STOP);
+            return (zeros, Some(Err(PacketError { offset: start, skipped: 1, kind })));
+        }
         (zeros, located(start, 1, Packet::Branch(Branch { value: 0, bits: 6, isa: None, exception: None })))
     }
 

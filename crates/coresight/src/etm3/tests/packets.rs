@@ -216,6 +216,15 @@ fn malformed_bytes_are_reported_and_reading_resumes() {
             ],
         ),
         (
+            "a branch of one byte, likewise",
+            a7(0x10_000c),
+            "01 0c",
+            &[
+                "0x6: packet header 0x01, which this configuration of the trace unit cannot send (1 bytes skipped)",
+                "trigger",
+            ],
+        ),
+        (
             "resynchronized",
             a7(0),
             "10 84 84 00 00 00 00 00 80 84",
