@@ -25,9 +25,12 @@ fn committed(config: &Config, start: &[u8], bytes: &str) -> Vec<String> {
     texts_of(config, config.committed(Transactions::Resolve), &stream)[3..].to_vec()
 }
 
+/// Name, configuration, start of tracing, bytes and elements of a row.
+type StartRow<'r> = (&'r str, Config, &'r [u8], &'r str, &'r [&'r str]);
+
 #[test]
 fn branch_addresses_are_completed_from_the_last() {
-    let rows: &[(&str, Config, &[u8], &str, &[&str])] = &[
+    let rows: &[StartRow] = &[
         ("two bytes", a7(0), &ARM_START, "8d 01", &["target address 0x0000000000008118 IS0"]),
         ("six bits", a7(0), &ARM_START, "7f", &["target address 0x00000000000080fc IS0"]),
         ("to Thumb", a7(0), &ARM_START, "81 81 82 83 19", &["target address 0x0000000090608080 IS1"]),
@@ -74,7 +77,7 @@ fn branch_addresses_are_completed_from_the_last() {
 
 #[test]
 fn exceptions_have_numbers_and_names_of_the_profile() {
-    let rows: &[(&str, Config, &[u8], &str, &[&str])] = &[
+    let rows: &[StartRow] = &[
         (
             "IRQ",
             a7(0),
