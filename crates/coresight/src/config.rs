@@ -52,6 +52,11 @@ impl TraceConfig {
         }
     }
 
+    /// Does the trace show of every instruction whether its condition held?
+    pub fn traces_conditions(&self) -> bool {
+        with_decoders!(self, decoders => decoders.flow_rules().atom_per_instruction)
+    }
+
     /// Does the trace contain the addresses of data transfers, in the same stream as instructions?
     pub fn traces_data_addresses(&self) -> bool {
         matches!(self, Self::Etm3(config) if config.data_addresses)

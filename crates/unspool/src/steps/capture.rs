@@ -69,7 +69,7 @@ impl CaptureSteps {
         let traces = named.map(|(at, _)| at).collect();
         let (program, _) = Program::with_spaces(&capture, all[chosen].source().core, added, spaces);
         let (coverage, time_unit) = (coverage(&features), time_unit(&features));
-        let coverage = with_data(coverage, &all[chosen].config()?.0);
+        let coverage = with_config(coverage, &all[chosen].config()?.0);
         let (losses, bytes_read) = (Losses::default(), Arc::default());
         Ok(Self { capture, traces, program, coverage, time_unit, losses, bytes_read, core: 0 })
     }
@@ -101,8 +101,9 @@ pub(crate) fn coverage(features: &Features) -> Coverage {
     more.fold(coverage_of_captures(), |coverage, (_, facet)| coverage.with(*facet))
 }
 
-/// Coverage with the accesses of a source that traces data.
-fn with_data(coverage: Coverage, config: &TraceConfig) -> Coverage {
+/// Coverage with the conditions and accesses that a source with this configuration traces.
+fn with_config(coverage: Coverage, config: &TraceConfig) -> Coverage {
+    let coverage = if config.traces_conditions() { coverage.with(Facet::Conditions) } else { coverage };
     match (config.traces_data_addresses(), config.traces_data_values()) {
         (true, true) => coverage.with(Facet::Accesses).with(Facet::Data),
         (true, false) => coverage.with(Facet::Accesses),
@@ -180,8 +181,9 @@ impl StepSource for CaptureSteps {
         for trace in self.traces.iter().filter_map(|at| all.get(*at)).filter(|trace| present.may_have(trace)) {
             emitter.is_microcontroller = trace.profile() == Profile::Microcontroller;
             emitter.counted = 0;
-            let traces_data = trace.config().is_ok_and(|(config, _)| config.traces_data_addresses());
-            emitter.join = traces_data.then(DataJoin::default);
+            let config = trace.config().ok().map(|(config, _)| config);
+            emitter.has_conditions = config.is_some_and(|config| config.traces_conditions());
+            emitter.join = config.filter(TraceConfig::traces_data_addresses).map(|_| DataJoin::default());
             let decoded = trace.instructions(Transactions::Show, &self.program, &mut emitter);
             emitter.end();
             decoded.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
@@ -221,6 +223,8 @@ pub(crate) struct StepEmitter<'t> {
     bytes_read: Option<&'t AtomicU64>,
     /// Bytes of this buffer that are counted.
     counted: u64,
+    /// Every instruction has an atom, which shows whether its condition held.
+    has_conditions: bool,
     /// Steps that wait for their data, if data are traced.
     join: Option<DataJoin>,
     flow: ControlFlow<()>,
@@ -249,7 +253,9 @@ impl InstructionSink for StepEmitter<'_> {
             length: instruction.length,
             isa: instruction.isa,
             branch,
-            is_executed: instruction.branch.filter(|outcome| !outcome.taken && branch.is_none()).map(|_| false),
+            // A branch that is not taken may have been executed.
+            is_executed: (self.has_conditions && branch.is_none_or(|branch| branch.taken))
+                .then(|| instruction.branch.is_none_or(|outcome| outcome.taken)),
             ..Instruction::default()
         });
         if self.flow.is_continue() {
@@ -303,6 +309,7 @@ impl<'t> StepEmitter<'t> {
             core: 0,
             bytes_read: None,
             counted: 0,
+            has_conditions: false,
             join: None,
             flow: ControlFlow::Continue(()),
         }
