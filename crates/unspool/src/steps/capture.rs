@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_capture::{Capture, Code};
+use unspool_coresight::etm3::OwnElement;
 use unspool_coresight::frame::FrameError;
 use unspool_coresight::{self as coresight, Features, Profile, TraceConfig, Transactions, exception};
 use unspool_flow::{self as flow, Around, Cause, Finding, FlowItem, InstructionSink, Item, Transaction};
@@ -369,11 +370,7 @@ impl<'t> StepEmitter<'t> {
             Item::Finding(_) => self.gap(position, Gap::Contradiction),
             // The instructions of a Q element are unknown: tracing starts again after them.
             Item::Q { .. } => self.gap(position, Gap::Start),
-            Item::Etm3(own) => {
-                if !self.join.as_mut().is_some_and(|join| join.data(&own)) {
-                    self.note(position, format_args!("{own}"));
-                }
-            }
+            Item::Etm3(own) => self.data(position, &own),
             _ => {}
         }
     }
@@ -395,6 +392,13 @@ impl<'t> StepEmitter<'t> {
         };
         if self.context.replace(context) != Some(context) {
             self.emit(position, Event::Context(context));
+        }
+    }
+
+    /// A data transfer becomes part of its instruction; everything else is a note.
+    fn data(&mut self, position: u64, own: &OwnElement) {
+        if !self.join.as_mut().is_some_and(|join| join.data(own)) {
+            self.note(position, format_args!("{own}"));
         }
     }
 

@@ -222,7 +222,8 @@ mod tests {
     #[test]
     fn data_instructions_are_recognized() {
         use Direction::{Both, Read, Write};
-        let rows: &[(&str, Isa, u32, Option<(Direction, u64)>)] = &[
+        type Row<'r> = (&'r str, Isa, u32, Option<(Direction, u64)>);
+        let rows: &[Row<'_>] = &[
             ("ldr r0, [r1]", Isa::A32, 0xe591_0000, Some((Read, 4))),
             ("strb r0, [r1]", Isa::A32, 0xe5c1_0000, Some((Write, 1))),
             ("ldm r1, {r2, r3}", Isa::A32, 0xe891_000c, Some((Read, 4))),
