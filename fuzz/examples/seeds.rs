@@ -33,6 +33,7 @@ fn main() -> io::Result<()> {
         ("elements", elements()),
         ("flow", flows()),
         ("ptm", ptms()),
+        ("etm3", etm3s()),
         ("ini", inis()),
         ("zip", zips()),
         ("perf", perfs()),
@@ -482,6 +483,31 @@ fn flows() -> Vec<Seed> {
         }
     }
     seeds
+}
+
+/// Streams of ETMv3: instructions with exceptions, cycles, data, and only data.
+fn etm3s() -> Vec<Seed> {
+    let seed = |flags: u8, cr: u32, code: &[u8], stream: &[u8]| {
+        joined(&[&[flags], &cr.to_le_bytes(), &[3], &(code.len() as u16).to_le_bytes(), code, stream])
+    };
+    // nop; beq +12; addeq r0, r0, r1; bx lr; ldr r0, [r1]; b -28
+    let arm = [0xe1a0_0000_u32, 0x0a00_0001, 0x0080_0001, 0xe12f_ff1e, 0xe591_0000, 0xeaff_fff9];
+    let arm: Vec<u8> = arm.into_iter().flat_map(u32::to_le_bytes).collect();
+    // it eq; moveq r0, #1; cbz r0, +4; nop; bx lr
+    let thumb = [0xbf08_u16, 0x2001, 0xb100, 0xbf00, 0x4770].into_iter().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let exception = [0xc4, 0xc0, 0x84, 0x09, 0x88, 0x81, 0x80, 0x81, 0x80, 0x48, 0x3c, 0x84, 0x76, 0x01, 0x84];
+    let cycles = [0xbc, 0xe4, 0x86, 0x92, 0x42, 0xbf, 0x01, 0x70, 0x85, 0x01, 0x21, 0x10, 0x80, 0, 0, 0x84];
+    let data = [0x88, 0x2e, 0x90, 0xa0, 0x80, 0x80, 0x12, 1, 2, 3, 4, 0x7c, 0x10, 0x6c, 1, 2, 3, 4, 0x6a, 0x50, 0x62];
+    let m_profile = [0xc4, 0xc1, 0x45, 0x1e, 0x84, 0xc1, 0x40, 0xb6, 0x45, 0x84, 0xc1, 0x40, 0x96, 0x01, 0x0c];
+    let damaged = [0x10, 0x84, 0, 0, 0, 0, 0, 0x80, 0x08, 0x01, 0, 0x80, 0, 0, 0x84, 0x01, 0, 0, 0, 0];
+    vec![
+        ("exception", seed(0x10, 0, &arm, &exception)),
+        ("cycles", seed(0x10, 0x1000, &arm, &cycles)),
+        ("data", seed(0x10, 0xc, &arm, &data)),
+        ("data_only", seed(0x10, 0x10_c00c, &[], &data[1..])),
+        ("m_profile", seed(0x1d, 0x980, &thumb, &m_profile)),
+        ("damaged", seed(0x16, 0x4000_c000, &arm, &damaged)),
+    ]
 }
 
 fn codes() -> Vec<Seed> {

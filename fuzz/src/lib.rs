@@ -8,6 +8,7 @@ pub mod astf;
 pub mod code;
 pub mod elements;
 pub mod encode;
+pub mod etm3;
 pub mod events;
 pub mod flow;
 pub mod frames;
@@ -36,6 +37,7 @@ pub const TARGETS: [Target; 19] = [
     ("elements", elements::check),
     ("flow", flow::check),
     ("ptm", ptm::check),
+    ("etm3", etm3::check),
     ("ini", ini::check),
     ("zip", zip::check),
     ("perf", perf::check),

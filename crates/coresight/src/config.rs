@@ -6,8 +6,8 @@
 
 use alloc::vec::Vec;
 
-use crate::decode::Decoders as _;
-use crate::{Assumption, Features, Profile, Protocol, etm4, itm, ptm, stm};
+use crate::decode::{Decoders as _, InstructionDecoders as _};
+use crate::{Assumption, Features, Profile, Protocol, etm3, etm4, itm, ptm, stm};
 
 /// The configuration of a trace source, by protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub enum TraceConfig {
     Etm4(etm4::Config),
     /// PTM.
     Ptm(ptm::Config),
+    /// ETMv3.
+    Etm3(etm3::Config),
     /// ITM and DWT.
     Itm(itm::Config),
     /// STM.
@@ -30,6 +32,7 @@ macro_rules! with_decoders {
         match $config {
             $crate::TraceConfig::Etm4($decoders) => $body,
             $crate::TraceConfig::Ptm($decoders) => $body,
+            $crate::TraceConfig::Etm3($decoders) => $body,
             $crate::TraceConfig::Itm($decoders) => $body,
             $crate::TraceConfig::Stm($decoders) => $body,
         }
@@ -44,6 +47,7 @@ macro_rules! with_instruction_decoders {
         match $config {
             $crate::TraceConfig::Etm4($decoders) => $body,
             $crate::TraceConfig::Ptm($decoders) => $body,
+            $crate::TraceConfig::Etm3($decoders) => $body,
             $crate::TraceConfig::Itm(_) | $crate::TraceConfig::Stm(_) => $other,
         }
     };
@@ -67,6 +71,10 @@ impl TraceConfig {
                 let (config, assumed) = ptm::Config::described(registers, options);
                 Some((Self::Ptm(config), assumed))
             }
+            Protocol::Etm3 => {
+                let (config, assumed) = etm3::Config::described(profile, registers, options);
+                Some((Self::Etm3(config), assumed))
+            }
             Protocol::Itm => {
                 let (config, assumed) = itm::Config::described(registers, options);
                 Some((Self::Itm(config), assumed))
@@ -75,13 +83,27 @@ impl TraceConfig {
                 let (config, assumed) = stm::Config::described(registers, options);
                 Some((Self::Stm(config), assumed))
             }
-            Protocol::Etm3 => None,
         }
     }
 
     /// Are there instructions in the trace? Others have software trace.
     pub fn has_instructions(&self) -> bool {
         with_instruction_decoders!(self, _decoders => true, _ => false)
+    }
+
+    /// Does the trace show of every instruction whether its condition held?
+    pub fn traces_conditions(&self) -> bool {
+        with_instruction_decoders!(self, decoders => decoders.flow_rules().atom_per_instruction, _ => false)
+    }
+
+    /// Does the trace contain the addresses of data transfers, in the same stream as instructions?
+    pub fn traces_data_addresses(&self) -> bool {
+        matches!(self, Self::Etm3(config) if config.data_addresses)
+    }
+
+    /// Does the trace contain the values of data transfers, in the same stream as instructions?
+    pub fn traces_data_values(&self) -> bool {
+        matches!(self, Self::Etm3(config) if config.data_values)
     }
 
     /// The contents of the trace.

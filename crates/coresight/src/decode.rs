@@ -120,6 +120,10 @@ pub struct FlowRules {
     pub waypoints: bool,
     /// DMB and DSB have an atom.
     pub barrier_waypoints: bool,
+    /// Every instruction has an atom: E if it was executed, N if its condition failed.
+    pub atom_per_instruction: bool,
+    /// T32 BL and BLX have two atoms, one for each halfword.
+    pub two_atoms_per_t32_call: bool,
 }
 
 /// The packets of bytes that are all present, one at a time.

@@ -15,7 +15,7 @@ pub(crate) use text::Events;
 
 use crate::exception::ExceptionNumber;
 use crate::{Atoms, Context, ElementError, Located, OtherIsa, Target};
-use crate::{etm4, itm, stm};
+use crate::{etm3, etm4, itm, stm};
 
 /// An element, or the error in its place.
 pub type ElementItem = Result<Located<Element>, ElementError>;
@@ -121,8 +121,12 @@ pub enum Element {
     },
     /// A value that software wrote to a channel.
     Software(Software),
+    /// The trigger condition of the trace unit occurred (PTM and ETMv3).
+    Trigger,
     /// An element that only ETMv4 has.
     Etm4(etm4::OwnElement),
+    /// An element that only ETMv3 has.
+    Etm3(etm3::OwnElement),
     /// An element that only an ITM has.
     Itm(itm::OwnElement),
     /// An element that only an STM has.
@@ -155,9 +159,11 @@ impl Element {
             Element::CycleCount(_) => "cycle_count",
             Element::Event { .. } => "event",
             Element::TimestampMarker => "marker",
+            Element::Trigger => "trigger",
             Element::Instrumentation { .. } => "instrumentation",
             Element::Software(_) => "software",
             Element::Etm4(own) => own.name(),
+            Element::Etm3(own) => own.name(),
             Element::Itm(own) => own.name(),
             Element::Stm(own) => own.name(),
         }

@@ -23,6 +23,8 @@ pub enum Numbering {
     Etm4,
     /// PTM and ETMv3, for Armv7-A and Armv7-R.
     Armv7,
+    /// ETMv3, for Armv7-M.
+    Armv7M,
 }
 
 impl ExceptionNumber {
@@ -36,11 +38,17 @@ impl ExceptionNumber {
         Self { value, numbering: Numbering::Armv7 }
     }
 
+    /// An exception type of ETMv3 on the M profile.
+    pub const fn armv7_m(value: u16) -> Self {
+        Self { value, numbering: Numbering::Armv7M }
+    }
+
     /// Its name.
     pub fn name(self) -> Option<&'static str> {
         match self.numbering {
             Numbering::Etm4 => exception_name(self.value),
             Numbering::Armv7 => armv7::exception_name(self.value),
+            Numbering::Armv7M => armv7_m::exception_name(self.value),
         }
     }
 
@@ -49,6 +57,7 @@ impl ExceptionNumber {
         match self.numbering {
             Numbering::Etm4 => self.value == PE_RESET,
             Numbering::Armv7 => self.value == armv7::RESET,
+            Numbering::Armv7M => self.value == armv7_m::RESET,
         }
     }
 }
@@ -81,7 +90,7 @@ pub mod armv7 {
             2 => "SMC",
             3 => "Hyp entry",
             4 => "asynchronous abort",
-            5 => "ThumbEE check failed",
+            5 => "Jazelle or ThumbEE check",
             RESET => "reset",
             UNDEFINED => "undefined instruction",
             10 => "SVC",
@@ -90,6 +99,30 @@ pub mod armv7 {
             13 => "generic",
             14 => "IRQ",
             15 => "FIQ",
+            _ => return None,
+        })
+    }
+}
+
+/// The exception types of ETMv3 on Armv7-M.
+pub mod armv7_m {
+    /// A reset.
+    pub const RESET: u16 = 17;
+
+    /// The name of an exception type.
+    pub fn exception_name(number: u16) -> Option<&'static str> {
+        Some(match number {
+            1..=8 | 24.. => "external interrupt",
+            9 => "UsageFault",
+            10 => "NMI",
+            11 => "SVC",
+            12 => "DebugMonitor",
+            13 => "MemManage",
+            14 => "PendSV",
+            15 => "SysTick",
+            RESET => "reset",
+            19 => "HardFault",
+            21 => "BusFault",
             _ => return None,
         })
     }

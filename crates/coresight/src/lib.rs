@@ -2,9 +2,9 @@
 //!
 //! buffer bytes ─▶ [`frame`]s ─▶ packets ─▶ [`Element`]s ─▶ committed elements
 //!
-//! One folder per protocol ([`etm4`], [`ptm`], [`itm`], [`stm`]); types that all protocols share are outside of them, and [`TraceConfig`] is the
-//! table that chooses the decoders of a protocol. This crate opens no file, knows no program, allocates little and never
-//! panics on its input: malformed bytes are values with an offset. It is `no_std`.
+//! One folder per protocol ([`etm4`], [`ptm`], [`etm3`], [`itm`], [`stm`]); types that all protocols share are outside of
+//! them, and [`TraceConfig`] is the table that chooses the decoders of a protocol. This crate opens no file, knows no
+//! program, allocates little and never panics on its input: malformed bytes are values with an offset. It is `no_std`.
 //!
 //! ```
 //! use unspool_coresight::etm4::{Config, ElementDecoder, Registers};
@@ -31,6 +31,7 @@ mod context;
 mod cursor;
 mod decode;
 mod element;
+pub mod etm3;
 pub mod etm4;
 pub mod exception;
 mod features;

@@ -110,9 +110,12 @@ pub enum Malformed {
     /// The architecture reserves this exception information byte.
     #[error("reserved exception information {0:#04x}")]
     ReservedException(u8),
-    /// The architecture reserves this information byte.
-    #[error("reserved information byte {0:#04x}")]
-    ReservedInformation(u8),
+    /// The architecture reserves this value of a byte inside a packet.
+    #[error("reserved byte {0:#04x} in a packet")]
+    ReservedByte(u8),
+    /// The stop marker of a trace buffer: a set bit, then zeros up to the end. Ordinary at the end of a stream.
+    #[error("stop marker of the trace buffer")]
+    StopMarker,
     /// A field continues for more bytes than it can have.
     #[error("unterminated field")]
     EndlessField,
@@ -136,7 +139,8 @@ pub enum Malformed {
 impl Malformed {
     /// Does an undamaged trace contain this too, as the bytes before the first synchronization?
     pub fn is_ordinary(self) -> bool {
-        matches!(self, Malformed::NotSynchronized | Malformed::Discontinuity | Malformed::PresumedStart)
+        use Malformed::{Discontinuity, NotSynchronized, PresumedStart, StopMarker};
+        matches!(self, NotSynchronized | Discontinuity | PresumedStart | StopMarker)
     }
 }
 
@@ -156,6 +160,10 @@ pub enum Broken {
     /// Packets that have no meaning without a trace info before them.
     #[error("packets before the first trace info")]
     NoTraceInfo,
+    /// Packets that have no meaning without an instruction synchronization before them (ETMv3). Ordinary after an alignment
+    /// synchronization.
+    #[error("packets before the first instruction synchronization")]
+    NoInstructionSync,
     /// An exception packet whose address packet did not follow.
     #[error("exception without its address")]
     ExceptionWithoutAddress,
@@ -176,12 +184,19 @@ pub enum Broken {
 impl Broken {
     /// Does an undamaged trace contain this too?
     pub fn is_ordinary(self) -> bool {
-        matches!(self, Broken::Packet(kind) if kind.is_ordinary())
+        match self {
+            Broken::Packet(kind) => kind.is_ordinary(),
+            Broken::NoInstructionSync => true,
+            _ => false,
+        }
     }
 
     /// Is the position in the program lost: do the following elements not continue those before?
     pub fn breaks_flow(self) -> bool {
-        matches!(self, Broken::Packet(_) | Broken::NoTraceInfo | Broken::ExceptionWithoutAddress)
+        matches!(
+            self,
+            Broken::Packet(_) | Broken::NoTraceInfo | Broken::NoInstructionSync | Broken::ExceptionWithoutAddress
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::fields::Fields;
-use crate::{etm4, itm, ptm, stm};
+use crate::{etm3, etm4, itm, ptm, stm};
 
 /// A packet, by protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,8 @@ use crate::{etm4, itm, ptm, stm};
 pub enum Packet {
     /// ETE or ETMv4.
     Etm4(etm4::Packet),
+    /// ETMv3.
+    Etm3(etm3::Packet),
     /// PTM.
     Ptm(ptm::Packet),
     /// ITM and DWT.
@@ -25,6 +27,8 @@ pub enum Packet {
 pub enum PacketKind {
     /// ETE or ETMv4.
     Etm4(etm4::PacketKind),
+    /// ETMv3.
+    Etm3(etm3::PacketKind),
     /// PTM.
     Ptm(ptm::PacketKind),
     /// ITM and DWT.
@@ -38,6 +42,7 @@ impl Packet {
     pub fn kind(&self) -> PacketKind {
         match self {
             Packet::Etm4(packet) => PacketKind::Etm4(packet.kind()),
+            Packet::Etm3(packet) => PacketKind::Etm3(packet.kind()),
             Packet::Ptm(packet) => PacketKind::Ptm(packet.kind()),
             Packet::Itm(packet) => PacketKind::Itm(packet.kind()),
             Packet::Stm(packet) => PacketKind::Stm(packet.kind()),
@@ -48,6 +53,7 @@ impl Packet {
     pub fn fields(&self, out: &mut impl Fields) {
         match self {
             Packet::Etm4(packet) => packet.fields(out),
+            Packet::Etm3(packet) => packet.fields(out),
             Packet::Ptm(packet) => packet.fields(out),
             Packet::Itm(packet) => packet.fields(out),
             Packet::Stm(packet) => packet.fields(out),
@@ -58,6 +64,7 @@ impl Packet {
     pub fn has_partial_address(&self) -> bool {
         match self {
             Packet::Etm4(packet) => packet.has_partial_address(),
+            Packet::Etm3(packet) => packet.has_partial_address(),
             Packet::Ptm(packet) => packet.has_partial_address(),
             Packet::Itm(_) | Packet::Stm(_) => false,
         }
@@ -69,6 +76,7 @@ impl PacketKind {
     pub fn name(self) -> &'static str {
         match self {
             PacketKind::Etm4(kind) => kind.name(),
+            PacketKind::Etm3(kind) => kind.name(),
             PacketKind::Ptm(kind) => kind.name(),
             PacketKind::Itm(kind) => kind.name(),
             PacketKind::Stm(kind) => kind.name(),
@@ -79,6 +87,7 @@ impl PacketKind {
     pub fn is_sync(self) -> bool {
         match self {
             PacketKind::Etm4(kind) => kind == etm4::PacketKind::AlignmentSync,
+            PacketKind::Etm3(kind) => kind == etm3::PacketKind::AlignmentSync,
             PacketKind::Ptm(kind) => kind == ptm::PacketKind::AlignmentSync,
             PacketKind::Itm(kind) => kind == itm::PacketKind::Sync,
             PacketKind::Stm(kind) => kind == stm::PacketKind::Async,
@@ -89,6 +98,7 @@ impl PacketKind {
     pub fn index(self) -> usize {
         match self {
             PacketKind::Etm4(kind) => kind as usize,
+            PacketKind::Etm3(kind) => kind as usize,
             PacketKind::Ptm(kind) => kind as usize,
             PacketKind::Itm(kind) => kind as usize,
             PacketKind::Stm(kind) => kind as usize,
@@ -100,6 +110,7 @@ impl fmt::Display for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Packet::Etm4(packet) => packet.fmt(f),
+            Packet::Etm3(packet) => packet.fmt(f),
             Packet::Ptm(packet) => packet.fmt(f),
             Packet::Itm(packet) => packet.fmt(f),
             Packet::Stm(packet) => packet.fmt(f),
@@ -111,6 +122,13 @@ impl From<etm4::Packet> for Packet {
     #[inline(always)]
     fn from(packet: etm4::Packet) -> Self {
         Packet::Etm4(packet)
+    }
+}
+
+impl From<etm3::Packet> for Packet {
+    #[inline(always)]
+    fn from(packet: etm3::Packet) -> Self {
+        Packet::Etm3(packet)
     }
 }
 

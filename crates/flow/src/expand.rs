@@ -36,6 +36,15 @@ struct Waiting {
 }
 
 impl Waiting {
+    /// Adds cycles to the last item, if that is a cycle count too.
+    fn adds_cycles(&mut self, item: &Item) -> bool {
+        let Some(Located { value: Item::CycleCount(Some(total)), .. }) = self.after.last_mut() else { return false };
+        let Item::CycleCount(Some(cycles)) = item else { return false };
+        let sum = total.checked_add(*cycles);
+        *total = sum.unwrap_or(*total);
+        sum.is_some()
+    }
+
     /// Emits the branch that waits, and then the items after it.
     #[inline]
     fn release(&mut self, target: Option<u64>, sink: &mut impl InstructionSink, around: &mut Around) {
@@ -131,6 +140,8 @@ impl<S: InstructionSink> FlowSink for Instructions<S> {
                 Ok(item) if preserves_flow(&item.value) && waiting.after.len() < MAX_WAITING => {
                     return waiting.after.push(item);
                 }
+                // A trace unit that counts every cycle has many counts while an instruction waits.
+                Ok(item) if waiting.adds_cycles(&item.value) => return,
                 Ok(item) => waiting.release(start_of(&item.value), sink, around),
                 Err(_) => waiting.release(None, sink, around),
             }
@@ -151,6 +162,8 @@ fn preserves_flow(item: &Item) -> bool {
         | Item::CycleCount(_)
         | Item::Event { .. }
         | Item::Marker
+        | Item::Trigger
+        | Item::Etm3(_)
         | Item::Instrumentation { .. }
         | Item::Transaction(Transaction::Start | Transaction::Commit) => true,
         Item::Q { .. }

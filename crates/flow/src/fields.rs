@@ -25,8 +25,10 @@ impl Item {
             Item::CycleCount(_) => "cycle_count",
             Item::Event { .. } => "event",
             Item::Marker => "marker",
+            Item::Trigger => "trigger",
             Item::Instrumentation { .. } => "instrumentation",
             Item::Transaction(_) => "transaction",
+            Item::Etm3(own) => own.name(),
             Item::End => "end",
         }
     }
@@ -74,12 +76,14 @@ pub fn item_fields(item: &Located<Item>, out: &mut impl Fields) {
             out.field("value", Value::Hex(*value));
         }
         Item::Transaction(state) => out.field("state", Value::Text(&state.name())),
+        Item::Etm3(own) => own.fields(out),
         Item::ExceptionReturn
         | Item::FunctionReturn
         | Item::TraceOn
         | Item::Overflow
         | Item::Discard
         | Item::Marker
+        | Item::Trigger
         | Item::End => {}
     }
 }

@@ -6,8 +6,8 @@
 //!
 //! # Blocks, and cached runs between them
 //!
-//! A block is straight-line code that ends with a P0 instruction: an instruction that trace has an atom for. So one atom
-//! is one step in the graph, an array index instead of a memory read and a decode:
+//! A block is straight-line code that ends with a P0 instruction: an instruction that trace has an atom for. Where every
+//! instruction has one (ETMv3), a block is one instruction. So one atom is one step in the graph, an array index instead of a memory read and a decode:
 //!
 //! ```text
 //!   0x1000  add                        E: target of cbz
@@ -76,6 +76,7 @@ const LONG: usize = 128;
 /// Does trace have an element for instructions with this control flow?
 fn is_p0(rules: FlowRules, flow: ControlFlow) -> bool {
     match flow {
+        _ if rules.atom_per_instruction => true,
         ControlFlow::Wfx => rules.wfx_is_p0,
         ControlFlow::DataBarrier => rules.barrier_waypoints,
         _ => flow.is_p0(),
@@ -395,6 +396,9 @@ impl Graph {
         if let Some(block) = self.end_of_long(mode, address) {
             return self.add(block);
         }
+        if let Some((opcode, last)) = self.half_of_call(memory, mode, address) {
+            return self.add_half(opcode, last, mode, address);
+        }
         let world = &self.worlds[usize::from(mode.0)];
         let mut code = Code::new(memory, world.space, world.isa, address);
         let first = self.opcodes.len();
@@ -430,6 +434,35 @@ impl Graph {
             self.long.insert((mode.0, address), id);
         }
         id
+    }
+
+    /// The halfword at this address, if it is one of a T32 call whose halfwords are instructions of their own.
+    fn half_of_call(&self, memory: &impl CodeMemory, mode: Mode, address: u64) -> Option<(u32, Decoded)> {
+        let &World { space, isa, .. } = &self.worlds[usize::from(mode.0)];
+        if !self.rules.two_atoms_per_t32_call || isa != Isa::T32 {
+            return None;
+        }
+        let half = |address: u64| {
+            let mut buffer = [0; 2];
+            let bytes = memory.read(within(isa, address), space, &mut buffer);
+            bytes.first_chunk().map(|&bytes| u32::from(u16::from_le_bytes(bytes)))
+        };
+        let is_first = |half: u32| half >> 11 == 0b11110;
+        let is_second = |half: u32| matches!(half >> 11, 0b11101 | 0b11111);
+        let here = half(address)?;
+        if is_first(here) {
+            return half(address.wrapping_add(2)).filter(|&next| is_second(next)).map(|_| (here, NARROW));
+        }
+        let first_address = within(isa, address.wrapping_sub(2));
+        let first = half(first_address).filter(|&first| is_first(first) && is_second(here))?;
+        Some((here, Decoded { length: 2, ..decode(isa, first_address, first << 16 | here) }))
+    }
+
+    fn add_half(&mut self, opcode: u32, last: Decoded, mode: Mode, address: u64) -> BlockId {
+        let isa = Isa::T32;
+        let (end, opcodes) = (within(isa, address.wrapping_add(2)), self.opcodes.len() as u32);
+        self.opcodes.push(opcode);
+        self.add(Block { start: address, end, isa, ending: Ending::P0, last, instructions: 1, opcodes, mode, ..EMPTY })
     }
 
     /// The rest of a long block from this address on. Not in T32, where instruction boundaries depend on the start.
@@ -495,6 +528,9 @@ impl Graph {
 fn is_unconditional_branch(facts: &Decoded) -> bool {
     facts.flow.is_branch() && !facts.conditional
 }
+
+/// An instruction of two bytes that does not branch.
+const NARROW: Decoded = Decoded { length: 2, ..Decoded::FALL_THROUGH };
 
 /// A block without instructions.
 const EMPTY: Block = Block {

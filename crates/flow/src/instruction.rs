@@ -29,7 +29,7 @@ pub struct Instruction {
     /// It is the last of its range.
     pub ends_range: bool,
     /// Its outcome, if it ends its range and is of a kind that trace has an element for: a branch, a wait, a barrier or a
-    /// transaction start.
+    /// transaction start. Where every instruction has an atom, also that of one whose condition failed.
     pub branch: Option<Outcome>,
     /// The offset of the packet in the trace.
     pub offset: u64,

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use unspool_coresight::exception::ExceptionNumber;
-use unspool_coresight::{Context, ElementError, Located};
+use unspool_coresight::{Context, ElementError, Located, etm3};
 use unspool_isa::{Decoded, Isa};
 
 use crate::graph::{Block, BlockId, Graph, SCRATCH};
@@ -87,6 +87,8 @@ pub enum Item {
     },
     /// The point in the program flow that the next timestamp is for.
     Marker,
+    /// The trigger condition of the trace unit occurred.
+    Trigger,
     /// A value that software wrote.
     Instrumentation {
         /// The Exception level that wrote it.
@@ -96,6 +98,8 @@ pub enum Item {
     },
     /// A transaction starts, succeeds or fails.
     Transaction(Transaction),
+    /// A data transfer or a state that only ETMv3 has.
+    Etm3(etm3::OwnElement),
     /// The trace ends here.
     End,
 }
@@ -305,10 +309,11 @@ impl<'g> Range<'g> {
         self.step.taken()
     }
 
-    /// Is the last instruction of a kind whose outcome trace has?
+    /// Does trace show an outcome of the last instruction: is it of a kind whose outcome trace has, or did its condition
+    /// fail?
     #[inline]
     pub fn has_outcome(&self) -> bool {
-        self.graph.has_outcome(self.block)
+        !self.taken() || self.graph.has_outcome(self.block)
     }
 
     /// The last instruction.

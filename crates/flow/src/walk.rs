@@ -10,6 +10,7 @@
 mod atoms;
 mod held;
 mod partial_block;
+mod per_instruction;
 mod seam;
 mod state;
 mod waypoint;
@@ -281,7 +282,9 @@ impl<M: CodeMemory> Walker<M> {
             Element::CycleCount(cycles) => self.emit(extent, Item::CycleCount(cycles), sink),
             Element::Event { mask } => self.emit(extent, Item::Event { mask }, sink),
             Element::TimestampMarker => self.emit(extent, Item::Marker, sink),
+            Element::Trigger => self.emit(extent, Item::Trigger, sink),
             Element::Instrumentation { el, value } => self.emit(extent, Item::Instrumentation { el, value }, sink),
+            Element::Etm3(own) => self.etm3(extent, own, sink),
             // Atoms and addresses do not get here, nor commits and cancels; the others do not concern the flow.
             _ => {}
         }

@@ -42,9 +42,11 @@ impl Element {
             }
             Element::Software(software) => software.fields(out),
             Element::Etm4(own) => own.fields(out),
+            Element::Etm3(own) => own.fields(out),
             Element::Itm(own) => own.fields(out),
             Element::Stm(own) => own.fields(out),
             Element::TraceOn
+            | Element::Trigger
             | Element::Discard
             | Element::Overflow
             | Element::Mispredict

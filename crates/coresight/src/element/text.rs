@@ -52,9 +52,11 @@ impl fmt::Display for Element {
             Element::CycleCount(None) => f.write_str("cycle count unknown"),
             Element::Event { mask } => Events(*mask).fmt(f),
             Element::TimestampMarker => f.write_str("timestamp marker"),
+            Element::Trigger => f.write_str("trigger"),
             Element::Instrumentation { el, value } => write!(f, "instrumentation EL{el} {value:#x}"),
             Element::Software(software) => software.fmt(f),
             Element::Etm4(own) => own.fmt(f),
+            Element::Etm3(own) => own.fmt(f),
             Element::Itm(own) => own.fmt(f),
             Element::Stm(own) => own.fmt(f),
         }

@@ -121,69 +121,44 @@ impl Relation {
     }
 }
 
-/// The kind of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum PacketKind {
-    /// Synchronization.
-    Sync,
-    /// Overflow.
-    Overflow,
-    /// Local timestamp with a relation.
-    LocalTimestamp1,
-    /// Local timestamp of a single byte.
-    LocalTimestamp2,
-    /// Low bits of the global timestamp.
-    GlobalTimestamp1,
-    /// High bits of the global timestamp.
-    GlobalTimestamp2,
-    /// Extension.
-    Extension,
-    /// Software stimulus.
-    Software,
-    /// Event counters of the DWT.
-    EventCounter,
-    /// Exception trace of the DWT.
-    ExceptionTrace,
-    /// PC sample of the DWT.
-    PcSample,
-    /// Counters of the PMU.
-    PmuOverflow,
-    /// Data trace: program counter.
-    DataTracePc,
-    /// Data trace: a comparator matched.
-    DataTraceMatch,
-    /// Data trace: address.
-    DataTraceAddress,
-    /// Data trace: value.
-    DataTraceValue,
-    /// Hardware source of a reserved form.
-    Hardware,
+macro_rules! kinds {
+    ($($kind:ident $name:literal)*) => {
+        /// The kinds of packet. For counting.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        #[allow(missing_docs, reason = "the names are the specification's")]
+        pub enum PacketKind { $($kind),* }
+
+        impl PacketKind {
+            /// All kinds.
+            pub const ALL: &[PacketKind] = &[$(PacketKind::$kind),*];
+
+            /// The name that the command line and JSON use.
+            pub fn name(self) -> &'static str {
+                match self { $(PacketKind::$kind => $name),* }
+            }
+        }
+    };
 }
 
-impl PacketKind {
-    /// The name that the command line and JSON use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sync => "synchronization",
-            Self::Overflow => "overflow",
-            Self::LocalTimestamp1 => "local_timestamp_1",
-            Self::LocalTimestamp2 => "local_timestamp_2",
-            Self::GlobalTimestamp1 => "global_timestamp_1",
-            Self::GlobalTimestamp2 => "global_timestamp_2",
-            Self::Extension => "extension",
-            Self::Software => "software",
-            Self::EventCounter => "event_counter",
-            Self::ExceptionTrace => "exception_trace",
-            Self::PcSample => "pc_sample",
-            Self::PmuOverflow => "pmu_overflow",
-            Self::DataTracePc => "data_trace_pc",
-            Self::DataTraceMatch => "data_trace_match",
-            Self::DataTraceAddress => "data_trace_address",
-            Self::DataTraceValue => "data_trace_value",
-            Self::Hardware => "hardware",
-        }
-    }
+kinds! {
+    Sync "synchronization"
+    Overflow "overflow"
+    LocalTimestamp1 "local_timestamp_1"
+    LocalTimestamp2 "local_timestamp_2"
+    GlobalTimestamp1 "global_timestamp_1"
+    GlobalTimestamp2 "global_timestamp_2"
+    Extension "extension"
+    Software "software"
+    EventCounter "event_counter"
+    ExceptionTrace "exception_trace"
+    PcSample "pc_sample"
+    PmuOverflow "pmu_overflow"
+    DataTracePc "data_trace_pc"
+    DataTraceMatch "data_trace_match"
+    DataTraceAddress "data_trace_address"
+    DataTraceValue "data_trace_value"
+    Hardware "hardware"
 }
 
 impl Packet {

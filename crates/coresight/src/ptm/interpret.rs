@@ -98,8 +98,7 @@ impl ElementDecoder {
                     Err(isa) => self.other_code(extent, isa, sink),
                 }
             }
-            // The trigger is the only event of a PTM.
-            Packet::Trigger => emit(extent, Element::Event { mask: 1 }, sink),
+            Packet::Trigger => emit(extent, Element::Trigger, sink),
             Packet::ContextId(id) => {
                 self.context_id = Some(id);
                 self.emit_context(extent, sink);
@@ -234,7 +233,7 @@ impl ElementDecoder {
 
     fn report_unknown(&mut self, sink: &mut impl Sink<ElementItem>) {
         if let Some((offset, skipped)) = self.unknown.take() {
-            sink.item(Err(ElementError { offset, skipped, kind: Broken::NoTraceInfo }));
+            sink.item(Err(ElementError { offset, skipped, kind: Broken::NoInstructionSync }));
         }
     }
 }

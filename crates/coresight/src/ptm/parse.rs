@@ -93,7 +93,7 @@ fn instruction_sync(input: &mut Cursor<'_>, config: &Config) -> Result<Packet, F
     let word = u32::from_le_bytes(input.array()?);
     let info = input.u8()?;
     if info & 0x91 != 0x01 {
-        return Err(Malformed::ReservedInformation(info).into());
+        return Err(Malformed::ReservedByte(info).into());
     }
     let reason = SyncReason::from_bits(info >> 5);
     let counts = reason != SyncReason::Periodic;
@@ -121,7 +121,7 @@ fn branch(input: &mut Cursor<'_>, header: u8, config: &Config) -> Result<Packet,
 fn branch_info(input: &mut Cursor<'_>) -> Result<BranchInfo, Fault> {
     let first = input.u8()?;
     if first & 0x20 != 0 {
-        return Err(Malformed::ReservedInformation(first).into());
+        return Err(Malformed::ReservedByte(first).into());
     }
     let mut info = BranchInfo {
         exception: u16::from(first >> 1 & 0xf),
@@ -132,7 +132,7 @@ fn branch_info(input: &mut Cursor<'_>) -> Result<BranchInfo, Fault> {
     if first & 0x80 != 0 {
         let second = input.u8()?;
         if second & 0xc0 != 0 {
-            return Err(Malformed::ReservedInformation(second).into());
+            return Err(Malformed::ReservedByte(second).into());
         }
         info.exception |= u16::from(second & 0x1f) << 4;
         info.hyp = Some(second & 0x20 != 0);
@@ -168,7 +168,7 @@ fn address(input: &mut Cursor<'_>, first: u8) -> Result<(Address, bool), Fault> 
         _ if last & 0x20 != 0 => (AddressIsa::Jazelle, last & 0x1f),
         _ if last & 0x10 != 0 => (AddressIsa::Thumb, last & 0x0f),
         _ if last & 0x08 != 0 => (AddressIsa::Arm, last & 0x07),
-        _ => return Err(Malformed::ReservedInformation(last).into()),
+        _ => return Err(Malformed::ReservedByte(last).into()),
     };
     let address = Address { steps: steps | u32::from(high) << 27, bytes: 5, isa: Some(isa) };
     Ok((address, last & 0x40 != 0))

@@ -164,61 +164,48 @@ impl TimestampFormat {
     }
 }
 
-/// The kind of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the names are the specification's")]
-pub enum PacketKind {
-    Async,
-    Null,
-    Version,
-    Master8,
-    Master16,
-    Channel8,
-    Channel16,
-    MasterError,
-    GlobalError,
-    ChannelError,
-    Data4,
-    Data8,
-    Data16,
-    Data32,
-    Data64,
-    Flag,
-    NullTimestamp,
-    Trigger,
-    Frequency,
-    CrossSync,
-    User,
+macro_rules! kinds {
+    ($($kind:ident $name:literal)*) => {
+        /// The kinds of packet. For counting.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        #[allow(missing_docs, reason = "the names are the specification's")]
+        pub enum PacketKind { $($kind),* }
+
+        impl PacketKind {
+            /// All kinds.
+            pub const ALL: &[PacketKind] = &[$(PacketKind::$kind),*];
+
+            /// The name that the command line and JSON use.
+            pub fn name(self) -> &'static str {
+                match self { $(PacketKind::$kind => $name),* }
+            }
+        }
+    };
 }
 
-impl PacketKind {
-    /// The name that the command line and JSON use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Async => "async",
-            Self::Null => "null",
-            Self::Version => "version",
-            Self::Master8 => "master_8",
-            Self::Master16 => "master_16",
-            Self::Channel8 => "channel_8",
-            Self::Channel16 => "channel_16",
-            Self::MasterError => "master_error",
-            Self::GlobalError => "global_error",
-            Self::ChannelError => "channel_error",
-            Self::Data4 => "data_4",
-            Self::Data8 => "data_8",
-            Self::Data16 => "data_16",
-            Self::Data32 => "data_32",
-            Self::Data64 => "data_64",
-            Self::Flag => "flag",
-            Self::NullTimestamp => "null_timestamp",
-            Self::Trigger => "trigger",
-            Self::Frequency => "frequency",
-            Self::CrossSync => "cross_sync",
-            Self::User => "user",
-        }
-    }
+kinds! {
+    Async "async"
+    Null "null"
+    Version "version"
+    Master8 "master_8"
+    Master16 "master_16"
+    Channel8 "channel_8"
+    Channel16 "channel_16"
+    MasterError "master_error"
+    GlobalError "global_error"
+    ChannelError "channel_error"
+    Data4 "data_4"
+    Data8 "data_8"
+    Data16 "data_16"
+    Data32 "data_32"
+    Data64 "data_64"
+    Flag "flag"
+    NullTimestamp "null_timestamp"
+    Trigger "trigger"
+    Frequency "frequency"
+    CrossSync "cross_sync"
+    User "user"
 }
 
 impl Packet {

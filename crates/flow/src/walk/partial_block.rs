@@ -27,6 +27,7 @@ impl<M: CodeMemory> Walker<M> {
             self.count_lost(extent);
         }
         let location = self.location(self.at);
+        let address = address.or_else(|| self.interrupted_address());
         if let Some(return_address) = address {
             self.walk_to(extent, return_address, sink);
         }

@@ -1,5 +1,6 @@
 //! All integration tests of the walk, in one binary so that they link once.
 
+mod etm3;
 mod maps;
 mod properties;
 mod ptm;

@@ -197,7 +197,12 @@ fn stories() {
             RETURN_STACK,
             0,
             &[&start(0x8008), E, &instruction_sync(0x8020, 0x01), EE, &branch(0x8000, &[])],
-            &["8008..800c 1 E", "8020..8028 2 E", "lost 2: no address"],
+            &[
+                "8008..800c 1 E",
+                "8020..8028 2 E",
+                "finding: the trace has no address after an indirect branch",
+                "lost 2: disagreement",
+            ],
         ),
         (
             "a predicted return right before a periodic synchronization",
@@ -422,7 +427,7 @@ fn stories() {
             &[
                 "8000..8008 2 N",
                 "! 0xd: reserved packet header 0x10",
-                "! 0x14: packets before the first trace info",
+                "! 0x14: packets before the first instruction synchronization",
                 "trace_on",
                 "context EL? secure AArch32",
                 "8048..8050 2 E",

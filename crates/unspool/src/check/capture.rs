@@ -375,7 +375,7 @@ fn packet_rule(kind: Malformed) -> RuleId {
 fn element_rule(kind: Broken) -> RuleId {
     match kind {
         Broken::Packet(kind) => packet_rule(kind),
-        Broken::NoTraceInfo => RuleId::TraceInfoMissing,
+        Broken::NoTraceInfo | Broken::NoInstructionSync => RuleId::TraceInfoMissing,
         Broken::ExceptionWithoutAddress => RuleId::ExceptionAddress,
         Broken::CommitOfNothing(_) => RuleId::CommitExcess,
         Broken::CancelOfNothing(_) => RuleId::CancelExcess,

@@ -6,7 +6,10 @@
 //! Execution that was not traced is a gap; consecutive gaps of the same kind are one. Events, timestamp markers and
 //! instrumentation are notes. A failed transaction is emitted as it was executed, followed by a gap that revokes it.
 //! Where times are timestamps, cycle counts are lost, and counted. Processes and threads are those that system events show;
-//! of a capture without such events, the process is the context identifier.
+//! of a capture without such events, the process is the context identifier. Data transfers are accesses of the instructions
+//! that they belong to (`capture/data.rs`); the others are notes.
+
+mod data;
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -14,9 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_capture::{Capture, Code};
+use unspool_coresight::etm3::OwnElement;
 use unspool_coresight::exception::{ExceptionNumber, Numbering};
 use unspool_coresight::frame::FrameError;
-use unspool_coresight::{self as coresight, Features, Profile, Transactions, exception};
+use unspool_coresight::{self as coresight, Features, Profile, TraceConfig, Transactions, exception};
 use unspool_flow::{self as flow, Around, Cause, Finding, FlowItem, InstructionSink, Item, Transaction};
 use unspool_isa::decode;
 use unspool_model::hold::Hold;
@@ -25,6 +29,7 @@ use unspool_model::{
     SourceError, Step, StepSource, TimeUnit,
 };
 
+use self::data::DataJoin;
 use crate::order::{Owner, OwnerSink};
 use crate::{Error, PresentIds, Program, SpaceOptions, Trace, Watch};
 
@@ -71,6 +76,7 @@ impl CaptureSteps {
         let traces = named.map(|(at, _)| at).collect();
         let (program, _) = Program::with_spaces(&capture, all[chosen].source().core, added, spaces);
         let (mut coverage, time_unit) = (coverage(&features), time_unit(&features));
+        coverage = with_config(coverage, &all[chosen].config()?.0);
         if program.has_processes() {
             coverage = coverage.with(Facet::Processes);
         }
@@ -103,6 +109,16 @@ pub(crate) fn coverage(features: &Features) -> Coverage {
     let more = [(features.context_ids || features.vmids, Facet::Processes), (has_times, Facet::Times)];
     let more = more.iter().filter(|(has, _)| *has);
     more.fold(coverage_of_captures(), |coverage, (_, facet)| coverage.with(*facet))
+}
+
+/// Coverage with the conditions and accesses that a source with this configuration traces.
+fn with_config(coverage: Coverage, config: &TraceConfig) -> Coverage {
+    let coverage = if config.traces_conditions() { coverage.with(Facet::Conditions) } else { coverage };
+    match (config.traces_data_addresses(), config.traces_data_values()) {
+        (true, true) => coverage.with(Facet::Accesses).with(Facet::Data),
+        (true, false) => coverage.with(Facet::Accesses),
+        (false, _) => coverage,
+    }
 }
 
 /// Unit of the times of a source with these features. The frequency of timestamps is unknown.
@@ -175,6 +191,9 @@ impl StepSource for CaptureSteps {
         for trace in self.traces.iter().filter_map(|at| all.get(*at)).filter(|trace| present.may_have(trace)) {
             emitter.is_microcontroller = trace.profile() == Profile::Microcontroller;
             emitter.counted = 0;
+            let config = trace.config().ok().map(|(config, _)| config);
+            emitter.has_conditions = config.is_some_and(|config| config.traces_conditions());
+            emitter.join = config.filter(TraceConfig::traces_data_addresses).map(|_| DataJoin::default());
             let decoded = trace.instructions_with_owners(Transactions::Show, &self.program, &mut emitter);
             emitter.end();
             decoded.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
@@ -218,6 +237,10 @@ pub(crate) struct StepEmitter<'t> {
     bytes_read: Option<&'t AtomicU64>,
     /// Bytes of this buffer that are counted.
     counted: u64,
+    /// Every instruction has an atom, which shows whether its condition held.
+    has_conditions: bool,
+    /// Steps that wait for their data, if data are traced.
+    join: Option<DataJoin>,
     flow: ControlFlow<()>,
 }
 
@@ -244,10 +267,16 @@ impl InstructionSink for StepEmitter<'_> {
             length: instruction.length,
             isa: instruction.isa,
             branch,
+            // A branch that is not taken may have been executed.
+            is_executed: (self.has_conditions && branch.is_none_or(|branch| branch.taken))
+                .then(|| instruction.branch.is_none_or(|outcome| outcome.taken)),
             ..Instruction::default()
         });
         if self.flow.is_continue() {
-            self.flow = (self.take)(&self.step);
+            self.flow = match &mut self.join {
+                Some(join) => join.step(&self.step, self.take),
+                None => (self.take)(&self.step),
+            };
         }
     }
 
@@ -302,6 +331,8 @@ impl<'t> StepEmitter<'t> {
             core: 0,
             bytes_read: None,
             counted: 0,
+            has_conditions: false,
+            join: None,
             flow: ControlFlow::Continue(()),
         }
     }
@@ -309,6 +340,11 @@ impl<'t> StepEmitter<'t> {
     /// Ends a buffer: emits the steps held back, and forgets the state before the next one.
     pub(crate) fn end(&mut self) {
         self.release(None);
+        if let Some(join) = &mut self.join
+            && self.flow.is_continue()
+        {
+            self.flow = join.end(self.take);
+        }
         (self.time, self.context, self.returned, self.gap) = (None, None, None, None);
         (self.traced, self.owner) = (None, Owner::default());
     }
@@ -335,6 +371,7 @@ impl<'t> StepEmitter<'t> {
             Item::Event { mask } => (0..4).filter(|event| mask >> event & 1 == 1).for_each(|event| {
                 self.note(position, format_args!("event {event}"));
             }),
+            Item::Trigger => self.note(position, format_args!("trigger")),
             Item::Marker => self.note(position, format_args!("timestamp marker: the next timestamp is of here")),
             Item::Instrumentation { el, value } => self.note(position, format_args!("EL{el} wrote {value:#x}")),
             Item::Transaction(transaction) => self.transaction(position, transaction),
@@ -364,6 +401,7 @@ impl<'t> StepEmitter<'t> {
             Item::Finding(_) => self.gap(position, Gap::Contradiction),
             // The instructions of a Q element are unknown: tracing starts again after them.
             Item::Q { .. } => self.gap(position, Gap::Start),
+            Item::Etm3(own) => self.data(position, &own),
             _ => {}
         }
     }
@@ -386,6 +424,13 @@ impl<'t> StepEmitter<'t> {
         };
         if self.context.replace(context) != Some(context) {
             self.emit(position, Event::Context(context));
+        }
+    }
+
+    /// A data transfer becomes part of its instruction; everything else is a note.
+    fn data(&mut self, position: u64, own: &OwnElement) {
+        if !self.join.as_mut().is_some_and(|join| join.data(own)) {
+            self.note(position, format_args!("{own}"));
         }
     }
 
@@ -441,7 +486,11 @@ impl<'t> StepEmitter<'t> {
     /// Emits the steps held back. `next`: address at which execution continues, if known.
     fn release(&mut self, next: Option<u64>) {
         if self.flow.is_continue() {
-            self.flow = self.hold.release(next, |_, _| {}, self.take);
+            let Self { hold, join, take, .. } = self;
+            self.flow = match join {
+                Some(join) => hold.release(next, |_, _| {}, &mut |step| join.step(step, take)),
+                None => hold.release(next, |_, _| {}, take),
+            };
         }
     }
 }
@@ -459,6 +508,7 @@ fn kind(number: ExceptionNumber) -> ExceptionKind {
     match number.numbering {
         Numbering::Etm4 => kind_in_etm4(number.value),
         Numbering::Armv7 => kind_in_armv7(number.value),
+        Numbering::Armv7M => ExceptionKind::Unknown,
     }
 }
 

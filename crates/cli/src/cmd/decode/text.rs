@@ -220,7 +220,8 @@ fn push_column(head: &mut String, text: Option<String>, width: usize) {
 
 /// Is the name of the function repeated after it?
 fn is_break(item: &Item) -> bool {
-    !matches!(item, Item::Context(_) | Item::Timestamp { .. } | Item::CycleCount(_) | Item::Event { .. } | Item::Marker)
+    use Item::{Context, CycleCount, Etm3, Event, Marker, Timestamp, Trigger};
+    !matches!(item, Context(_) | Timestamp { .. } | CycleCount(_) | Event { .. } | Marker | Trigger | Etm3(_))
 }
 
 fn item_text(item: &Located<Item>) -> String {
@@ -245,8 +246,10 @@ fn item_text(item: &Located<Item>) -> String {
         Item::CycleCount(cycles) => Element::CycleCount(cycles).to_string(),
         Item::Event { mask } => Element::Event { mask }.to_string(),
         Item::Marker => Element::TimestampMarker.to_string(),
+        Item::Trigger => Element::Trigger.to_string(),
         Item::Instrumentation { el, value } => Element::Instrumentation { el, value }.to_string(),
         Item::Transaction(state) => format!("transaction {}", state.name()),
+        Item::Etm3(own) => own.to_string(),
         Item::End => "end".into(),
         _ => "unknown item".into(),
     }

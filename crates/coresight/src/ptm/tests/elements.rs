@@ -68,7 +68,7 @@ fn addresses_and_contexts_are_completed() {
         (&[0x76], &["exception return"]),
         (&[0x6e, 0x01, 0x00, 0x00, 0x00], &["context EL? nonsecure AArch32 contextid 0x1"]),
         (&[0x3c, 0x05], &["context EL? nonsecure AArch32 vmid 0x5 contextid 0x1"]),
-        (&[0x0c, 0x66], &["event 0"]),
+        (&[0x0c, 0x66], &["trigger"]),
     ];
     let parts: Vec<&[u8]> = rows.iter().map(|row| row.0).collect();
     let expected: Vec<&str> = rows.iter().flat_map(|row| row.1).copied().collect();
@@ -300,8 +300,8 @@ fn packets_before_the_first_synchronization_are_reported() {
     ];
     let expected = [
         "timestamp 0x100000000000001",
-        "0x17: packets before the first trace info",
-        "event 0",
+        "0x17: packets before the first instruction synchronization",
+        "trigger",
         "trace info",
         "trace on",
         "context EL? nonsecure AArch32 contextid 0x0",
@@ -320,7 +320,7 @@ fn nothing_is_trusted_after_damage() {
     let found: Vec<String> = items(&config, packets).iter().map(text).collect();
     let expected = [
         "0x32: reserved packet header 0x10",
-        "0x6: packets before the first trace info",
+        "0x6: packets before the first instruction synchronization",
         "trace info",
         "trace on",
         "context EL? nonsecure AArch32 contextid 0x9",

@@ -185,15 +185,15 @@ fn malformed_bytes_are_errors_and_decoding_resumes() {
         (
             "fifth address byte",
             &[0x85, 0x80, 0x80, 0x80, 0x07, 0x84],
-            &["0x6: reserved information byte 0x07 (6 bytes skipped)"],
+            &["0x6: reserved byte 0x07 in a packet (6 bytes skipped)"],
         ),
         ("sixth address byte", &[0x85, 0x80, 0x80, 0x80, 0x88, 0x84], &["0x6: unterminated field (6 bytes skipped)"]),
-        ("branch information", &[0x85, 0x40, 0x20], &["0x6: reserved information byte 0x20 (3 bytes skipped)"]),
-        ("more of it", &[0x85, 0x40, 0x80, 0x40], &["0x6: reserved information byte 0x40 (4 bytes skipped)"]),
+        ("branch information", &[0x85, 0x40, 0x20], &["0x6: reserved byte 0x20 in a packet (3 bytes skipped)"]),
+        ("more of it", &[0x85, 0x40, 0x80, 0x40], &["0x6: reserved byte 0x40 in a packet (4 bytes skipped)"]),
         (
             "synchronization information",
             &[0x08, 0, 0, 0, 0x80, 0x20, 0, 0, 0, 0],
-            &["0x6: reserved information byte 0x20 (10 bytes skipped)"],
+            &["0x6: reserved byte 0x20 in a packet (10 bytes skipped)"],
         ),
         (
             "four zeros",
@@ -208,7 +208,7 @@ fn malformed_bytes_are_errors_and_decoding_resumes() {
         (
             "a sync inside the broken packet",
             &[0x08, 0, 0, 0, 0, 0, 0x80, 0x86],
-            &["0x6: reserved information byte 0x00 (1 bytes skipped)", "alignment sync", "atoms N"],
+            &["0x6: reserved byte 0x00 in a packet (1 bytes skipped)", "alignment sync", "atoms N"],
         ),
         (
             "a packet took a zero of the sync",

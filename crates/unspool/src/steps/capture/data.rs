@@ -1,0 +1,262 @@
+//! Data trace, joined to the steps of its instructions.
+//!
+//! steps, data transfers ─▶ **steps with accesses**
+//!
+//! Transfers belong to the most recent data instruction: a load, a store or a coprocessor transfer that was executed.
+//! Other instructions may come between, and values may come much later, so steps wait until they are complete; the order is
+//! kept. Transfers that belong to no instruction, or to a coprocessor, are for the caller. Does not know packets.
+//! Specification: Arm IHI 0014, data tracing.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+
+use unspool_coresight::etm3::OwnElement;
+use unspool_coresight::etm3::element::{DataValue, Transfer};
+use unspool_isa::{Isa, Operation, access};
+use unspool_model::{Direction, Event, Instruction, Step};
+
+/// Greatest number of steps that wait for data.
+const MAX_WAITING: usize = 1 << 12;
+
+/// Steps that wait for their data.
+#[derive(Debug, Default)]
+pub(super) struct DataJoin {
+    waiting: VecDeque<Waiting>,
+    /// Number of steps that have left.
+    released: u64,
+    /// The number of the step that transfers belong to.
+    current: Option<u64>,
+    /// Transfers without their value yet, oldest first.
+    late: VecDeque<Late>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    step: Step,
+    kind: Option<Kind>,
+    accesses: Vec<Access>,
+}
+
+/// A data instruction: the direction of its transfers, and the size of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Kind {
+    direction: Direction,
+    size: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Access {
+    address: Option<u64>,
+    value: Option<u32>,
+    big_endian: bool,
+}
+
+/// A transfer that waits for a value with this tag.
+#[derive(Debug, Clone, Copy)]
+struct Late {
+    tag: u8,
+    step: u64,
+    access: usize,
+}
+
+type Take<'t> = &'t mut dyn FnMut(&Step) -> ControlFlow<()>;
+
+impl DataJoin {
+    /// Takes the next step, and passes on those that are complete.
+    pub(super) fn step(&mut self, step: &Step, take: Take<'_>) -> ControlFlow<()> {
+        if matches!(step.event, Event::Gap(_)) {
+            self.end(take)?;
+        }
+        let kind = step.event.instruction().and_then(data_kind);
+        if self.waiting.is_empty() && kind.is_none() {
+            self.released += 1;
+            return take(step);
+        }
+        if kind.is_some() {
+            self.current = Some(self.released + self.waiting.len() as u64);
+        }
+        self.waiting.push_back(Waiting { step: step.clone(), kind, accesses: Vec::new() });
+        self.release(take)
+    }
+
+    /// Takes a data element. False: it belongs to no instruction whose accesses are known.
+    pub(super) fn data(&mut self, own: &OwnElement) -> bool {
+        match own {
+            OwnElement::Transfer(transfer) => self.transfer(transfer),
+            OwnElement::LateValue { tag, value } => self.late_value(*tag, *value),
+            // The transfer before did not take place.
+            OwnElement::StoreFailed => self.accesses().is_some_and(|accesses| accesses.pop().is_some()),
+            OwnElement::DataSuppressed => {
+                if let Some(accesses) = self.accesses() {
+                    accesses.clear();
+                }
+                self.current = None;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Passes on all steps: what follows does not belong to them.
+    pub(super) fn end(&mut self, take: Take<'_>) -> ControlFlow<()> {
+        self.current = None;
+        self.late.clear();
+        self.release(take)
+    }
+
+    fn waiting(&mut self, step: u64) -> Option<&mut Waiting> {
+        self.waiting.get_mut(usize::try_from(step.checked_sub(self.released)?).ok()?)
+    }
+
+    fn accesses(&mut self) -> Option<&mut Vec<Access>> {
+        let current = self.current?;
+        self.waiting(current).map(|waiting| &mut waiting.accesses)
+    }
+
+    fn transfer(&mut self, transfer: &Transfer) -> bool {
+        let Some(step) = self.current else { return false };
+        let Some(accesses) = self.accesses() else { return false };
+        let follows = || accesses.last().and_then(|last| last.address).map(|address| (address + 4) & 0xffff_ffff);
+        let address = transfer.address.map(u64::from).or_else(|| follows().filter(|_| !transfer.first));
+        let value = match transfer.value {
+            DataValue::Traced(value) => Some(value),
+            DataValue::Late { .. } | DataValue::NotTraced => None,
+        };
+        let access = accesses.len();
+        accesses.push(Access { address, value, big_endian: transfer.big_endian });
+        if let DataValue::Late { tag } = transfer.value {
+            self.late.push_back(Late { tag, step, access });
+        }
+        true
+    }
+
+    fn late_value(&mut self, tag: u8, value: Option<u32>) -> bool {
+        let Some(at) = self.late.iter().position(|late| late.tag == tag) else { return false };
+        let Some(Late { step, access, .. }) = self.late.remove(at) else { return false };
+        let found = self.waiting(step).and_then(|waiting| waiting.accesses.get_mut(access));
+        found.map(|access| access.value = value).is_some()
+    }
+
+    /// Passes on steps up to the first that may get more data.
+    fn release(&mut self, take: Take<'_>) -> ControlFlow<()> {
+        let late = self.late.iter().map(|late| late.step);
+        let mut open = late.chain(self.current).min().unwrap_or(u64::MAX);
+        if self.waiting.len() > MAX_WAITING {
+            open = self.released + (self.waiting.len() - MAX_WAITING) as u64;
+            self.late.retain(|late| late.step >= open);
+        }
+        while self.released < open
+            && let Some(mut waiting) = self.waiting.pop_front()
+        {
+            self.released += 1;
+            waiting.complete();
+            take(&waiting.step)?;
+        }
+        self.current = self.current.filter(|&step| step >= self.released);
+        ControlFlow::Continue(())
+    }
+}
+
+impl Waiting {
+    /// Adds the accesses to the step. One whose address is not traced is not known at all.
+    fn complete(&mut self) {
+        let Some(Kind { direction, size }) = self.kind else { return };
+        for Access { address, value, big_endian } in self.accesses.drain(..) {
+            let Some(address) = address else { continue };
+            // The order of the bytes of a big-endian value is not certain.
+            let value = value.filter(|_| !big_endian).map(u32::to_le_bytes);
+            let bytes = value.into_iter().flatten().take(size as usize).map(|byte| (byte, 0xff));
+            self.step.access_known(direction, address, size, bytes);
+        }
+    }
+}
+
+/// The transfers of an instruction, if it is a load or store that was executed.
+fn data_kind(instruction: &Instruction) -> Option<Kind> {
+    let opcode = instruction.opcode.filter(|_| instruction.is_executed != Some(false))?;
+    let plain = access(instruction.isa, opcode);
+    let size = plain.bytes.map_or(4, |bytes| u64::from(bytes.min(4)));
+    match plain.operation {
+        Operation::Load => Some(Kind { direction: Direction::Read, size }),
+        Operation::Store => Some(Kind { direction: Direction::Write, size }),
+        _ => special_kind(instruction.isa, opcode),
+    }
+}
+
+/// Exclusives, swaps, vectors and coprocessor loads and stores.
+fn special_kind(isa: Isa, opcode: u32) -> Option<Kind> {
+    let by_load_bit = if opcode >> 20 & 1 == 1 { Direction::Read } else { Direction::Write };
+    let of = |direction, size| Some(Kind { direction, size });
+    match isa {
+        // Coprocessor and floating-point loads and stores; with bits 24:21 zero, two registers are transferred instead.
+        Isa::A32 if opcode >> 25 & 7 == 0b110 && opcode >> 21 & 0xf != 0 && opcode >> 21 & 0xf != 0b10 => {
+            of(by_load_bit, 4)
+        }
+        Isa::T32 if opcode >> 25 == 0b111_0110 && opcode >> 21 & 0xf != 0 && opcode >> 21 & 0xf != 0b10 => {
+            of(by_load_bit, 4)
+        }
+        Isa::A32 if opcode >> 28 != 0xf && opcode >> 23 & 0x1f == 0b00011 && opcode >> 4 & 0xf == 0b1001 => {
+            of(by_load_bit, [4, 4, 1, 2][(opcode >> 21 & 3) as usize])
+        }
+        // SWP and SWPB.
+        Isa::A32 if opcode >> 28 != 0xf && opcode >> 20 & 0xfb == 0b0001_0000 && opcode >> 4 & 0xff == 0b1001 => {
+            of(Direction::Both, if opcode >> 22 & 1 == 1 { 1 } else { 4 })
+        }
+        // LDREX and STREX; then those of other sizes, and table branches.
+        Isa::T32 if opcode >> 21 == 0b111_0100_0010 => of(by_load_bit, 4),
+        Isa::T32 if opcode >> 21 == 0b111_0100_0110 => match opcode >> 4 & 0xf {
+            0b0000 | 0b0100 => of(by_load_bit, 1),
+            0b0001 | 0b0101 => of(by_load_bit, 2),
+            0b0111 => of(by_load_bit, 4),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Directions and sizes, by the encodings of Arm DDI 0487.
+    #[test]
+    fn data_instructions_are_recognized() {
+        use Direction::{Both, Read, Write};
+        type Row<'r> = (&'r str, Isa, u32, Option<(Direction, u64)>);
+        let rows: &[Row<'_>] = &[
+            ("ldr r0, [r1]", Isa::A32, 0xe591_0000, Some((Read, 4))),
+            ("strb r0, [r1]", Isa::A32, 0xe5c1_0000, Some((Write, 1))),
+            ("ldm r1, {r2, r3}", Isa::A32, 0xe891_000c, Some((Read, 4))),
+            ("strd r2, [r1]", Isa::A32, 0xe1c1_20f0, Some((Write, 4))),
+            ("ldrex r0, [r1]", Isa::A32, 0xe191_0f9f, Some((Read, 4))),
+            ("strex r2, r0, [r1]", Isa::A32, 0xe181_2f90, Some((Write, 4))),
+            ("strexb r2, r0, [r1]", Isa::A32, 0xe1c1_2f90, Some((Write, 1))),
+            ("swp r0, r2, [r1]", Isa::A32, 0xe101_0092, Some((Both, 4))),
+            ("vldr s0, [r1]", Isa::A32, 0xed91_0a00, Some((Read, 4))),
+            ("mcrr p15, 0, r0, r1, c2", Isa::A32, 0xec41_0f02, None),
+            ("mrc p15, 0, r0, c1, c0, 0", Isa::A32, 0xee11_0f10, None),
+            ("mul r0, r1, r2", Isa::A32, 0xe000_0291, None),
+            ("add r0, r0, r1", Isa::A32, 0xe080_0001, None),
+            ("push {r3, lr}", Isa::T32, 0xb508, Some((Write, 4))),
+            ("ldrh r0, [r1]", Isa::T32, 0x8808, Some((Read, 2))),
+            ("ldrex r0, [r1]", Isa::T32, 0xe851_0f00, Some((Read, 4))),
+            ("strex r2, r0, [r1]", Isa::T32, 0xe841_0200, Some((Write, 4))),
+            ("ldrexb r0, [r1]", Isa::T32, 0xe8d1_0f4f, Some((Read, 1))),
+            ("tbb [pc, r0]", Isa::T32, 0xe8df_f000, Some((Read, 1))),
+            ("vstr d0, [r1]", Isa::T32, 0xed81_0b00, Some((Write, 4))),
+            ("movs r0, #1", Isa::T32, 0x2001, None),
+        ];
+        for &(text, isa, opcode, expected) in rows {
+            let instruction = Instruction { isa, opcode: Some(opcode), ..Instruction::default() };
+            let found = data_kind(&instruction).map(|kind| (kind.direction, kind.size));
+            assert_eq!(found, expected, "{text}");
+        }
+        let failed = Instruction {
+            isa: Isa::A32,
+            opcode: Some(0xe591_0000),
+            is_executed: Some(false),
+            ..Instruction::default()
+        };
+        assert_eq!(data_kind(&failed), None);
+    }
+}
