@@ -12,6 +12,7 @@ pub mod events;
 pub mod flow;
 pub mod frames;
 pub mod ini;
+pub mod itm;
 pub mod jitdump;
 pub mod module;
 pub mod packets;
@@ -21,6 +22,7 @@ pub mod setup;
 pub mod slice;
 pub mod steps;
 pub mod stf;
+pub mod stm;
 pub mod tarmac;
 pub mod walk;
 pub mod zip;
@@ -29,11 +31,13 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, in the order of the data flow.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 20] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
     ("flow", flow::check),
+    ("itm", itm::check),
+    ("stm", stm::check),
     ("ini", ini::check),
     ("zip", zip::check),
     ("perf", perf::check),
