@@ -17,6 +17,7 @@ use unspool_coresight::etm4::packet::{
 };
 use unspool_coresight::etm4::{Config, Packet};
 use unspool_coresight::frame::{Formatter, HSYNC};
+use unspool_coresight::stm;
 use unspool_fuzz::ini::SEPARATOR;
 use unspool_fuzz::steps::ReadSteps;
 use unspool_fuzz::{code, jitdump, module, perf, setup, stf, zip};
@@ -34,6 +35,8 @@ fn main() -> io::Result<()> {
         ("flow", flows()),
         ("ptm", ptms()),
         ("etm3", etm3s()),
+        ("itm", itms()),
+        ("stm", stms()),
         ("ini", inis()),
         ("zip", zips()),
         ("perf", perfs()),
@@ -303,6 +306,58 @@ fn encoded(head: &[u8]) -> Vec<u8> {
 
 fn packets() -> Vec<Seed> {
     heads().into_iter().map(|(name, head)| (name, joined(&[&head, &[3], &encoded(&head)]))).collect()
+}
+
+/// Every packet of an ITM, with and without synchronizations.
+fn itms() -> Vec<Seed> {
+    let every: &[&[u8]] = &[
+        &[0x70, 0x19, 0xbb, 0x28, 0x52, 0x45, 0x23, 0x60, 0xf0, 0xde, 0xfe, 0xd0, 0x3a],
+        &[0x94, 0x82, 0xcf, 0xfa, 0x77, 0xb4, 0x96, 0x9a, 0x92, 0x00, 0x94, 0x7a, 0x88, 0x80, 0x01],
+        &[0x05, 0x15, 0x0e, 0x2c, 0x10, 0x17, 0x18, 0x02, 0x00, 0x08, 0x15, 0x00, 0x1d, 0x81],
+        &[0x4e, 0x10, 0x10, 0x8f, 0x00, 0x01, 0x00, 0x00, 0x57, 0x8c, 0x02, 0x00, 0x08],
+    ];
+    let sync: &[u8] = &[0, 0, 0, 0, 0, 0x80];
+    let every = every.concat();
+    vec![
+        ("synchronized", joined(&[&[3], sync, &every, sync, &every])),
+        ("presumed", joined(&[&[3], &every])),
+        ("damaged", joined(&[&[0], sync, &every, &[0x80, 0x80], &every, sync, &[0x0b, 0x41], sync, &every])),
+    ]
+}
+
+/// Every packet of an STM, in all versions.
+fn stms() -> Vec<Seed> {
+    let stamp = |nibbles| Some(stm::Timestamp { value: 7, nibbles });
+    let stream = |version: stm::Version| {
+        let nibbles = if let stm::TimestampFormat::Legacy(_) = version.timestamps { 2 } else { 14 };
+        let mut encoder = stm::Encoder::new();
+        let mut bodies = vec![stm::Body::Async, stm::Body::Version(version)];
+        bodies.extend([false, true].map(|wide| stm::Body::Master { value: 0x40, wide }));
+        bodies.extend([false, true].map(|wide| stm::Body::Channel { value: 5, wide }));
+        for bits in [4, 8, 16, 32, 64] {
+            for (marked, timestamp) in [(false, None), (true, None), (false, stamp(nibbles)), (true, stamp(nibbles))] {
+                bodies.push(stm::Body::Data { value: 9, bits, marked, timestamp });
+            }
+        }
+        bodies.extend([stm::Body::Flag(None), stm::Body::Flag(stamp(nibbles)), stm::Body::Null { count: 5 }]);
+        bodies.extend([stm::Body::MasterError(1), stm::Body::GlobalError(2), stm::Body::ChannelError(3)]);
+        bodies.push(stm::Body::Frequency { value: 1000, wide: true, timestamp: stamp(nibbles) });
+        bodies.push(stm::Body::Trigger { value: 1, timestamp: None });
+        bodies.push(stm::Body::CrossSync { value: 1, timestamp: stamp(nibbles) });
+        bodies.push(stm::Body::User { value: 0xff, nibbles: 2, timestamp: None });
+        bodies.iter().for_each(|body| encoder.push(body).expect("a packet of this version"));
+        encoder.finish()
+    };
+    let plain = |timestamps| stm::Version { timestamps, extension: None };
+    let natural = stream(plain(stm::TimestampFormat::Natural));
+    let least = stm::Version { timestamps: stm::TimestampFormat::Gray, extension: Some((2, true)) };
+    vec![
+        ("natural", joined(&[&[3], &natural, &natural])),
+        ("delta", joined(&[&[3], &stream(plain(stm::TimestampFormat::Delta))])),
+        ("legacy", joined(&[&[0], &stream(plain(stm::TimestampFormat::Legacy(1)))])),
+        ("least_first", joined(&[&[3], &stream(least)])),
+        ("damaged", joined(&[&[0], &natural[..40], &[0xff; 30], &natural, &[0xf0, 0xcc], &natural])),
+    ]
 }
 
 fn elements() -> Vec<Seed> {

@@ -13,6 +13,7 @@ pub mod events;
 pub mod flow;
 pub mod frames;
 pub mod ini;
+pub mod itm;
 pub mod jitdump;
 pub mod module;
 pub mod packets;
@@ -23,6 +24,7 @@ pub mod setup;
 pub mod slice;
 pub mod steps;
 pub mod stf;
+pub mod stm;
 pub mod tarmac;
 pub mod walk;
 pub mod zip;
@@ -31,13 +33,15 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, in the order of the data flow.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 22] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
     ("flow", flow::check),
     ("ptm", ptm::check),
     ("etm3", etm3::check),
+    ("itm", itm::check),
+    ("stm", stm::check),
     ("ini", ini::check),
     ("zip", zip::check),
     ("perf", perf::check),

@@ -294,7 +294,7 @@ fn synchronizations_confirm_or_move_the_position() {
                 "0x8004..0x8008 N",
                 "0x8008..0x800c N",
                 "0x800c..0x8010 E",
-                "target address 0x00000000 Jazelle",
+                "no code at 0x0",
                 "lost 2",
                 "0x8000..0x8004 E",
             ],

@@ -42,13 +42,13 @@ fn branch_addresses_are_completed_from_the_last() {
             &["atoms E", "target address 0x0000000090608080 IS1", "atoms E", "target address 0x0000000090608082 IS1"],
         ),
         ("alternative", m3(0), &THUMB_START, "c1 05", &["target address 0x00000000080082c0 IS1"]),
-        ("to Jazelle", a7(0), &ARM_START, "83 80 80 80 21", &["target address 0x08000001 Jazelle"]),
+        ("to Jazelle", a7(0), &ARM_START, "83 80 80 80 21", &["other code 0x0000000008000001 jazelle"]),
         (
             "in Jazelle there is no shift",
             a7(0),
             &ARM_START,
             "84 83 80 80 80 21 84 05",
-            &["atoms E", "target address 0x08000001 Jazelle", "atoms E", "target address 0x08000002 Jazelle"],
+            &["atoms E", "other code 0x0000000008000001 jazelle", "atoms E", "target address 0x08000002 Jazelle"],
         ),
         (
             "ThumbEE by the alternative bit",

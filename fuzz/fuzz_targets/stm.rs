@@ -1,0 +1,4 @@
+//! STM packets and elements, any bytes. The checks are in `src/stm.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| unspool_fuzz::stm::check(data));
