@@ -374,7 +374,7 @@ fn elements() -> Vec<Seed> {
 }
 
 /// A32: conditions, calls, barriers and returns, and a branch back to the start.
-const A32: [u32; 10] = [
+const WAYPOINTS: [u32; 10] = [
     0xe1a0_0000, // nop
     0x0a00_0001, // beq 0x10
     0xeb00_0002, // bl 0x18
@@ -440,7 +440,7 @@ fn ptms() -> Vec<Seed> {
         }
         bytes
     };
-    let code: Vec<u8> = A32.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let code: Vec<u8> = WAYPOINTS.iter().flat_map(|word| word.to_le_bytes()).collect();
     let seed = |registers: [u32; 3]| {
         let head: Vec<u8> = registers.iter().flat_map(|register| register.to_le_bytes()).collect();
         let bytes = packets(&unspool_fuzz::ptm::config(&mut &head[..]));
