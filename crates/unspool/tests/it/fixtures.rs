@@ -109,7 +109,8 @@ pub(crate) fn brief(step: &Step) -> String {
         },
         Event::Context(context) => {
             let process = context.process.map_or(String::new(), |process| format!(" process {process:x}"));
-            format!("EL{}{process}", context.level.unwrap())
+            let level = context.level.map_or("?".to_string(), |level| level.to_string());
+            format!("EL{level}{process}")
         }
         Event::Exception(exception) => {
             format!("{:?} from {} to {}", exception.kind, hex(exception.return_address), hex(exception.target))
