@@ -48,14 +48,14 @@ fn branch_addresses_are_completed_from_the_last() {
             a7(0),
             &ARM_START,
             "84 83 80 80 80 21 84 05",
-            &["atoms E", "other code 0x0000000008000001 jazelle", "atoms E", "target address 0x08000002 Jazelle"],
+            &["atoms E", "other code 0x0000000008000001 jazelle", "atoms E", "other code 0x0000000008000002 jazelle"],
         ),
         (
             "ThumbEE by the alternative bit",
             a7(0),
             &ARM_START,
             "81 80 80 80 50 40 84 03",
-            &["target address 0x00000000 ThumbEE", "atoms E", "target address 0x00000002 ThumbEE"],
+            &["other code 0x0000000000000000 t32ee", "atoms E", "other code 0x0000000000000002 t32ee"],
         ),
         (
             "two in a row: the last one counts",
