@@ -304,10 +304,6 @@ impl<'r, 'l, 'p> Recorder<'r, 'l, 'p> {
         if let Some(value) = time {
             self.timestamp(value);
         }
-        if let Ok(item) = item {
-            // If the listing ends in this segment, the end of the trace does not report its bytes.
-            self.current.summary.bytes_read(item.offset + item.length);
-        }
         let had_items = self.has_items;
         self.current.problems.note(&self.trace, item.as_ref().err());
         self.current.summary.item(item);
