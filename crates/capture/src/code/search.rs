@@ -6,7 +6,7 @@
 //! unless the user insists. Each file is read once, however many mappings it has. Paths come from a trace, so they are as
 //! untrusted as the rest of it: they never lead out of a sysroot or package, and only regular files are opened.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -237,7 +237,12 @@ impl ImageLoader {
                 let (image, wanted) = (image.to_string(), hex(wanted));
                 Err(ImageNotFound::BuildIdDiffers { image, wanted, file, found })
             }
-            _ => Err(ImageNotFound::NotFound { image: image.to_string(), tried: tried.files }),
+            _ => {
+                // A folder may be given twice, or be that of the recording.
+                let mut seen = HashSet::new();
+                tried.files.retain(|file| seen.insert(file.clone()));
+                Err(ImageNotFound::NotFound { image: image.to_string(), tried: tried.files })
+            }
         }
     }
 

@@ -233,7 +233,7 @@ fn registers_are_those_of_the_log_of_the_emulator() {
     let Some(system) = System::build("levels") else { return };
     if is_old() {
         let run = system.record("out.tarmac", &["--registers"], &[LEVELS]);
-        assert!(run.err.contains("needs QEMU 9.0 or later with plugins"), "{run:?}");
+        assert!(run.err.contains("need QEMU 9.0 or later with plugins"), "{run:?}");
         // An old emulator that is named on purpose is tested as such.
         if std::env::var_os("UNSPOOL_SYSTEM_EMULATOR").is_none() {
             skip("registers need qemu-system-aarch64 9.0 or newer: set UNSPOOL_SYSTEM_EMULATOR");

@@ -430,6 +430,7 @@ impl Lister<'_, '_> {
     fn finish(&mut self) {
         for (trace, tally) in std::mem::take(&mut self.tallies) {
             self.end(trace, &tally, End::Read(Ok(0)));
+            self.session.summary.end_early();
         }
     }
 }

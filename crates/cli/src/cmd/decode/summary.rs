@@ -44,6 +44,8 @@ pub(super) struct Summary {
     findings: BTreeMap<&'static str, u64>,
     speculative: u64,
     is_cut: bool,
+    /// How much was read of a trace is not known, since its end was not reached.
+    has_unknown_bytes: bool,
     /// State of the source that is being read.
     buffer: usize,
     buffer_lost: u64,
@@ -73,6 +75,11 @@ impl Summary {
     /// Notes that --limit ended the listing.
     pub(super) fn cut(&mut self) {
         self.is_cut = true;
+    }
+
+    /// Notes that the end of a trace, which reports its bytes, was not reached.
+    pub(super) fn end_early(&mut self) {
+        self.has_unknown_bytes = true;
     }
 
     /// Adds the counts of a whole trace.
@@ -188,7 +195,7 @@ impl Summary {
     fn totals(&self) -> Vec<String> {
         let mut lines = vec![self.executed()];
         lines.extend(self.clock());
-        lines.push(self.read());
+        lines.extend((!self.has_unknown_bytes).then(|| self.read()));
         lines
     }
 
