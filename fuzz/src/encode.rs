@@ -53,6 +53,7 @@ impl Choice {
         settings.q_seed = self.has(4).then_some(9);
         settings.source_addresses = self.has(5);
         let time_unit = if self.has(7) { TimeUnit::Cycles } else { TimeUnit::Unknown };
+        let settings = settings.into();
         EncodeOptions { settings, formatted: self.has(6), buffer: None, time_unit, replace: false, events: None }
     }
 }

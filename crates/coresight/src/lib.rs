@@ -45,6 +45,7 @@ pub mod ptm;
 mod sink;
 pub mod stm;
 pub mod trace_buffer;
+pub mod unit;
 
 pub use atoms::Atoms;
 pub use config::TraceConfig;

@@ -16,6 +16,7 @@ pub mod packet;
 mod parse;
 mod read;
 mod text;
+pub mod unit;
 
 pub use config::{Config, Registers, Version};
 pub use encode::Unencodable;

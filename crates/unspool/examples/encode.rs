@@ -18,7 +18,7 @@ pub(crate) fn run(from: &str, to: &str, out: &mut dyn Write) -> Result<(), Box<d
     let steps = unspool::open(from)?.open_steps()?;
     let settings = Settings::new(Protocol::Ete);
     let options = EncodeOptions {
-        settings,
+        settings: settings.into(),
         formatted: false,
         buffer: None,
         time_unit: steps.time_unit(),

@@ -60,7 +60,7 @@ fn run_once(trace: &str, settings: Settings) -> Result<(f64, f64, Encoded), Box<
     let source = open(trace)?;
     let source: OpenedSteps = if has_times { Box::new(Stamped(source)) } else { source };
     let options = EncodeOptions {
-        settings,
+        settings: settings.into(),
         formatted: false,
         buffer: None,
         time_unit: source.time_unit(),

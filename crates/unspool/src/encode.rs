@@ -11,12 +11,13 @@ mod core;
 mod image;
 mod known;
 mod output;
+mod settings;
 mod totals;
+mod unit;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use unspool_coresight::etm4::unit::Settings;
 use unspool_coresight::trace_buffer::BufferSettings;
 use unspool_model::{BlockSink, BlockTrace, Losses, ReadAhead, SinkError, SourceError, Step, StepSource, TimeUnit};
 
@@ -24,14 +25,15 @@ use unspool_capture::{Call, KERNEL, SystemLog};
 
 use self::core::Core;
 use self::output::Output;
+pub use self::settings::UnitSettings;
 pub use self::totals::Encoded;
 use crate::{CodeLog, Events, OpenedSteps};
 
 /// Settings of a capture.
 #[derive(Debug, Clone)]
 pub struct EncodeOptions {
-    /// Registers of each trace unit. The trace id of core n is TRCTRACEIDR + n.
-    pub settings: Settings,
+    /// Registers of each trace unit. The trace id of core n is TRCTRACEIDR + n, or ETMTRACEIDR + n.
+    pub settings: UnitSettings,
     /// All cores go into one buffer, in frames. Otherwise each has a buffer of its own.
     pub formatted: bool,
     /// Size of each buffer and what happens when it is full; `None`: unlimited.
@@ -202,16 +204,17 @@ impl Encoder {
     }
 
     fn add_cores(&mut self, highest: usize) -> Result<(), SinkError> {
-        let base = self.options.settings.get("TRCTRACEIDR").unwrap_or(0) & 0x7f;
+        let register = self.options.settings.trace_id_register();
+        let base = self.options.settings.get(register).unwrap_or(0) & 0x7f;
         while self.cores.len() <= highest {
             let id = base + self.cores.len() as u64;
             if !(1..0x70).contains(&id) {
                 let reason =
-                    format!("trace id {id:#x} of core {} is reserved; choose another TRCTRACEIDR", self.cores.len());
+                    format!("trace id {id:#x} of core {} is reserved; choose another {register}", self.cores.len());
                 return Err(SinkError::Refused { position: None, reason });
             }
             let mut settings = self.options.settings.clone();
-            settings.set("TRCTRACEIDR", id);
+            settings.set(register, id);
             self.output.add(self.cores.len())?;
             let may_change = self.code.is_some() || self.options.events.is_some();
             let has_threads = self.options.events.is_some();
@@ -255,8 +258,7 @@ impl Encoder {
 
     /// Refuses a log whose events a reader could not find in the trace.
     fn refuse_untraced(&self, log: &Events) -> Result<(), SinkError> {
-        let configuration = self.options.settings.config();
-        let has_ids = self.options.settings.get("TRCCONFIGR").is_some_and(|value| value & 1 << 6 != 0);
+        let has_ids = self.options.settings.traces_context_ids();
         let is_timed = log.list.iter().any(|event| event.time.is_some());
         let mut pids = log.list.iter().filter_map(|event| match event.call {
             Call::Patch { pid, .. } => Some(pid).filter(|pid| *pid != KERNEL),
@@ -264,7 +266,7 @@ impl Encoder {
         });
         let first = pids.next();
         let reason = match () {
-            () if is_timed && !configuration.timestamps => {
+            () if is_timed && !self.options.settings.has_timestamps() => {
                 "code changes: it needs timestamps in the trace (--timestamps)"
             }
             () if pids.any(|pid| Some(pid) != first) && !has_ids => {

@@ -9,14 +9,15 @@ use anyhow::{Context, bail};
 use unspool::capture::Register;
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::explain;
-use unspool::coresight::etm4::unit::{OverflowLosses, Settings};
+use unspool::coresight::etm4::unit::Settings;
 use unspool::coresight::trace_buffer::{BufferSettings, FillMode, TriggerMode};
-use unspool::encode::{EncodeError, EncodeOptions, encode};
+use unspool::coresight::unit::OverflowLosses;
+use unspool::encode::{EncodeError, EncodeOptions, UnitSettings, encode};
 use unspool::model::{SinkError, StepSource, TimeUnit};
 use unspool::number::many;
 use unspool::{Meter, OpenSteps, OpenedSteps, open_steps};
 
-use crate::args::{Choice, ImageArgs, TRACE_UNITS, one_of, parse_number, parse_register};
+use crate::args::{Choice, ImageArgs, one_of, parse_number, parse_register};
 use crate::diagnostic;
 use crate::file::losses_verdict;
 use crate::progress::Progress;
@@ -38,20 +39,20 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
 
-    /// Settings of the trace unit: lines NAME=VALUE for registers, protocol, source_addresses, seed, q_seed and
-    /// overflow_seed
+    /// Settings of the trace unit: lines NAME=VALUE for registers, protocol, source_addresses, seed, q_seed, overflow_seed
+    /// and late_seed
     #[arg(long, value_name = "FILE")]
     unit: Option<PathBuf>,
 
     /// Architecture of the trace unit [default: ete]
-    #[arg(long, value_name = "NAME", value_parser = one_of(TRACE_UNITS))]
+    #[arg(long, value_name = "NAME", value_parser = one_of(PROTOCOLS))]
     protocol: Option<Protocol>,
 
     /// Register of the trace unit. Can be repeated
     #[arg(long = "register", value_name = "NAME=VALUE", value_parser = parse_register)]
     registers: Vec<Register>,
 
-    /// Omit targets that a return stack predicts (TRCCONFIGR.RS)
+    /// Omit targets that a return stack predicts (TRCCONFIGR.RS; not ETMv3)
     #[arg(long)]
     return_stack: bool,
 
@@ -70,6 +71,10 @@ pub(crate) struct Args {
     /// Trace targets of all taken branches (TRCCONFIGR.BB)
     #[arg(long)]
     branch_broadcast: bool,
+
+    /// Trace addresses and values of loads and stores, if the input has them (ETMv3)
+    #[arg(long)]
+    data: bool,
 
     /// Trace taken branches by their own address (ETE)
     #[arg(long)]
@@ -132,6 +137,8 @@ Examples:
   unspool encode run.astf -o capture/ --q-elements 1
   unspool encode run.astf run.1.astf run.2.astf -o capture/ --formatted
   unspool encode linux.tarmac -o capture/ --events linux.events --context-ids --timestamps
+  unspool encode run.tarmac -o capture/ --protocol ptm --return-stack --register ETMSYNCFR=256
+  unspool encode run.tarmac -o capture/ --protocol etm3 --data --cycle-counts
 
 The capture is a snapshot directory that other decoders can read. Where IN has a gap, the trace restarts. \
 Instruction trace can end only at a branch or an exception, so the instructions between the last branch and the gap are closed \
@@ -139,6 +146,14 @@ by a debug halt exception, which a decoder will show.
 Address and context comparators, single-shot comparators and resource selectors are modeled, with their effects on events, \
 filters and timestamps. Counters, the sequencer, external inputs and data trace are not: their registers are rejected, or a \
 message reports that a setting has no effect.";
+
+/// The protocols that have a model.
+const PROTOCOLS: &[Choice<Protocol>] = &[
+    ("ete", "ETE", Protocol::Ete),
+    ("etm4", "ETMv4", Protocol::Etm4),
+    ("ptm", "PTM, for A32 and T32", Protocol::Ptm),
+    ("etm3", "ETMv3, for A32 and T32", Protocol::Etm3),
+];
 
 pub(super) const FILL_MODES: &[Choice<FillMode>] = &[
     ("fill", "Stop", FillMode::Fill),
@@ -252,27 +267,72 @@ fn refused(error: SinkError) -> anyhow::Error {
     }
 }
 
-fn settings(args: &Args) -> anyhow::Result<Settings> {
+fn settings(args: &Args) -> anyhow::Result<UnitSettings> {
     let lines = match &args.unit {
         Some(path) => unit_lines(path)?,
         None => Vec::new(),
     };
-    let value = |key: &str| lines.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value);
-    let protocol = match value("protocol").map(|name| name.to_ascii_lowercase()).as_deref() {
-        Some("ete") | None => Protocol::Ete,
-        Some("etm4") => Protocol::Etm4,
-        Some(other) => bail!("unknown protocol '{other}': use ete or etm4"),
-    };
-    let mut settings = Settings::new(args.protocol.unwrap_or(protocol));
-    settings.source_addresses = args.source_addresses || value("source_addresses").is_some_and(|value| value != "0");
-    let seed = |key: &str| value(key).map(|seed| parse_number(seed).map_err(anyhow::Error::msg)).transpose();
-    settings.guess_seed = seed("seed")?.or(args.guess);
-    settings.q_seed = seed("q_seed")?.or(args.q_elements);
-    settings.overflow_seed = seed("overflow_seed")?.or(args.overflow);
+    let named = last(&lines, "protocol").map(|name| name.to_ascii_lowercase());
+    let named = named.map(|name| {
+        let known = PROTOCOLS.iter().find(|(known, ..)| *known == name);
+        known.map(|(.., protocol)| *protocol).with_context(|| format!("unknown protocol '{name}': use {}", names()))
+    });
+    let protocol = args.protocol.or(named.transpose()?).unwrap_or(Protocol::Ete);
+    let mut settings = UnitSettings::new(protocol).with_context(|| format!("no trace unit model for {protocol}"))?;
+    let seed = |key: &str| last(&lines, key).map(|seed| parse_number(seed).map_err(anyhow::Error::msg)).transpose();
+    settings.set_overflow_seed(seed("overflow_seed")?.or(args.overflow));
+    match &mut settings {
+        UnitSettings::Etm4(settings) => {
+            let by_source = last(&lines, "source_addresses").is_some_and(|value| value != "0");
+            settings.source_addresses = args.source_addresses || by_source;
+            settings.guess_seed = seed("seed")?.or(args.guess);
+            settings.q_seed = seed("q_seed")?.or(args.q_elements);
+        }
+        UnitSettings::Etm3(settings) => settings.late_seed = seed("late_seed")?,
+        UnitSettings::Ptm(_) => {}
+    }
     for (name, text) in lines.iter().filter(|(name, _)| !is_option(name)) {
         let number = parse_number(text).map_err(anyhow::Error::msg).with_context(|| format!("register {name}"))?;
         set(&mut settings, name, number)?;
     }
+    refuse_foreign(args, protocol)?;
+    match &mut settings {
+        UnitSettings::Etm4(settings) => apply_to_etm4(args, settings),
+        settings => apply_to_armv7(args, settings),
+    }
+    args.registers.iter().try_for_each(|register| set(&mut settings, &register.name, register.value))?;
+    Ok(settings)
+}
+
+/// The names of all protocols, for a message.
+fn names() -> String {
+    let names: Vec<&str> = PROTOCOLS.iter().map(|(name, ..)| *name).collect();
+    names.join(", ")
+}
+
+/// The last value of a key.
+fn last<'l>(lines: &'l [(String, String)], key: &str) -> Option<&'l String> {
+    lines.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value)
+}
+
+/// Rejects options that the protocol does not have.
+fn refuse_foreign(args: &Args, protocol: Protocol) -> anyhow::Result<()> {
+    let is_etm4 = matches!(protocol, Protocol::Ete | Protocol::Etm4);
+    let options = [
+        ("--return-stack", args.return_stack, protocol != Protocol::Etm3),
+        ("--data", args.data, protocol == Protocol::Etm3),
+        ("--source-addresses", args.source_addresses, is_etm4),
+        ("--guess", args.guess.is_some(), is_etm4),
+        ("--q-elements", args.q_elements.is_some(), is_etm4),
+    ];
+    match options.iter().find(|(_, is_given, exists)| *is_given && !exists) {
+        Some((name, ..)) => bail!("{protocol} has no {name}"),
+        None => Ok(()),
+    }
+}
+
+/// Sets the bits of TRCCONFIGR that options ask for.
+fn apply_to_etm4(args: &Args, settings: &mut Settings) {
     let flags = [
         (args.return_stack, 1 << 12),
         (args.timestamps, 1 << 11),
@@ -281,26 +341,41 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         (args.branch_broadcast, 1 << 3),
         (args.q_elements.is_some(), 0b11 << 13),
     ];
-    let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |bits, (_, bit)| bits | bit);
-    let configr = settings.get("TRCCONFIGR").unwrap_or(1) | flags;
-    set(&mut settings, "TRCCONFIGR", configr)?;
+    let configr = settings.get("TRCCONFIGR").unwrap_or(1) | bits(&flags);
+    settings.set("TRCCONFIGR", configr);
     if args.q_elements.is_some() {
         let capabilities = settings.get("TRCIDR0").unwrap_or(0) | 0b11 << 15;
-        set(&mut settings, "TRCIDR0", capabilities)?;
+        settings.set("TRCIDR0", capabilities);
     }
-    args.registers.iter().try_for_each(|register| set(&mut settings, &register.name, register.value))?;
-    Ok(settings)
+}
+
+/// Sets the bits of ETMCR that options ask for.
+fn apply_to_armv7(args: &Args, settings: &mut UnitSettings) {
+    let flags = [
+        (args.return_stack, 1 << 29),
+        (args.timestamps, 1 << 28),
+        (args.cycle_counts, 1 << 12),
+        (args.context_ids, 1 << 30 | 0b11 << 14),
+        (args.branch_broadcast, 1 << 8),
+        (args.data, 0b11 << 2),
+    ];
+    let control = settings.get("ETMCR").unwrap_or(0) | bits(&flags);
+    settings.set("ETMCR", control);
+}
+
+fn bits(flags: &[(bool, u64)]) -> u64 {
+    flags.iter().filter(|(is_set, _)| *is_set).fold(0, |bits, (_, bit)| bits | bit)
 }
 
 fn is_option(name: &str) -> bool {
-    ["protocol", "source_addresses", "seed", "q_seed", "overflow_seed"]
+    ["protocol", "source_addresses", "seed", "q_seed", "overflow_seed", "late_seed"]
         .iter()
         .any(|option| name.eq_ignore_ascii_case(option))
 }
 
-fn set(settings: &mut Settings, name: &str, value: u64) -> anyhow::Result<()> {
+fn set(settings: &mut UnitSettings, name: &str, value: u64) -> anyhow::Result<()> {
     // Zero has no effect, even in registers that are not modeled.
-    let has_no_effect = value == 0 && explain(name, value, settings.protocol).is_some();
+    let has_no_effect = value == 0 && explain(name, value, settings.protocol()).is_some();
     if !settings.set(name, value) && !has_no_effect {
         bail!("the trace unit model has no register '{name}'");
     }

@@ -28,7 +28,7 @@ impl Packet {
     }
 }
 
-fn encode(packet: &Packet, config: &Config, out: &mut Vec<u8>) -> Option<()> {
+pub(super) fn encode(packet: &Packet, config: &Config, out: &mut Vec<u8>) -> Option<()> {
     match *packet {
         Packet::AlignmentSync => out.extend_from_slice(&[0, 0, 0, 0, 0, 0x80]),
         Packet::CycleCount { cycles } => {

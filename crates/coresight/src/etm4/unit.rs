@@ -14,12 +14,10 @@ mod decision_memo;
 mod elements;
 mod guess;
 mod limits;
-mod overflow;
 mod pending;
 mod q;
 mod resources;
 mod settings;
-mod stack;
 #[cfg(test)]
 mod tests;
 mod view_inst;
@@ -31,55 +29,19 @@ use self::addresses::Addresses;
 pub use self::block::Block;
 use self::decision_memo::Decision;
 use self::guess::Guesses;
-pub use self::overflow::OverflowLosses;
-use self::overflow::Overflows;
 use self::pending::PendingAtoms;
 use self::q::QElements;
 pub use self::settings::Settings;
-use self::stack::ReturnStack;
 use self::view_inst::ViewInst;
 use super::encode::encode;
 use super::packet::{ExceptionAddress, Packet, TraceInfo};
 use super::{Config, Version};
 use crate::exception::PE_RESET;
+pub use crate::unit::{Class, Executed, OverflowLosses};
+use crate::unit::{Overflows, ReturnStack};
 
 /// The exception type of a PE that halts for a debugger.
 pub const DEBUG_HALT: u16 = 1;
-
-/// Kind of an instruction, as far as the trace distinguishes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Class {
-    /// The trace has no element for it.
-    #[default]
-    Other,
-    /// A branch whose target is in the opcode.
-    Direct,
-    /// A branch whose target is not in the opcode.
-    Indirect,
-    /// Returns from an exception.
-    ExceptionReturn,
-    /// Always executed, has an atom, continues after itself: an instruction barrier, perhaps a wait.
-    Barrier,
-}
-
-/// An instruction that the PE executed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Executed {
-    /// Its address.
-    pub address: u64,
-    /// Its instruction set.
-    pub isa: SubIsa,
-    /// Its length in bytes.
-    pub length: u8,
-    /// Its kind.
-    pub class: Class,
-    /// It may fail its condition.
-    pub conditional: bool,
-    /// Writes a return address into the link register.
-    pub link: bool,
-    /// It branched. Meaningless for instructions other than branches.
-    pub taken: bool,
-}
 
 /// A running trace unit. [`take`](Self::take) hands out its bytes.
 #[derive(Debug, Clone)]

@@ -4,22 +4,26 @@
 
 mod blocks;
 
-use unspool_coresight::etm4::unit::{Class, Executed, Settings, Unit};
+use unspool_coresight::etm3::unit::Access;
+use unspool_coresight::unit::{Class, Executed};
 use unspool_coresight::{Context as PacketContext, Security as PacketSecurity, SubIsa, Target};
-use unspool_isa::{ControlFlow, decode};
+use unspool_isa::decode;
 use unspool_model::{
-    Context, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, SinkError, Step, TimeUnit,
+    Access as MemoryAccess, Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security,
+    SinkError, Step, TimeUnit,
 };
 
 use self::blocks::Blocks;
 use super::image::Image;
 use super::known::{KNOWN, Known, Pending, outcome, slot};
+use super::settings::UnitSettings;
 use super::totals::Encoded;
+use super::unit::{Classes, Unit};
 
 /// One core, its trace unit, and the instruction whose outcome the next step shows.
 #[derive(Debug)]
 pub(super) struct Core {
-    pub(super) settings: Settings,
+    pub(super) settings: UnitSettings,
     pub(super) id: u8,
     pub(super) unit: Unit,
     pub(super) image: Image,
@@ -32,13 +36,16 @@ pub(super) struct Core {
     last_isa: SubIsa,
     /// Instructions that an IT instruction makes conditional.
     in_it: u8,
-    wfx_is_p0: bool,
+    classes: Classes,
     /// Whether context and virtual context identifiers are traced or compared.
     needs_ids: (bool, bool),
     /// An event log has the code that the image cannot have.
     pub(super) code_may_change: bool,
     /// Context identifiers are those of threads, where they are known.
     pub(super) has_thread_ids: bool,
+    /// Accesses are traced, and those of the pending instruction.
+    traces_data: bool,
+    accesses: Vec<Access>,
     counts_time: bool,
     time: Option<u64>,
     /// Totals, except those of the trace unit.
@@ -46,14 +53,16 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub(super) fn new(settings: Settings, id: u8, time_unit: TimeUnit) -> Self {
+    pub(super) fn new(settings: UnitSettings, id: u8, time_unit: TimeUnit) -> Self {
         // No instruction is at the last address.
         let executed = Executed { address: u64::MAX, ..Executed::default() };
         let empty = Known { executed, target: 0, target_isa: None, opcode: 0, isa: Isa::A64, it: 0 };
         Self {
             unit: Unit::new(&settings),
-            wfx_is_p0: settings.config().wfx_is_p0,
-            needs_ids: (settings.asks_for_context_ids(), settings.asks_for_vmids()),
+            classes: Classes::of(&settings),
+            needs_ids: settings.needs_ids(),
+            traces_data: settings.traces_data(),
+            accesses: Vec::new(),
             settings,
             id,
             image: Image::default(),
@@ -83,7 +92,7 @@ impl Core {
             self.event(&step.event);
             return Ok(());
         };
-        if self.continues(instruction) {
+        if !self.traces_data && self.continues(instruction) {
             self.pass_time(step.time);
             return Ok(());
         }
@@ -158,6 +167,10 @@ impl Core {
         pending.known.executed.conditional |= self.in_it > 0;
         self.in_it = self.in_it.saturating_sub(1).max(known.it);
         self.pending = Some(pending);
+        if self.traces_data {
+            self.accesses.clear();
+            self.accesses.extend(step.accesses().flat_map(words));
+        }
         Ok(())
     }
 
@@ -172,8 +185,8 @@ impl Core {
         let refuse = |reason: String| SinkError::Refused { position: Some(step.position), reason };
         let address = instruction.address;
         let isa = instruction.isa;
-        if isa.is_riscv() {
-            return Err(refuse("this is a RISC-V instruction, and ETE and ETMv4 trace Arm instructions only".into()));
+        if let Some(reason) = self.classes.refusal(isa) {
+            return Err(refuse(reason.into()));
         }
         let low_bits = if isa == Isa::T32 { 1 } else { 3 };
         if address & low_bits != 0 || address & !isa.address_mask() != 0 {
@@ -187,17 +200,11 @@ impl Core {
             Err(at) if !self.code_may_change => return Err(refuse(changed(at))),
             _ => {}
         }
-        let class = match decoded.flow {
-            ControlFlow::Wfx if !self.wfx_is_p0 => Class::Other,
-            ControlFlow::Direct => Class::Direct,
-            ControlFlow::Indirect => Class::Indirect,
-            ControlFlow::ExceptionReturn => Class::ExceptionReturn,
-            ControlFlow::Isb | ControlFlow::Wfx | ControlFlow::TransactionStart => Class::Barrier,
-            _ => Class::Other,
-        };
+        let class = self.classes.class(decoded.flow);
         let (conditional, link, length) = (decoded.conditional, decoded.link, decoded.length);
         let sub_isa = sub_isa(isa);
-        let executed = Executed { address, isa: sub_isa, length, class, conditional, link, taken: true };
+        let changes_isa = decoded.target.is_some_and(|target| self::sub_isa(target.isa) != sub_isa);
+        let executed = Executed { address, isa: sub_isa, length, class, conditional, link, taken: true, changes_isa };
         let known = Known {
             executed,
             target: decoded.target_address().unwrap_or(0),
@@ -245,7 +252,7 @@ impl Core {
             Some(taken) => {
                 executed.taken = taken;
                 self.execute(&executed);
-                if is_branch && taken { self.stop() } else { self.halt(pending.known.next()) }
+                if is_branch && taken { self.stop(pending) } else { self.halt(pending.known.next()) }
             }
             // Its outcome is unknown: the trace ends before it.
             None if is_branch => self.halt(Target { address: executed.address, isa: executed.isa }),
@@ -262,6 +269,9 @@ impl Core {
             self.unit.cycles(1);
         }
         self.unit.instruction(executed);
+        if self.traces_data {
+            self.unit.accesses(self.accesses.drain(..));
+        }
     }
 
     fn halt(&mut self, at: Target) {
@@ -269,9 +279,11 @@ impl Core {
         self.unit.halt(at);
     }
 
-    fn stop(&mut self) {
+    /// Stops after a taken branch.
+    fn stop(&mut self, branch: &Pending) {
         self.totals.breaks += 1;
-        self.unit.stop();
+        let is_known = branch.branch_target.is_some() || branch.known.target().is_some();
+        self.unit.stop(is_known.then(|| self.expected(branch)));
     }
 
     /// Ends the trace at a break between steps.
@@ -288,7 +300,8 @@ impl Core {
             // No instruction ran before: the exception interrupts the PE at the return address.
             self.renew_context();
             if let Some(address) = exception.return_address {
-                self.unit.exception(number(exception), Target { address, isa: self.last_isa });
+                let number = self.unit.exception_number(exception, false);
+                self.unit.exception(number, Target { address, isa: self.last_isa });
             }
             return;
         };
@@ -300,13 +313,15 @@ impl Core {
         if repeats && (may_fail || next.address != at.address) {
             // The instruction was attempted, and will be repeated.
             self.pending = None;
+            let number = self.unit.exception_number(exception, false);
+            self.unit.attempt(&pending.known.executed, number);
             self.renew_context();
-            return self.unit.exception(number(exception), at);
+            return self.unit.exception(number, at);
         }
         let is_call = exception.class.is_none() && pending.known.is_call();
         self.resolve(&pending, return_address);
         self.renew_context();
-        self.unit.exception(if is_call { CALL } else { number(exception) }, return_address);
+        self.unit.exception(self.unit.exception_number(exception, is_call), return_address);
     }
 
     /// Successor of the instruction, as far as it is known without the next step.
@@ -374,24 +389,18 @@ fn sub_isa(isa: Isa) -> SubIsa {
     if isa == Isa::T32 { SubIsa::Is1 } else { SubIsa::Is0 }
 }
 
-const CALL: u16 = 2;
+/// Greatest number of bytes that an instruction of A32 or T32 accesses.
+const MAX_ACCESS: u64 = 128;
 
-/// A-profile exception type.
-fn number(exception: &Exception) -> u16 {
-    match (exception.kind, exception.class) {
-        (ExceptionKind::Reset, _) => 0,
-        (ExceptionKind::Debug, _) => 1,
-        (ExceptionKind::SError, _) => 4,
-        (ExceptionKind::Irq, _) => 14,
-        (ExceptionKind::Fiq, _) => 15,
-        (_, Some(0x11..=0x13 | 0x15..=0x17)) => CALL,
-        (_, Some(0x20 | 0x21)) => 11,
-        (_, Some(0x24 | 0x25)) => 12,
-        (_, Some(0x22 | 0x26)) => 10,
-        (_, Some(0x30..=0x33 | 0x38 | 0x3c)) => 6,
-        (_, Some(0x34 | 0x35)) => 7,
-        (_, Some(_)) => 3,
-        (_, None) if exception.call.is_some() => CALL,
-        (_, None) => 3,
-    }
+/// The words of an access, each with its value if all of its bytes are known.
+fn words(access: MemoryAccess<'_>) -> impl Iterator<Item = Access> {
+    let is_none = access.direction == Direction::Neither;
+    let size = if is_none { 0 } else { access.size.min(MAX_ACCESS) };
+    (0..size).step_by(4).map(move |offset| {
+        let length = (size - offset).min(4) as usize;
+        let known = access.bytes.get(offset as usize..).and_then(|bytes| bytes.get(..length));
+        let known = known.filter(|bytes| bytes.iter().all(|(_, mask)| *mask == 0xff));
+        let value = known.map(|bytes| bytes.iter().rev().fold(0, |value, (byte, _)| value << 8 | u32::from(*byte)));
+        Access { address: access.address.wrapping_add(offset) as u32, value }
+    })
 }

@@ -1,6 +1,6 @@
 //! Cache of decoded instructions, and the outcome of a branch from the next address.
 
-use unspool_coresight::etm4::unit::Executed;
+use unspool_coresight::unit::{Class, Executed};
 use unspool_coresight::{SubIsa, Target};
 use unspool_isa::{ControlFlow, decode};
 use unspool_model::{Instruction, Isa};
@@ -20,7 +20,11 @@ impl Pending {
         let taken = instruction.branch.map(|branch| branch.taken);
         let branch_target = instruction.branch.and_then(|branch| branch.target);
         let skipped = instruction.is_executed.filter(|is_executed| !is_executed);
-        Self { known: *known, taken: taken.or(skipped), branch_target }
+        let mut known = *known;
+        if matches!(known.executed.class, Class::Other | Class::Barrier) {
+            known.executed.taken = skipped.is_none();
+        }
+        Self { known, taken: taken.or(skipped), branch_target }
     }
 }
 

@@ -9,7 +9,6 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use unspool_coresight::Protocol;
 use unspool_coresight::frame::Formatter;
 use unspool_coresight::trace_buffer::{BufferSettings, TraceBuffer};
 use unspool_model::SinkError;
@@ -114,7 +113,7 @@ impl Output {
         for (index, core) in cores.iter().enumerate() {
             let segments = if events.is_some() { Vec::new() } else { core.image.segments() };
             self.put(&format!("unit_{index}.ini"), unit_text(index, core).as_bytes())?;
-            self.put(&format!("cpu_{index}.ini"), core_text(index, &segments).as_bytes())?;
+            self.put(&format!("cpu_{index}.ini"), core_text(index, core, &segments).as_bytes())?;
             for (number, (_, bytes)) in segments.iter().enumerate() {
                 self.put(&image_file(index, number), bytes)?;
                 image_bytes += bytes.len() as u64;
@@ -240,9 +239,9 @@ fn trace_text(cores: usize, is_shared: bool, memories: &[TraceBuffer]) -> String
 }
 
 fn unit_text(index: usize, core: &Core) -> String {
-    let kind = if core.settings.protocol == Protocol::Ete { "ETE" } else { "ETM4.2" };
+    let (kind, _) = core.settings.device_types();
     let mut text = format!("[device]\nname=UNIT_{index}\nclass=trace_source\ntype={kind}\n\n[regs]\n");
-    core.settings.registers().for_each(|(name, value)| line!(text, "{name}={value:#x}"));
+    core.settings.registers().iter().for_each(|(name, value)| line!(text, "{name}={value:#x}"));
     text
 }
 
@@ -250,8 +249,9 @@ fn image_file(core: usize, number: usize) -> String {
     format!("program_{core}_{number}.bin")
 }
 
-fn core_text(index: usize, segments: &[(u64, Vec<u8>)]) -> String {
-    let mut text = format!("[device]\nname=cpu_{index}\nclass=core\ntype=ARM-AA64\n");
+fn core_text(index: usize, core: &Core, segments: &[(u64, Vec<u8>)]) -> String {
+    let (_, kind) = core.settings.device_types();
+    let mut text = format!("[device]\nname=cpu_{index}\nclass=core\ntype={kind}\n");
     if let Some((first, _)) = segments.first() {
         line!(text, "\n[regs]\nPC(size:64)={first:#x}");
     }

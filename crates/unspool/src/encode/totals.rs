@@ -1,6 +1,6 @@
 //! Totals of an encoded capture, and of each of its cores.
 
-use unspool_coresight::etm4::unit::OverflowLosses;
+use unspool_coresight::unit::OverflowLosses;
 
 /// Totals of an encoded capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,5 +1,6 @@
 //! The closed loop: steps are encoded into a capture, and its steps are the same.
 
+mod armv7;
 mod decoded;
 mod flow;
 mod log;
@@ -15,7 +16,7 @@ use unspool::capture::Capture;
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
 use unspool::coresight::trace_buffer::{BufferSettings, FillMode};
-use unspool::encode::{EncodeOptions, Encoded, Encoder};
+use unspool::encode::{EncodeOptions, Encoded, Encoder, UnitSettings};
 use unspool::model::{Branch, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Step, TimeUnit};
 use unspool_testing::Random;
 
@@ -79,9 +80,9 @@ impl Executed {
     }
 }
 
-fn options(settings: &Settings, formatted: bool) -> EncodeOptions {
+fn options(settings: &(impl Clone + Into<UnitSettings>), formatted: bool) -> EncodeOptions {
     EncodeOptions {
-        settings: settings.clone(),
+        settings: settings.clone().into(),
         formatted,
         buffer: None,
         time_unit: TimeUnit::Unknown,
@@ -97,7 +98,7 @@ fn encode(steps: &[Step], directory: &Path, options: EncodeOptions) -> Encoded {
 }
 
 /// Capture of these steps, in a temporary folder.
-fn encoded(steps: &[Step], settings: &Settings, formatted: bool) -> TempDir {
+fn encoded(steps: &[Step], settings: &(impl Clone + Into<UnitSettings>), formatted: bool) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     encode(steps, folder.path(), options(settings, formatted));
     folder

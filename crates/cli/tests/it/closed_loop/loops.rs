@@ -19,12 +19,13 @@ use std::thread;
 use std::time::Instant;
 
 use unspool::capture::Capture;
+use unspool::coresight::Protocol;
 use unspool::encode::{EncodeOptions, Encoded};
 use unspool::isa;
 use unspool::model::{Coverage, Event, ExceptionKind, Gap, Instruction, Isa, SourceError, Step, StepSource, TimeUnit};
 use unspool::{CaptureSteps, OpenSteps, OpenedSteps, open_steps};
 
-pub(crate) use self::setups::{Setup, Shown, setups};
+pub(crate) use self::setups::{Setup, Shown, armv7_setups, setups};
 use self::times::{Times, index_of, time_of};
 
 /// Instruction as a trace unit traces it.
@@ -203,8 +204,9 @@ fn compare_with(
 ) -> Result<(), String> {
     let mut comparison = Comparison {
         expected: receive.into_iter().flatten(),
-        overflows: setup.settings.overflow_seed.is_some(),
+        overflows: setup.settings.has_overflows(),
         times: setup.has_times().then(|| Times::new(setup.has_all_times())),
+        times_all_instructions: setup.settings.protocol() == Protocol::Etm3,
         before: None,
         outcome,
     };
@@ -221,6 +223,8 @@ struct Comparison<'o, E> {
     expected: E,
     overflows: bool,
     times: Option<Times>,
+    /// Timestamps may be before any instruction, and not only at the start of a block.
+    times_all_instructions: bool,
     before: Option<Executed>,
     outcome: &'o mut Outcome,
 }
@@ -238,7 +242,7 @@ impl<E: Iterator<Item = Expected>> Comparison<'_, E> {
             }
         };
         if let Some(times) = &mut self.times {
-            let starts_block = wanted.starts_block || found.follows_overflow;
+            let starts_block = wanted.starts_block || found.follows_overflow || self.times_all_instructions;
             let is_new = times.check(found.time, time_of(wanted.index), starts_block).map_err(differs)?;
             self.outcome.times += u64::from(is_new);
         }

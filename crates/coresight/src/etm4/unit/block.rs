@@ -127,9 +127,9 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::etm4::unit::guess::random;
     use crate::etm4::unit::settings::Settings;
     use crate::etm4::unit::view_inst;
+    use crate::unit::random;
     use crate::{Context, Security, SubIsa};
 
     /// Filters, events and other options of all kinds.
@@ -165,7 +165,19 @@ mod tests {
             [Class::Other, Class::Direct, Class::Direct, Class::Indirect, Class::Barrier, Class::ExceptionReturn]
                 [(random >> 16) as usize % 6];
         let (conditional, link) = (random >> 24 & 1 == 1, random >> 25 & 3 == 0);
-        (start, Executed { address, isa: SubIsa::Is0, length: 4, class, conditional, link, taken: true })
+        (
+            start,
+            Executed {
+                address,
+                isa: SubIsa::Is0,
+                length: 4,
+                class,
+                conditional,
+                link,
+                taken: true,
+                ..Executed::default()
+            },
+        )
     }
 
     /// Events between blocks.

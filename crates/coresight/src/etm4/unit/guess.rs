@@ -2,6 +2,8 @@
 //!
 //! The same seed makes the same guesses.
 
+use crate::unit::random;
+
 /// Makes guesses, and counts the speculative P0 elements.
 #[derive(Debug, Clone)]
 pub(super) struct Guesses {
@@ -71,12 +73,4 @@ impl Guesses {
     fn random(&mut self) -> u64 {
         self.state.as_mut().map_or(0, random)
     }
-}
-
-/// xorshift64*. The state is never zero.
-pub(super) fn random(state: &mut u64) -> u64 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
 }

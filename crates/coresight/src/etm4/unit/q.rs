@@ -3,11 +3,11 @@
 //! A Q element represents whole blocks. Anything that has to be emitted in the middle of one ends it after its last
 //! complete block. The same seed makes the same Q elements.
 
-use super::guess::random;
 use super::settings::Settings;
 use super::{Class, Executed, Unit};
 use crate::Target;
 use crate::etm4::packet::Packet;
+use crate::unit::random;
 
 /// Chooses Q elements, and counts the instructions of the open one.
 #[derive(Debug, Clone)]

@@ -18,7 +18,7 @@ fn settings(protocol: Protocol, registers: &[(&str, u64)]) -> Settings {
 }
 
 fn at(address: u64, class: Class) -> Executed {
-    Executed { address, isa: SubIsa::Is0, length: 4, class, conditional: false, link: false, taken: true }
+    Executed { address, isa: SubIsa::Is0, length: 4, class, taken: true, ..Executed::default() }
 }
 
 #[test]

@@ -258,7 +258,7 @@ impl ViewInst {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::etm4::unit::guess::random;
+    use crate::unit::random;
     use crate::{Protocol, SubIsa};
 
     /// Registers that use addresses in many ways: filters, start and stop points, events of all kinds, single shots.

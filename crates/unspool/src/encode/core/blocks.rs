@@ -2,12 +2,14 @@
 //!
 //! block trace ─▶ **executions of prepared blocks** ─▶ the trace unit; the first execution of each block ─▶ steps
 
-use unspool_coresight::etm4::unit::{Block, Class};
+use unspool_coresight::etm4::unit::Block;
+use unspool_coresight::unit::Class;
 use unspool_coresight::{SubIsa, Target};
 use unspool_model::{self as model, BlockTrace, Isa, SinkError};
 
 use super::Core;
 use crate::encode::known::{Known, slot};
+use crate::encode::unit::Unit;
 
 /// Prepared blocks.
 #[derive(Debug, Default)]
@@ -74,12 +76,14 @@ impl Core {
     fn execute_prepared(&mut self, trace: &BlockTrace<'_>, index: usize) -> (usize, u64) {
         let Some(&Prepared { start, .. }) = self.blocks.of_execution(trace, index) else { return (0, 0) };
         self.resolve_at(start, trace.time);
+        // Only these models have blocks: the others do not trace A64.
+        let Unit::Etm4(unit) = &mut self.unit else { return (0, 0) };
         let cycles = u64::from(!self.counts_time);
         let (mut executions, mut instructions) = (0, 0);
         for (at, execution) in trace.executions.iter().enumerate().skip(index) {
             let Some(known) = self.blocks.of_execution(trace, at) else { break };
             for block in &self.blocks.units[known.first as usize..][..known.units as usize] {
-                self.unit.block(block, execution.is_taken(), cycles);
+                unit.block(block, execution.is_taken(), cycles);
             }
             (executions, instructions) = (executions + 1, instructions + u64::from(known.instructions));
         }
@@ -122,8 +126,9 @@ impl Core {
         let end = block.opcodes.len() - 1;
         let is_plain = |index: usize| known(index).is_some_and(|known| known.executed.class == Class::Other);
         let Some(last) = known(end).filter(|_| (0..end).all(is_plain)) else { return };
+        let Unit::Etm4(unit) = &self.unit else { return };
         let first = self.blocks.units.len();
-        self.blocks.units.extend(self.unit.blocks(block.start, last.executed));
+        self.blocks.units.extend(unit.blocks(block.start, last.executed));
         let prepared = Prepared {
             start: block.start,
             successors: successors(&last, block),

@@ -113,6 +113,7 @@ fn blocks_make_the_same_capture() {
         open(&path).follow(&mut in_blocks).unwrap();
         let settings = more_settings(settings(Protocol::Ete, options, &program), options, &program);
         let (formatted, time_unit) = (options & 1 == 0, open(&path).time_unit());
+        let settings = settings.into();
         let options = EncodeOptions { settings, formatted, buffer: None, time_unit, replace: false, events: None };
         let [one, other] = ["by steps", "by blocks"].map(|name| folder.path().join(name));
         let expected = step_by_step(&path, &one, options.clone());
@@ -135,7 +136,7 @@ fn each_source_has_cores_of_its_own() {
         let out = folder.path().join(format!("formatted {formatted}"));
         let settings = Settings::new(Protocol::Ete);
         let options = EncodeOptions {
-            settings,
+            settings: settings.into(),
             formatted,
             buffer: None,
             time_unit: open(&paths[0]).time_unit(),

@@ -1,6 +1,6 @@
 //! Random programs and their execution: loops, calls, returns, indirect branches, system calls, interrupts.
 
-use unspool::model::{Branch, Context, Event, Exception, ExceptionKind, Instruction, Isa, Security, Step};
+use unspool::model::{Branch, Context, Direction, Event, Exception, ExceptionKind, Instruction, Isa, Security, Step};
 use unspool_testing::Random;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -9,6 +9,12 @@ enum Op {
     /// Four bytes in T32 too.
     Wide,
     Barrier,
+    DataBarrier,
+    Load,
+    /// Two words.
+    Store,
+    /// Conditional in A32.
+    Conditional,
     If(usize),
     Goto(usize),
     Call(usize),
@@ -39,6 +45,15 @@ const LENGTH: usize = 24;
 impl Program {
     /// Functions of equal length; the last is the exception handler.
     pub(crate) fn new(isa: Isa, base: u64, seed: u64) -> Self {
+        Self::made(isa, base, seed, false)
+    }
+
+    /// With loads, stores, data barriers and, in A32, conditional instructions too.
+    pub(crate) fn with_data(isa: Isa, base: u64, seed: u64) -> Self {
+        Self::made(isa, base, seed, true)
+    }
+
+    fn made(isa: Isa, base: u64, seed: u64, has_data: bool) -> Self {
         let mut random = Random::new(seed);
         let count = 8;
         let mut ops = vec![];
@@ -56,7 +71,12 @@ impl Program {
                     8 if function < count - 1 => Op::System,
                     9 => Op::Barrier,
                     10 if function < count - 1 => Op::Return,
-                    11..=13 => Op::Wide,
+                    11..=13 if !has_data => Op::Wide,
+                    11 => Op::Wide,
+                    12 => Op::DataBarrier,
+                    13 if has_data => Op::Load,
+                    14 if has_data => Op::Store,
+                    15 if has_data => Op::Conditional,
                     _ => Op::Nop,
                 });
             }
@@ -105,7 +125,8 @@ impl Program {
             time += random.below(9);
             let branch_to = |taken, to: usize| Some(Branch { taken, target: taken.then(|| self.code[to].address) });
             let (next, branch) = match placed.op {
-                Op::Nop | Op::Wide | Op::Barrier | Op::System => (at + 1, None),
+                Op::Nop | Op::Wide | Op::Barrier | Op::DataBarrier | Op::System => (at + 1, None),
+                Op::Load | Op::Store | Op::Conditional => (at + 1, None),
                 Op::If(to) => {
                     let taken = random.below(3) > 0;
                     (if taken { to } else { at + 1 }, branch_to(taken, to))
@@ -132,8 +153,11 @@ impl Program {
                 }
             };
             calls.truncate(64);
-            steps.push(step(
+            let is_conditional = placed.op == Op::Conditional && self.isa == Isa::A32;
+            let is_executed = is_conditional.then(|| random.below(2) == 0);
+            let mut executed = step(
                 Event::Instruction(Instruction {
+                    is_executed,
                     address: placed.address,
                     opcode: Some(placed.opcode),
                     length: placed.length,
@@ -142,7 +166,9 @@ impl Program {
                     ..Instruction::default()
                 }),
                 time,
-            ));
+            );
+            access(&mut executed, placed.op, is_executed, &mut random);
+            steps.push(executed);
             at = next;
             if placed.op == Op::ExceptionReturn {
                 level = 0;
@@ -169,6 +195,28 @@ impl Program {
     }
 }
 
+/// Adds the accesses of an instruction. Most are near each other.
+fn access(step: &mut Step, op: Op, is_executed: Option<bool>, random: &mut Random) {
+    if !matches!(op, Op::Load | Op::Store | Op::Conditional) {
+        return;
+    }
+    let page = if random.below(8) == 0 { 0x8000_0000 } else { 0x2000_0000 };
+    let address = page + 4 * random.below(64);
+    let mut word = |bytes: u32| {
+        let value = (random.below(1 << 32) >> (8 * random.below(5))) as u32;
+        value.to_le_bytes().map(|byte| (byte, 0xff)).into_iter().take(bytes as usize).collect::<Vec<_>>()
+    };
+    match op {
+        Op::Load => step.access_known(Direction::Read, address, 4, word(4)),
+        Op::Store => {
+            step.access_known(Direction::Write, address, 4, word(4));
+            step.access_known(Direction::Write, address + 4, 4, word(4));
+        }
+        Op::Conditional if is_executed != Some(false) => step.access_known(Direction::Read, address + 2, 2, word(2)),
+        _ => {}
+    }
+}
+
 fn step(event: Event, time: u64) -> Step {
     let mut step = Step::default();
     (step.event, step.time) = (event, Some(time));
@@ -188,7 +236,7 @@ fn context(level: u8, process: u64) -> Event {
 fn length(isa: Isa, op: Op) -> u8 {
     match op {
         _ if isa != Isa::T32 => 4,
-        Op::Wide | Op::Call(_) | Op::Barrier | Op::ExceptionReturn => 4,
+        Op::Wide | Op::Call(_) | Op::Barrier | Op::DataBarrier | Op::ExceptionReturn => 4,
         _ => 2,
     }
 }
@@ -201,6 +249,11 @@ fn opcode(isa: Isa, op: Op, address: u64, target: u64) -> u32 {
     let opcodes = match op {
         Op::Nop => [0xd503_201f, 0xe320_f000, 0xbf00],
         Op::Wide => [0xd503_201f, 0xe320_f000, 0xf3af_8000],
+        Op::DataBarrier => [0xd503_3bbf, 0xf57f_f05b, 0xf3bf_8f5b],
+        // LDR W0, [X1]; STP W2, W3, [X1]; conditional, LDRH.
+        Op::Load => [0xb940_0020, 0xe591_0000, 0x6808],
+        Op::Store => [0x2900_0c22, 0xe881_000c, 0xc10c],
+        Op::Conditional => [0x7940_0020, 0x11d1_00b0, 0x8808],
         Op::Barrier => [0xd503_3fdf, 0xf57f_f06f, 0xf3bf_8f6f],
         Op::If(_) => [0x5400_0001 | (a64 & 0x7_ffff) << 5, 0x1a00_0000 | a32, 0xd100 | t32 & 0xff],
         Op::Goto(_) => [0x1400_0000 | a64 & 0x3ff_ffff, 0xea00_0000 | a32, 0xe000 | t32 & 0x7ff],

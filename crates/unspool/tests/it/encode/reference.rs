@@ -15,7 +15,7 @@ use super::{BASE, combinations, encoded, settings};
 use crate::fixtures::assert_same;
 
 /// Output of the reference for a capture.
-fn theirs(directory: &Path) -> Vec<Decoded> {
+pub(super) fn theirs(directory: &Path) -> Vec<Decoded> {
     let text = reference_listing(directory, &["-decode"]).unwrap();
     let mut all = vec![];
     for line in text.lines() {
@@ -51,9 +51,10 @@ fn element_of(text: &str) -> impl Iterator<Item = Decoded> {
         "CYCLE_COUNT" => [cycles, None],
         "EVENT" => [small("Numbered:").map(|events| Decoded::Event(events as u8)), None],
         "PE_CONTEXT" => {
-            let level = number(text, " EL").unwrap() as u8;
-            let is_secure = text.contains(&format!("EL{level}S"));
-            [Some(Decoded::Context(level, is_secure, small("VMID="), small("CTXTID="))), None]
+            // Trace of Armv7 has no Exception level.
+            let level = number(text, " EL").map(|level| level as u8);
+            let is_secure = level.is_some_and(|level| text.contains(&format!("EL{level}S")));
+            [level.map(|level| Decoded::Context(level, is_secure, small("VMID="), small("CTXTID="))), None]
         }
         "EXCEPTION" => {
             let number_of = number(text, "excep num (").unwrap() as u16;
@@ -116,12 +117,12 @@ fn judge(name: &str, program: &Program, steps: &[Step], settings: &Settings, for
     ours
 }
 
-fn ranges(all: &[Decoded]) -> Vec<Decoded> {
+pub(super) fn ranges(all: &[Decoded]) -> Vec<Decoded> {
     tidy(all.iter().copied().filter(|decoded| matches!(decoded, Decoded::Range(..))).collect())
 }
 
 /// Executed ranges, from the steps themselves.
-fn executed(steps: &[Step]) -> Vec<Decoded> {
+pub(super) fn executed(steps: &[Step]) -> Vec<Decoded> {
     let instructions = steps.iter().filter_map(|step| step.event.instruction());
     tidy(instructions.map(|instruction| Decoded::Instruction(instruction.address, instruction.length)).collect())
 }

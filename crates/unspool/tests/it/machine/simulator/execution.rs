@@ -69,6 +69,7 @@ impl Machine {
             conditional: is_conditional,
             link: is_call || opcode == CALL_REGISTER,
             taken,
+            ..Executed::default()
         });
         match class {
             Class::Direct if is_conditional && taken => pc.wrapping_add_signed(offset_of(opcode >> 5, 19)),

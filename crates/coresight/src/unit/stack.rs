@@ -7,7 +7,7 @@ const DEPTH: usize = 15;
 
 /// Return addresses, youngest on top.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ReturnStack {
+pub(crate) struct ReturnStack {
     entries: [Target; DEPTH],
     /// Index after the youngest entry.
     top: usize,
@@ -16,7 +16,7 @@ pub(super) struct ReturnStack {
 
 impl ReturnStack {
     #[inline]
-    pub(super) fn push(&mut self, target: Target) {
+    pub(crate) fn push(&mut self, target: Target) {
         self.entries[self.top] = target;
         self.top = if self.top + 1 == DEPTH { 0 } else { self.top + 1 };
         self.count = (self.count + 1).min(DEPTH);
@@ -24,7 +24,7 @@ impl ReturnStack {
 
     /// Pops the youngest entry if it is this one.
     #[inline]
-    pub(super) fn pop_if(&mut self, target: Target) -> bool {
+    pub(crate) fn pop_if(&mut self, target: Target) -> bool {
         let top = if self.top == 0 { DEPTH - 1 } else { self.top - 1 };
         let is_on_top = self.count > 0 && self.entries[top] == target;
         if is_on_top {
@@ -34,7 +34,7 @@ impl ReturnStack {
         is_on_top
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.count = 0;
     }
 }

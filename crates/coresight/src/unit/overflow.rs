@@ -2,11 +2,11 @@
 //!
 //! The same seed makes the same overflows.
 
-use super::guess::random;
+use super::random;
 
 /// Chooses overflows, and counts their losses.
 #[derive(Debug, Clone)]
-pub(super) struct Overflows {
+pub(crate) struct Overflows {
     /// Never zero; `None`: no overflows.
     state: Option<u64>,
     /// Number of instructions that are still to be lost.
@@ -29,27 +29,27 @@ const PERIOD: u64 = 64;
 const LONGEST: u64 = 256;
 
 impl Overflows {
-    pub(super) fn new(seed: Option<u64>) -> Self {
+    pub(crate) fn new(seed: Option<u64>) -> Self {
         let state = seed.map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         Self { state, missing: 0, losses: OverflowLosses::default() }
     }
 
-    pub(super) fn losses(&self) -> OverflowLosses {
+    pub(crate) fn losses(&self) -> OverflowLosses {
         self.losses
     }
 
-    pub(super) fn are_made(&self) -> bool {
+    pub(crate) fn are_made(&self) -> bool {
         self.state.is_some()
     }
 
     /// Are the next instructions lost?
-    pub(super) fn is_losing(&self) -> bool {
+    pub(crate) fn is_losing(&self) -> bool {
         self.missing > 0
     }
 
     /// Does an overflow follow this P0 instruction?
     #[inline]
-    pub(super) fn start(&mut self) -> bool {
+    pub(crate) fn start(&mut self) -> bool {
         self.state.is_some() && self.choose()
     }
 
@@ -65,7 +65,7 @@ impl Overflows {
 
     /// Is this instruction lost? Counts it if it would be traced.
     #[inline]
-    pub(super) fn lose(&mut self, is_shown: bool) -> bool {
+    pub(crate) fn lose(&mut self, is_shown: bool) -> bool {
         let is_lost = self.missing > 0;
         if is_lost {
             self.missing -= 1;
