@@ -342,14 +342,14 @@ proptest! {
             let mut pushed = decoder.clone();
             let mut elements: Vec<Element> = vec![];
             pushed.push(item, &mut |item: ElementItem| elements.extend(item.ok().map(|element| element.value)));
-            if decoder.is_plain() && let Some(plain) = decoder.plain(&value) {
+            if decoder.is_plain() && let Some(plain) = decoder.plain(crate::Extent { offset: 0, length: 1 }, &value) {
                 match plain {
                     Plain::Atoms(atoms) => prop_assert_eq!(elements, [Element::Atoms(atoms)]),
                     Plain::Branch(target) => {
                         let taken = Element::Atoms(crate::Atoms::new(1, 1));
                         prop_assert_eq!(elements, [taken, Element::TargetAddress(target)]);
                     }
-                    Plain::Target(_) => prop_assert!(false, "no packet is only an address"),
+                    other => prop_assert!(false, "no packet of PTM means {other:?}"),
                 }
                 prop_assert_eq!(&decoder, &pushed);
             } else {
