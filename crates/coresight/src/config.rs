@@ -106,6 +106,16 @@ impl TraceConfig {
         matches!(self, Self::Etm3(config) if config.data_values)
     }
 
+    /// May the trace have timestamps of a clock that other sources share? Those of software trace show only in the trace
+    /// if no register describes them.
+    pub fn may_have_timestamps(&self) -> bool {
+        match self {
+            Self::Itm(config) => config.global_timestamps != Some(false),
+            Self::Stm(config) => config.timestamps != Some(false),
+            _ => self.features().timestamps,
+        }
+    }
+
     /// The contents of the trace.
     pub fn features(&self) -> Features {
         with_decoders!(self, decoders => decoders.features())
