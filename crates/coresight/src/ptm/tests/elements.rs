@@ -156,9 +156,12 @@ const START: &[u8] = &[0x08, 0x01, 0x10, 0x00, 0x80, 0x29, 0, 0, 0, 0];
 const STARTED: [&str; 4] =
     ["trace info", "trace on", "context EL? nonsecure AArch32 contextid 0x0", "target address 0x0000000080001000 IS1"];
 
+/// What happens, packets, and the elements.
+type Story<'s> = (&'s str, &'s [&'s [u8]], &'s [&'s str]);
+
 #[test]
 fn stories() {
-    let rows: &[(&str, &[&[u8]], &[&str])] = &[
+    let rows: &[Story<'_>] = &[
         (
             "a periodic synchronization continues",
             &[&[0x08, 0x21, 0x10, 0x00, 0x80, 0x09, 0, 0, 0, 0]],
