@@ -121,6 +121,28 @@ impl TraceConfig {
     }
 }
 
+/// Applies named options, each of which states one fact of a register. `apply` returns the names of both, and `known` the
+/// value of a register. Returns the registers that an option contradicts: the option counts.
+pub(crate) fn apply_options<'r, C: Copy + PartialEq>(
+    config: &mut C,
+    options: impl IntoIterator<Item = (&'r str, &'r str)>,
+    apply: impl Fn(&mut C, &str, &str) -> Option<(&'static str, &'static str)>,
+    mut known: impl FnMut(&'static str) -> Option<u32>,
+) -> Vec<Assumption> {
+    let mut contradicted = Vec::new();
+    for (name, value) in options {
+        let before = *config;
+        if let Some((option, register)) = apply(config, name, value)
+            && *config != before
+            && let Some(value) = known(register)
+        {
+            let meaning = "the option is followed";
+            contradicted.push(Assumption { register, value, meaning, contradicted_by: Some(option) });
+        }
+    }
+    contradicted
+}
+
 /// The number of a named option: a flag, a decimal or a hexadecimal number.
 pub(crate) fn option_number(text: &str) -> Option<u32> {
     match text.trim().to_ascii_lowercase().as_str() {

@@ -26,7 +26,7 @@ struct Source {
 }
 
 fn config(protocol: Protocol, registers: &[(&'static str, u64)]) -> TraceConfig {
-    TraceConfig::new(protocol, Profile::Unknown, registers.iter().copied(), []).unwrap().0
+    TraceConfig::new(protocol, Profile::Unknown, registers.iter().copied(), []).0
 }
 
 fn ptm_source() -> Source {

@@ -10,7 +10,7 @@ use unspool_coresight::{
 use super::*;
 
 fn elements(protocol: Protocol, bytes: &[u8]) -> Vec<Element> {
-    let (config, _) = TraceConfig::new(protocol, Profile::Unknown, [], []).unwrap();
+    let (config, _) = TraceConfig::new(protocol, Profile::Unknown, [], []);
     let mut found = Vec::new();
     with_decoders!(config, decoders => {
         let mut elements = decoders.elements();
