@@ -105,10 +105,42 @@ impl TraceConfig {
         matches!(self, Self::Etm3(config) if config.data_values)
     }
 
+    /// May the trace have timestamps of a clock that other sources share? Those of software trace show only in the trace
+    /// if no register describes them.
+    pub fn may_have_timestamps(&self) -> bool {
+        match self {
+            Self::Itm(config) => config.global_timestamps != Some(false),
+            Self::Stm(config) => config.timestamps != Some(false),
+            _ => self.features().timestamps,
+        }
+    }
+
     /// The contents of the trace.
     pub fn features(&self) -> Features {
         with_decoders!(self, decoders => decoders.features())
     }
+}
+
+/// Applies named options, each of which states one fact of a register. `apply` returns the names of both, and `known` the
+/// value of a register. Returns the registers that an option contradicts: the option counts.
+pub(crate) fn apply_options<'r, C: Copy + PartialEq>(
+    config: &mut C,
+    options: impl IntoIterator<Item = (&'r str, &'r str)>,
+    apply: impl Fn(&mut C, &str, &str) -> Option<(&'static str, &'static str)>,
+    mut known: impl FnMut(&'static str) -> Option<u32>,
+) -> Vec<Assumption> {
+    let mut contradicted = Vec::new();
+    for (name, value) in options {
+        let before = *config;
+        if let Some((option, register)) = apply(config, name, value)
+            && *config != before
+            && let Some(value) = known(register)
+        {
+            let meaning = "the option is followed";
+            contradicted.push(Assumption { register, value, meaning, contradicted_by: Some(option) });
+        }
+    }
+    contradicted
 }
 
 /// The number of a named option: a flag, a decimal or a hexadecimal number.

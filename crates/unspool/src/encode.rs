@@ -11,6 +11,7 @@ mod core;
 mod image;
 mod known;
 mod output;
+pub mod software;
 mod totals;
 
 use std::ops::ControlFlow;

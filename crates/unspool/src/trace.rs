@@ -121,16 +121,7 @@ impl<'c> Trace<'c> {
 
     /// Profile of the PE, as far as its type shows.
     pub(crate) fn profile(&self) -> Profile {
-        let Some(core) = self.core() else { return Profile::Unknown };
-        let kind = core.kind.to_ascii_lowercase();
-        let starts = |names: &[&str]| names.iter().any(|name| kind.starts_with(name));
-        if starts(&["cortex-m", "star"]) {
-            Profile::Microcontroller
-        } else if starts(&["cortex-", "neoverse", "arm-aa64", "armv8-a", "armv9-a", "aarch64"]) {
-            Profile::Application
-        } else {
-            Profile::Unknown
-        }
+        self.core().map_or(Profile::Unknown, |core| Profile::of_core(&core.kind))
     }
 
     /// Reads the packets. Offsets are those of the buffer; lengths count bytes of the source itself.

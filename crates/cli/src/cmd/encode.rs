@@ -2,6 +2,8 @@
 //!
 //! in ─▶ steps ─▶ trace units ─▶ CAPTURE/
 
+mod software;
+
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +18,7 @@ use unspool::model::{SinkError, StepSource, TimeUnit};
 use unspool::number::many;
 use unspool::{Meter, OpenSteps, OpenedSteps, open_steps};
 
-use crate::args::{Choice, ImageArgs, TRACE_UNITS, one_of, parse_number, parse_register};
+use crate::args::{Choice, ImageArgs, one_of, parse_number, parse_register};
 use crate::diagnostic;
 use crate::file::losses_verdict;
 use crate::progress::Progress;
@@ -26,11 +28,13 @@ use crate::verdict::Verdict;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// ASTF files, STF files, Tarmac logs or captures of Arm instructions; each has its own cores
+    /// ASTF files, STF files, Tarmac logs or captures of Arm instructions; each has its own cores. With --protocol itm or
+    /// stm: a list of writes (docs/writes.md)
     #[arg(value_name = "IN", required = true)]
     inputs: Vec<PathBuf>,
 
-    /// Directory of the capture: a new or empty one, unless --force is given
+    /// Directory of the capture: a new or empty one, unless --force is given. With --protocol itm or stm, also a .zip, or a
+    /// file with another extension for the trace alone
     #[arg(short, long, value_name = "CAPTURE")]
     output: PathBuf,
 
@@ -44,7 +48,7 @@ pub(crate) struct Args {
     unit: Option<PathBuf>,
 
     /// Architecture of the trace unit [default: ete]
-    #[arg(long, value_name = "NAME", value_parser = one_of(TRACE_UNITS))]
+    #[arg(long, value_name = "NAME", value_parser = one_of(ENCODED_UNITS))]
     protocol: Option<Protocol>,
 
     /// Register of the trace unit. Can be repeated
@@ -55,7 +59,7 @@ pub(crate) struct Args {
     #[arg(long)]
     return_stack: bool,
 
-    /// Trace timestamps (TRCCONFIGR.TS)
+    /// Trace timestamps (TRCCONFIGR.TS; ITM_TCR.GTSFREQ of an ITM, which otherwise has local ones)
     #[arg(long)]
     timestamps: bool,
 
@@ -132,6 +136,8 @@ Examples:
   unspool encode run.astf -o capture/ --q-elements 1
   unspool encode run.astf run.1.astf run.2.astf -o capture/ --formatted
   unspool encode linux.tarmac -o capture/ --events linux.events --context-ids --timestamps
+  unspool encode writes.txt -o stm/ --protocol stm --formatted
+  unspool encode writes.jsonl -o swo.bin --protocol itm
 
 The capture is a snapshot directory that other decoders can read. Where IN has a gap, the trace restarts. \
 Instruction trace can end only at a branch or an exception, so the instructions between the last branch and the gap are closed \
@@ -140,6 +146,13 @@ Address and context comparators, single-shot comparators and resource selectors 
 filters and timestamps. Counters, the sequencer, external inputs and data trace are not: their registers are rejected, or a \
 message reports that a setting has no effect.";
 
+const ENCODED_UNITS: &[Choice<Protocol>] = &[
+    ("ete", "ETE", Protocol::Ete),
+    ("etm4", "ETMv4", Protocol::Etm4),
+    ("itm", "ITM, from a list of writes", Protocol::Itm),
+    ("stm", "STM, from a list of writes", Protocol::Stm),
+];
+
 pub(super) const FILL_MODES: &[Choice<FillMode>] = &[
     ("fill", "Stop", FillMode::Fill),
     ("wrap", "Continue at the start, and raise an interrupt", FillMode::Wrap),
@@ -147,6 +160,9 @@ pub(super) const FILL_MODES: &[Choice<FillMode>] = &[
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    if let Some(protocol @ (Protocol::Itm | Protocol::Stm)) = args.protocol {
+        return software::run(args, protocol);
+    }
     let settings = settings(args)?;
     for (register, what) in settings.unmodeled() {
         diagnostic::warning(format_args!("{register}: not supported by the trace unit model: {what}"));

@@ -7,6 +7,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::config::{apply_options, option_number};
 use crate::{Assumption, Profile, Protocol};
 
 /// Registers of an ETE or ETMv4 trace unit; `None` for those that were not saved.
@@ -141,7 +142,8 @@ impl Config {
         (Self::decode(protocol, profile, registers, &filled), assumed)
     }
 
-    /// The configuration that the registers and named options of a capture describe, and the assumptions.
+    /// The configuration that the registers and named options of a capture describe, the assumptions, and the registers
+    /// that an option contradicts: then the option counts.
     pub fn described<'r>(
         protocol: Protocol,
         profile: Profile,
@@ -152,26 +154,37 @@ impl Config {
         for (name, value) in registers {
             known.set(name, value as u32);
         }
-        let (mut config, assumed) = Self::new(protocol, profile, &known);
-        options.into_iter().for_each(|(name, value)| config.apply_option(name, value));
+        let (mut config, mut assumed) = Self::new(protocol, profile, &known);
+        let register = |name| known.register(name).and_then(|register| *register);
+        assumed.extend(apply_options(&mut config, options, Self::apply_option, register));
         (config, assumed)
     }
 
-    /// A named option states one fact of a register. There are none for speculation.
-    fn apply_option(&mut self, name: &str, value: &str) {
-        let Some(number) = crate::config::option_number(value) else { return };
+    /// A named option states one fact of a register. There are none for speculation. Returns the names of both.
+    fn apply_option(&mut self, name: &str, value: &str) -> Option<(&'static str, &'static str)> {
+        let number = option_number(value)?;
         let is = |option: &str| name.eq_ignore_ascii_case(option);
-        if is("cyclecount") {
+        // Whether identifiers are traced is in TRCCONFIGR, their size in TRCIDR2.
+        let register = |is_as_configured| if is_as_configured { "TRCIDR2" } else { "TRCCONFIGR" };
+        Some(if is("cyclecount") {
             self.cycle_counting = number != 0;
+            ("cyclecount", "TRCCONFIGR")
         } else if is("context_id") {
+            let register = register(self.context_ids == (number != 0));
             self.context_id_bytes = (number / 8).min(4) as u8;
             self.context_ids = number != 0;
+            ("context_id", register)
         } else if is("vmid") {
+            let register = register(self.vmids == (number != 0));
             self.vmid_bytes = (number / 8).min(4) as u8;
             self.vmids = number != 0;
+            ("vmid", register)
         } else if is("timestamp_bits") {
             self.timestamps = number != 0;
-        }
+            ("timestamp_bits", "TRCCONFIGR")
+        } else {
+            return None;
+        })
     }
 
     /// `given` has the known registers, `filled` has a value for every register that is read here.

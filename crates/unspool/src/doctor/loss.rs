@@ -139,10 +139,14 @@ fn truncated(doctor: &Doctor<'_>) -> Option<Finding> {
     };
     let (evidence, count) = of_sources(doctor, |examined| examined.execution.truncated, text);
     let title = format!(
-        "{} inside a packet: the last instructions are missing",
+        "{} inside a packet: {} missing",
         match count {
             1 => "a buffer ends".to_string(),
             _ => format!("{} end", many(count, "buffer")),
+        },
+        match doctor.present().any(|examined| examined.execution.truncated.count > 0 && !examined.is_software()) {
+            true => "the last instructions are",
+            false => "the last value is",
         }
     );
     (count > 0).then(|| {

@@ -358,6 +358,7 @@ fn bare_itm_opens_raw_and_in_frames() {
             registers: Registers::default(),
             write_pointer: None,
             wrapped: None,
+            core: None,
         };
         let capture = open_bare(&[path.join(file)], bare).unwrap();
         assert_eq!(capture.buffers[0].format, format, "{name}");
@@ -388,8 +389,15 @@ fn flip(name: &str, file: &str, protocol: Protocol, format: BufferFormat, flips:
     let decode = |bytes: &[u8]| {
         fs::write(&target, bytes).unwrap();
         let registers = Registers::default();
-        let bare =
-            Bare { protocol, id: Some(0x20), format: Some(format), registers, write_pointer: None, wrapped: None };
+        let bare = Bare {
+            protocol,
+            id: Some(0x20),
+            format: Some(format),
+            registers,
+            write_pointer: None,
+            wrapped: None,
+            core: None,
+        };
         let capture = open_bare(&[&target], bare).unwrap();
         let trace = Trace::all(&capture)[0];
         elements(&trace);

@@ -36,6 +36,7 @@ mod open;
 mod packages;
 mod perf_packets;
 mod perf_script;
+mod protocol_damage;
 mod shards;
 mod steps;
 mod tarmac_calls;
