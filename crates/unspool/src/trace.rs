@@ -125,9 +125,12 @@ impl<'c> Trace<'c> {
         let Some(core) = self.core() else { return Profile::Unknown };
         let kind = core.kind.to_ascii_lowercase();
         let starts = |names: &[&str]| names.iter().any(|name| kind.starts_with(name));
-        if starts(&["cortex-m", "star"]) {
+        let is_named_architecture = kind.starts_with("arm") && kind.ends_with("-m");
+        if is_named_architecture || starts(&["cortex-m", "star", "sc000", "sc300"]) {
             Profile::Microcontroller
-        } else if starts(&["cortex-", "neoverse", "arm-aa64", "armv8-a", "armv9-a", "aarch64"]) {
+        } else if starts(&[
+            "cortex-", "neoverse", "arm-aa64", "armv7-a", "armv7-r", "armv8-a", "armv8-r", "armv9-a", "aarch64",
+        ]) {
             Profile::Application
         } else {
             Profile::Unknown
