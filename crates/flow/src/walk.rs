@@ -272,7 +272,7 @@ impl<M: CodeMemory> Walker<M> {
             Element::WaypointUpdate(waypoint) => self.waypoint_update(extent, waypoint, sink),
             Element::OtherCode { address, .. } => self.other_code(extent, address, sink),
             Element::SourceAddress(source) => self.source_address(extent, source, sink),
-            Element::ExceptionReturn => self.emit(extent, Item::ExceptionReturn, sink),
+            Element::ExceptionReturn => self.exception_return(extent, sink),
             Element::FunctionReturn => self.emit(extent, Item::FunctionReturn, sink),
             Element::TransactionStart => self.emit(extent, Item::Transaction(Transaction::Start), sink),
             Element::TransactionCommit => self.emit(extent, Item::Transaction(Transaction::Commit), sink),

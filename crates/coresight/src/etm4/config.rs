@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::config::{apply_options, option_number};
-use crate::{Assumption, Profile, Protocol};
+use crate::{Assumption, Context, Profile, Protocol};
 
 /// Registers of an ETE or ETMv4 trace unit; `None` for those that were not saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -86,7 +86,9 @@ pub struct Config {
     pub data_sync: bool,
     /// Q packets may occur.
     pub q: bool,
-    /// Function return packets may occur: the PE is, or may be, an M-profile one.
+    /// The PE has the M profile: exception returns are P0 elements, and exceptions and modes are those of the M profile.
+    pub is_m_profile: bool,
+    /// Function return packets may occur: the PE has the M profile, from ETMv4.2 on, or may have it.
     pub function_return: bool,
     /// TRCIDR2.WFXMODE: WFI and WFE are P0 instructions.
     pub wfx_is_p0: bool,
@@ -210,11 +212,25 @@ impl Config {
                 && unless_known(given.configr, |configr| field(configr, 8, 3) != 0),
             data_sync: is_etm4 && unless_known(given.configr, |configr| field(configr, 16, 2) != 0),
             q: unless_known(given.idr[0], |idr0| field(idr0, 15, 2) != 0),
-            function_return: is_etm4 && profile != Profile::Application,
+            is_m_profile: is_etm4 && profile == Profile::Microcontroller,
+            function_return: match profile {
+                Profile::Application => false,
+                Profile::Microcontroller => is_etm4 && version >= Version::Etm4(2),
+                Profile::Unknown => is_etm4,
+            },
             wfx_is_p0: field(idr2, 31, 1) == 1,
             return_stack: field(configr, 12, 1) == 1,
             cycle_counting: field(configr, 4, 1) == 1,
             timestamps: field(configr, 11, 1) == 1,
+        }
+    }
+
+    /// The level or mode that two bits of a context packet stand for.
+    pub(super) fn level(&self, bits: u8) -> u8 {
+        match bits {
+            0 if self.is_m_profile => Context::THREAD,
+            3 if self.is_m_profile => Context::HANDLER,
+            level => level,
         }
     }
 
@@ -288,6 +304,25 @@ mod tests {
         assert_eq!(assumed.len(), 5);
         assert!((0x40..=0x46).all(|header| config.accepts(header)));
         assert!(config.accepts(0x05) && config.accepts(0x20) && config.accepts(0xa0));
+    }
+
+    #[test]
+    fn function_returns_are_of_the_m_profile() {
+        use Profile::{Application, Microcontroller, Unknown};
+        let rows: &[(Profile, u32, bool)] = &[
+            (Microcontroller, 0x4100_f423, true),
+            (Microcontroller, 0x4100_f413, false),
+            (Application, 0x4100_f423, false),
+            (Unknown, 0x4100_f413, true),
+        ];
+        for &(profile, idr1, accepts) in rows {
+            let mut registers = Registers::default();
+            registers.set("TRCIDR1", idr1);
+            let (config, _) = Config::new(Protocol::Etm4, profile, &registers);
+            assert_eq!(config.accepts(0x05), accepts, "{profile:?} {idr1:#x}");
+            assert_eq!(config.is_m_profile, profile == Microcontroller);
+        }
+        assert!(!Config::new(Protocol::Ete, Microcontroller, &Registers::default()).0.is_m_profile);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod corpus_diff;
 mod corpus_etm3;
 mod corpus_flips;
 mod corpus_flow;
+mod corpus_m_profile;
 mod corpus_perf;
 mod corpus_ptm;
 mod corpus_slice;

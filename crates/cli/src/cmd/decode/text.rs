@@ -152,7 +152,9 @@ impl<'p> Text<'p> {
             push_column(&mut self.head, cycles.map(|cycles| cycles.to_string()), 10);
         }
         let space = around.context.map_or("?".into(), |context| Space::new(context.security, context.el).to_string());
-        let _ = write!(self.head, "{space:<4}  ");
+        // The modes of the M profile have longer names.
+        let width = if around.context.is_some_and(|context| context.mode().is_some()) { 9 } else { 4 };
+        let _ = write!(self.head, "{space:<width$}  ");
         (self.time, self.cycles) = (around.timestamp, around.cycles);
         // The same time is not shown twice.
         self.head_is_stale = time.is_some() || cycles.is_some();
