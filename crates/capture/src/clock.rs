@@ -30,6 +30,9 @@ const TIME_ZERO: &str = "time_zero";
 /// Key of the frequency in the section of a source.
 const SOURCE_FREQUENCY: &str = "timestamp_frequency";
 
+/// Register of an STM with the frequency of its timestamps; 0 if it was never set.
+const STM_FREQUENCY: &str = "STMTSFREQR";
+
 /// Register with the frequency of the generic timer.
 const TIMER_FREQUENCY: [&str; 2] = ["CNTFRQ_EL0", "CNTFRQ"];
 
@@ -273,13 +276,14 @@ impl EventClock {
 impl Capture {
     /// The clock of the timestamps of a source: that of the capture, as far as it is valid for this source.
     ///
-    /// The frequency is that of the source (`timestamp_frequency`), of the capture (`[timestamp]`, `frequency`), or of perf;
+    /// The frequency is that of the source (`timestamp_frequency`, or STMTSFREQR of an STM), of the capture (`[timestamp]`, `frequency`), or of perf;
     /// otherwise that of the generic timer of its core, or of all cores, is assumed. The conversion of perf is one of the virtual counter, and is
     /// used only for a source with timestamps of that counter.
     pub fn clock_of(&self, source: usize) -> Clock {
         let Some(source) = self.sources.get(source) else { return self.clock };
         let own = source.options.iter().find(|(key, _)| key.eq_ignore_ascii_case(SOURCE_FREQUENCY));
-        let own = own.and_then(|(_, value)| number(value)).filter(|hertz| *hertz > 0);
+        let own = own.and_then(|(_, value)| number(value)).or_else(|| source.registers.get(STM_FREQUENCY));
+        let own = own.filter(|hertz| *hertz > 0);
         let own = own.map(|hertz| Frequency { hertz, is_assumed: false });
         let (frequency, events) = match self.clock.events {
             EventClock::Perf(_) if source.registers.get(TS_SOURCE) != Some(VIRTUAL) => (None, EventClock::Unknown),

@@ -189,8 +189,9 @@ impl SystemLog {
         }
     }
 
-    fn notes<'a>(&'a self, file: &'a str) -> impl Iterator<Item = Note> + 'a {
-        let each = self.problems.iter().map(move |problem| {
+    /// The problems as notes on a file.
+    pub fn notes(&self, file: &str) -> Vec<Note> {
+        let each = self.problems.iter().map(|problem| {
             let kind = match problem.kind {
                 LogProblemKind::LongLog | LogProblemKind::ManyEvents => NoteKind::TooMany,
                 LogProblemKind::Unreadable(_) => NoteKind::Unreadable,
@@ -203,7 +204,7 @@ impl SystemLog {
             let text = format!("{} more lines that are not events are not listed", self.more_problems);
             Location::file(file).note(NoteKind::TooMany, text)
         });
-        each.chain(more)
+        each.chain(more).collect()
     }
 }
 
@@ -249,7 +250,7 @@ pub(crate) fn load(capture: &mut Capture) {
         Ok(file) => {
             let mut read = SystemLog::read(BufReader::with_capacity(1 << 16, file));
             capture.events = std::mem::take(&mut read.events);
-            read.notes(&log.file).for_each(|note| capture.add_note(note));
+            read.notes(&log.file).into_iter().for_each(|note| capture.add_note(note));
         }
         Err(error) => capture.note(Location::file(&log.file), NoteKind::Unreadable, error.to_string()),
     }

@@ -12,7 +12,7 @@ use unspool::astf::record::{Level, Storage};
 use unspool::capture::{BufferFormat, Capture, Code, Error as CaptureError, ImageArgument, Register};
 use unspool::container::Container;
 use unspool::convert::Format;
-use unspool::coresight::Protocol;
+use unspool::coresight::{Profile, Protocol};
 use unspool::file::{is_pipe, is_standard};
 use unspool::model::{Context as State, Modes, Security};
 use unspool::stf::Storage as StfStorage;
@@ -50,7 +50,7 @@ impl CaptureArgs {
         match (self.bare.open(&self.paths)?, &self.paths[..]) {
             (Some(capture), _) => Ok(capture),
             (None, [path]) => open_package(path),
-            (None, _) => bail!("several files are one bare buffer: add --protocol ete or --protocol etm4"),
+            (None, _) => bail!("several files are one bare buffer: add --protocol, such as --protocol etm4"),
         }
     }
 
@@ -63,7 +63,8 @@ impl CaptureArgs {
 /// Description of a bare buffer, which contains none.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BareArgs {
-    /// The file is a bare buffer of this protocol: ete (ETE) or etm4 (ETMv4). TRCDEVARCH of the trace unit shows which
+    /// The file is a bare buffer of this protocol: ete, etm4, etm3, ptm, itm or stm. TRCDEVARCH, or ETMIDR, of the trace unit
+    /// shows which
     #[arg(long, value_name = "NAME", help_heading = "Bare buffers")]
     protocol: Option<String>,
 
@@ -93,6 +94,10 @@ pub(crate) struct BareArgs {
     #[arg(long, value_name = "OFFSET", value_parser = parse_number, requires = "protocol", help_heading = "Bare buffers")]
     write_pointer: Option<u64>,
 
+    /// Type of the core that was traced, such as Cortex-M3. Exceptions and packets of the M profile differ
+    #[arg(long, value_name = "TYPE", requires = "protocol", help_heading = "Bare buffers")]
+    core: Option<String>,
+
     /// The buffer has wrapped at an unknown offset: decoding starts at the first synchronization in the file
     #[arg(long, requires = "protocol", help_heading = "Bare buffers")]
     wrapped: bool,
@@ -107,7 +112,7 @@ impl BareArgs {
     pub(crate) fn open(&self, paths: &[PathBuf]) -> anyhow::Result<Option<Capture>> {
         let Some(protocol) = &self.protocol else { return Ok(None) };
         let protocol = Protocol::from_name(protocol)
-            .with_context(|| format!("unknown protocol '{protocol}'; use --protocol ete or --protocol etm4"))?;
+            .with_context(|| format!("unknown protocol '{protocol}'; use ete, etm4, etm3, ptm, itm or stm"))?;
         if let Some(directory) = paths.iter().find(|path| path.is_dir()) {
             bail!("{}: a directory cannot be a bare buffer; omit --protocol to open a capture", directory.display());
         }
@@ -119,7 +124,11 @@ impl BareArgs {
         };
         let registers = self.registers.iter().cloned().collect();
         let wrapped = self.wrapped.then_some(true);
-        let bare = Bare { protocol, id: self.id, format, registers, write_pointer: self.write_pointer, wrapped };
+        if let Some(core) = self.core.as_ref().filter(|core| Profile::of_core(core) == Profile::Unknown) {
+            bail!("--core: '{core}' is not a known type of core; give one such as Cortex-M3, Cortex-R5 or Cortex-A53");
+        }
+        let (id, write_pointer, core) = (self.id, self.write_pointer, self.core.clone());
+        let bare = Bare { protocol, id, format, registers, write_pointer, wrapped, core };
         Ok(Some(open_bare(paths, bare)?))
     }
 }

@@ -182,12 +182,9 @@ impl<'o, 'c> Listing<'o, 'c> {
     }
 
     pub(crate) fn error(&mut self, error: &ElementError) {
-        let ElementError { offset, skipped, kind } = error;
         if !self.json {
-            let Palette { problem, reset, .. } = self.output.palette;
-            let skipped = many(*skipped, "byte");
-            let text = format!("{offset:#010x}  {problem}! {kind}, {skipped} skipped{reset}");
-            return self.output.write(|out| writeln!(out, "{text}"));
+            let text = error_text(error, &self.output.palette);
+            return self.output.write(|out| out.write_all(text.as_bytes()));
         }
         push_error(&mut self.line, &self.trace, error);
         self.output.write(|out| out.write_all(self.line.as_bytes()));
@@ -220,6 +217,13 @@ pub(crate) fn push_object(line: &mut String, trace: &Trace<'_>, kind: &str, fiel
     object.nullable("source", trace.source().id).plain("session", trace.session()).string("kind", kind);
     fields(&mut object);
     object.end_line();
+}
+
+/// The line of an error as text.
+pub(crate) fn error_text(error: &ElementError, palette: &Palette) -> String {
+    let ElementError { offset, skipped, kind } = error;
+    let Palette { problem, reset, .. } = palette;
+    format!("{offset:#010x}  {problem}! {kind}, {} skipped{reset}\n", many(*skipped, "byte"))
 }
 
 /// Makes the JSON line of an error.

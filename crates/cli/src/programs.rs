@@ -54,7 +54,7 @@ impl Programs {
         let (program, notes) = Program::with_spaces(capture, core, &self.placed, &self.spaces);
         report_images(&notes, &mut self.reported);
         let text = "nothing can be decoded without program code: add it with --image FILE[@ADDR]";
-        if program.is_empty() && self.reported.insert(text.into()) {
+        if program.is_empty() && needs_code(capture) && self.reported.insert(text.into()) {
             diagnostic::warning(text);
         }
         program
@@ -94,6 +94,11 @@ impl Programs {
     pub(crate) fn finish(&mut self) {
         self.loaded.iter().for_each(|(_, program)| report_program(program, &mut self.reported));
     }
+}
+
+/// Has a capture sources other than those of software trace?
+fn needs_code(capture: &Capture) -> bool {
+    Trace::all(capture).iter().any(|trace| trace.has_instructions() || trace.features().is_err())
 }
 
 fn report_program(program: &Program, reported: &mut BTreeSet<String>) {

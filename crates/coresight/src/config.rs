@@ -54,34 +54,33 @@ macro_rules! with_instruction_decoders {
 }
 
 impl TraceConfig {
-    /// The configuration that registers and named options describe, and the registers that had to be assumed. `None`:
-    /// the protocol cannot be decoded.
+    /// The configuration that registers and named options describe, and the registers that had to be assumed.
     pub fn new<'r>(
         protocol: Protocol,
         profile: Profile,
         registers: impl IntoIterator<Item = (&'r str, u64)>,
         options: impl IntoIterator<Item = (&'r str, &'r str)>,
-    ) -> Option<(Self, Vec<Assumption>)> {
+    ) -> (Self, Vec<Assumption>) {
         match protocol {
             Protocol::Ete | Protocol::Etm4 => {
                 let (config, assumed) = etm4::Config::described(protocol, profile, registers, options);
-                Some((Self::Etm4(config), assumed))
+                (Self::Etm4(config), assumed)
             }
             Protocol::Ptm => {
                 let (config, assumed) = ptm::Config::described(registers, options);
-                Some((Self::Ptm(config), assumed))
+                (Self::Ptm(config), assumed)
             }
             Protocol::Etm3 => {
                 let (config, assumed) = etm3::Config::described(profile, registers, options);
-                Some((Self::Etm3(config), assumed))
+                (Self::Etm3(config), assumed)
             }
             Protocol::Itm => {
                 let (config, assumed) = itm::Config::described(registers, options);
-                Some((Self::Itm(config), assumed))
+                (Self::Itm(config), assumed)
             }
             Protocol::Stm => {
                 let (config, assumed) = stm::Config::described(registers, options);
-                Some((Self::Stm(config), assumed))
+                (Self::Stm(config), assumed)
             }
         }
     }
@@ -106,10 +105,42 @@ impl TraceConfig {
         matches!(self, Self::Etm3(config) if config.data_values)
     }
 
+    /// May the trace have timestamps of a clock that other sources share? Those of software trace show only in the trace
+    /// if no register describes them.
+    pub fn may_have_timestamps(&self) -> bool {
+        match self {
+            Self::Itm(config) => config.global_timestamps != Some(false),
+            Self::Stm(config) => config.timestamps != Some(false),
+            _ => self.features().timestamps,
+        }
+    }
+
     /// The contents of the trace.
     pub fn features(&self) -> Features {
         with_decoders!(self, decoders => decoders.features())
     }
+}
+
+/// Applies named options, each of which states one fact of a register. `apply` returns the names of both, and `known` the
+/// value of a register. Returns the registers that an option contradicts: the option counts.
+pub(crate) fn apply_options<'r, C: Copy + PartialEq>(
+    config: &mut C,
+    options: impl IntoIterator<Item = (&'r str, &'r str)>,
+    apply: impl Fn(&mut C, &str, &str) -> Option<(&'static str, &'static str)>,
+    mut known: impl FnMut(&'static str) -> Option<u32>,
+) -> Vec<Assumption> {
+    let mut contradicted = Vec::new();
+    for (name, value) in options {
+        let before = *config;
+        if let Some((option, register)) = apply(config, name, value)
+            && *config != before
+            && let Some(value) = known(register)
+        {
+            let meaning = "the option is followed";
+            contradicted.push(Assumption { register, value, meaning, contradicted_by: Some(option) });
+        }
+    }
+    contradicted
 }
 
 /// The number of a named option: a flag, a decimal or a hexadecimal number.

@@ -68,7 +68,8 @@ pub enum Element {
     Exception {
         /// Its type.
         number: ExceptionNumber,
-        /// The preferred return address: execution ran up to it. `None`: not known.
+        /// The preferred return address: execution ran up to it. `None`: not known. On the M profile,
+        /// [it may stand for none](ExceptionNumber::is_tail_chained).
         address: Option<u64>,
     },
     /// Return from an exception (ETMv4).

@@ -57,3 +57,26 @@ pub enum Profile {
     /// M profile.
     Microcontroller,
 }
+
+impl Profile {
+    /// The profile of a type of core, as far as its name shows it.
+    ///
+    /// ```
+    /// use unspool_coresight::Profile;
+    /// assert_eq!(Profile::of_core("Cortex-M3"), Profile::Microcontroller);
+    /// assert_eq!(Profile::of_core("Cortex-A53"), Profile::Application);
+    /// assert_eq!(Profile::of_core("DSP"), Profile::Unknown);
+    /// ```
+    pub fn of_core(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        let starts = |names: &[&str]| names.iter().any(|start| name.starts_with(start));
+        let is_m = ["v6-m", "v7-m", "v7e-m", "v8-m", "v8.1-m"].iter().any(|part| name.contains(part));
+        if is_m || starts(&["cortex-m", "star", "sc000", "sc300"]) {
+            Profile::Microcontroller
+        } else if starts(&["cortex-", "neoverse", "arm-aa64", "armv", "arm9", "arm11", "aarch64"]) {
+            Profile::Application
+        } else {
+            Profile::Unknown
+        }
+    }
+}

@@ -49,7 +49,7 @@ pub mod unit;
 
 pub use atoms::Atoms;
 pub use config::TraceConfig;
-pub use context::{Context, OtherIsa, Security, SubIsa, Target};
+pub use context::{Context, OtherIsa, ProcessorMode, Security, SubIsa, Target};
 pub use decode::{DecodeElements, DecodePackets, Decoders, FlowRules, InstructionDecoders, Packets, Plain};
 pub use element::{Element, ElementItem, Software, Time, TimeQuality, Transactions};
 pub use features::{Assumption, Features, Profile};

@@ -44,11 +44,7 @@ pub fn item_fields(item: &Located<Item>, out: &mut impl Fields) {
             out.nullable_address("next", *next);
             out.nullable("instructions", *instructions);
         }
-        Item::Exception { number, return_address } => {
-            out.field("number", Value::Number(number.value.into()));
-            out.field("name", Value::Text(&number.name().unwrap_or("unknown")));
-            out.nullable_address("return", *return_address);
-        }
+        Item::Exception { number, return_address } => number.fields(*return_address, out),
         Item::NoCode { address, space } => {
             out.field("address", Value::Hex(*address));
             out.field("space", Value::Text(space));

@@ -525,6 +525,17 @@ impl Graph {
     }
 }
 
+impl Graph {
+    /// Ends the scratch block at an address inside its last instruction, if that is one.
+    pub(crate) fn end_scratch_at(&mut self, end: u64) {
+        let block = &mut self.blocks[SCRATCH as usize];
+        let beyond = within(block.isa, block.end.wrapping_sub(end));
+        if (1..u64::from(block.last.length)).contains(&beyond) {
+            block.end = end;
+        }
+    }
+}
+
 fn is_unconditional_branch(facts: &Decoded) -> bool {
     facts.flow.is_branch() && !facts.conditional
 }

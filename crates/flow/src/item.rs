@@ -42,7 +42,7 @@ pub enum Item {
     Exception {
         /// Its type.
         number: ExceptionNumber,
-        /// The preferred return address.
+        /// The preferred return address. On the M profile, [it may stand for none](ExceptionNumber::is_tail_chained).
         return_address: Option<u64>,
     },
     /// An exception return.

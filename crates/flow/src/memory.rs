@@ -5,14 +5,14 @@
 
 use core::fmt;
 
-use unspool_coresight::{Context, Security};
+use unspool_coresight::{Context, ProcessorMode, Security};
 
 /// Address space of the PE: an address may hold other code in another Security state, Exception level or process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Space {
     /// The Security state.
     pub security: Security,
-    /// The Exception level, 0 to 3, or [`Context::UNKNOWN_EL`].
+    /// The Exception level or mode, as in [`Context::el`].
     pub el: u8,
     /// The address map.
     pub map: MapId,
@@ -43,9 +43,10 @@ impl fmt::Display for Space {
             Security::Root => "ROOT",
             Security::Realm => "R",
         };
-        match self.el {
-            Context::UNKNOWN_EL => write!(f, "EL?{state}"),
-            level => write!(f, "EL{level}{state}"),
+        match (ProcessorMode::of(self.el), self.el) {
+            (Some(mode), _) => write!(f, "{mode} {state}"),
+            (None, Context::UNKNOWN_EL) => write!(f, "EL?{state}"),
+            (None, level) => write!(f, "EL{level}{state}"),
         }
     }
 }

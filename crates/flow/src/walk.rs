@@ -139,6 +139,9 @@ impl<M: CodeMemory> Walker<M> {
             Ok(Located { offset, length, value: Element::TargetAddress(target) }) => {
                 self.target(Extent { offset, length }, target, sink);
             }
+            Ok(Located { offset, length, value: Element::CycleCount(cycles) }) => {
+                self.emit(Extent { offset, length }, Item::CycleCount(cycles), sink);
+            }
             Ok(other) => self.element(&other, sink),
             Err(error) => self.error(error, sink),
         }
@@ -269,7 +272,7 @@ impl<M: CodeMemory> Walker<M> {
             Element::WaypointUpdate(waypoint) => self.waypoint_update(extent, waypoint, sink),
             Element::OtherCode { address, .. } => self.other_code(extent, address, sink),
             Element::SourceAddress(source) => self.source_address(extent, source, sink),
-            Element::ExceptionReturn => self.emit(extent, Item::ExceptionReturn, sink),
+            Element::ExceptionReturn => self.exception_return(extent, sink),
             Element::FunctionReturn => self.emit(extent, Item::FunctionReturn, sink),
             Element::TransactionStart => self.emit(extent, Item::Transaction(Transaction::Start), sink),
             Element::TransactionCommit => self.emit(extent, Item::Transaction(Transaction::Commit), sink),
@@ -279,7 +282,6 @@ impl<M: CodeMemory> Walker<M> {
                 self.emit(extent, Item::Transaction(Transaction::Failure), sink);
             }
             Element::Timestamp { value, cycles } => self.emit(extent, Item::Timestamp { value, cycles }, sink),
-            Element::CycleCount(cycles) => self.emit(extent, Item::CycleCount(cycles), sink),
             Element::Event { mask } => self.emit(extent, Item::Event { mask }, sink),
             Element::TimestampMarker => self.emit(extent, Item::Marker, sink),
             Element::Trigger => self.emit(extent, Item::Trigger, sink),

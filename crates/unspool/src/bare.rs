@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use unspool_capture::{BareOptions, BufferFormat, Capture, Note, NoteKind, Registers, Source};
+use unspool_capture::{BareOptions, BufferFormat, Capture, Core, Note, NoteKind, Registers, Source};
 use unspool_coresight::frame::{Deformatter, FrameSink, Ids, Layout, Mark, Span};
 use unspool_coresight::{
     DecodePackets as _, Decoders as _, PacketItem, Profile, Protocol, TraceConfig, itm, with_decoders,
@@ -32,6 +32,8 @@ pub struct Bare {
     pub write_pointer: Option<u64>,
     /// Whether a circular buffer has wrapped; `None`: it has, if there is a write pointer.
     pub wrapped: Option<bool>,
+    /// Type of the core that was traced, such as `Cortex-M3`; its profile decides what exceptions and packets mean.
+    pub core: Option<String>,
 }
 
 /// Number of bytes at the start of a buffer that are examined.
@@ -49,6 +51,9 @@ pub fn open_bare<P: AsRef<Path>>(paths: &[P], bare: Bare) -> Result<Capture, Err
     };
     // Opened once: standard input cannot be opened again.
     let mut capture = Capture::bare(paths, options)?;
+    if let Some(kind) = bare.core {
+        add_core(&mut capture, kind);
+    }
     let probe = first_bytes(&capture)?;
     if probe.is_empty() {
         note(&mut capture, NoteKind::Assumed, "the buffer is empty".to_string());
@@ -68,6 +73,13 @@ pub fn open_bare<P: AsRef<Path>>(paths: &[P], bare: Bare) -> Result<Capture, Err
         resolve_ids(&mut capture, &ids, probe.len());
     }
     Ok(capture)
+}
+
+/// Adds the core that the source traces.
+fn add_core(capture: &mut Capture, kind: String) {
+    let (name, registers, images) = (kind.clone(), Registers::default(), Vec::new());
+    capture.cores.push(Core { name, kind, registers, images, sources: vec![0] });
+    capture.sources[0].core = Some(0);
 }
 
 fn note(capture: &mut Capture, kind: NoteKind, text: String) {
@@ -99,7 +111,7 @@ const MAX_IDS: usize = 8;
 /// bytes have none, unless they are frames.
 fn likely_itm_format(probe: &[u8]) -> BufferFormat {
     let sources = demultiplex(Layout::FromStart, probe);
-    let is_sane = probe.len() % 16 == 0 && sources.len() <= MAX_IDS;
+    let is_sane = probe.len().is_multiple_of(16) && sources.len() <= MAX_IDS;
     let enough = probe.len() / 16;
     let of_ids = sources.values().filter(|bytes| bytes.len() >= enough).map(|bytes| damage(bytes));
     match of_ids.min() {
@@ -135,7 +147,7 @@ impl Readings {
 
 /// Number of bytes in well-formed packets.
 fn well_formed_bytes(protocol: Protocol, bytes: &[u8]) -> u64 {
-    let Some((config, _)) = TraceConfig::new(protocol, Profile::Unknown, [], []) else { return 0 };
+    let (config, _) = TraceConfig::new(protocol, Profile::Unknown, [], []);
     let mut good = 0;
     with_decoders!(config, decoders => {
         let mut count = |item: PacketItem<_>| good += item.map_or(0, |packet| packet.length);
@@ -197,6 +209,8 @@ fn resolve_ids(capture: &mut Capture, ids: &Ids, length: usize) {
             let model = capture.sources.remove(0);
             let named = |id| Source { name: format!("id_{id:#04x}"), id: Some(id), ..model.clone() };
             capture.sources = ids.iter().map(named).collect();
+            let count = capture.sources.len();
+            capture.cores.iter_mut().for_each(|core| core.sources = (0..count).collect());
             format!("trace ids found at the start of the buffer: {list}; all are read as the named protocol")
         }
     };

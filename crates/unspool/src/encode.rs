@@ -12,6 +12,7 @@ mod image;
 mod known;
 mod output;
 mod settings;
+pub mod software;
 mod totals;
 mod unit;
 

@@ -64,6 +64,7 @@
 
 mod bare;
 mod calls;
+mod channel_events;
 mod channels;
 pub mod check;
 mod code_log;
@@ -100,6 +101,7 @@ mod window;
 
 pub use bare::{Bare, open_bare};
 pub use calls::{CallForest, TarmacCalls, call_tree};
+pub use channel_events::{EventChannel, channel_events};
 pub use channels::{ChannelNames, ChannelNamesError};
 pub use code_log::{CodeLog, Events};
 pub use demangle::demangle;

@@ -69,6 +69,8 @@ pub struct TraceOverview {
     pub atoms: [u64; 2],
     /// First and last timestamp.
     pub time: Option<(u64, u64)>,
+    /// First and last time of an ITM since an unknown start or since the last gap.
+    pub local_time: Option<(u64, u64)>,
     /// Total of the known cycle counts.
     pub cycles: u64,
     /// Exceptions by type.
@@ -306,6 +308,12 @@ impl TraceOverview {
         }
     }
 
+    /// Widens the span of local time, which may start again.
+    fn at_local(&mut self, time: u64) {
+        let (first, last) = self.local_time.unwrap_or((time, time));
+        self.local_time = Some((first.min(time), last.max(time)));
+    }
+
     /// Widens the span of time.
     fn at(&mut self, time: u64) {
         let first = self.time.map_or(time, |(first, _)| first);
@@ -335,7 +343,10 @@ impl TraceOverview {
                 if self.channels.len() < MAX_CHANNELS || self.channels.contains_key(&channel) {
                     *self.channels.entry(channel).or_default() += 1;
                 }
-                software.time.iter().for_each(|time| self.at(time.value));
+                match self.kinds.keys().next() {
+                    Some(PacketKind::Itm(_)) => software.time.iter().for_each(|time| self.at_local(time.value)),
+                    _ => software.time.iter().for_each(|time| self.at(time.value)),
+                }
             }
             Element::Stm(own) => own.time.iter().for_each(|time| self.at(time.value)),
             Element::CycleCount(Some(cycles)) => self.cycles += u64::from(*cycles),

@@ -19,6 +19,7 @@ use unspool_tarmac as tarmac;
 
 pub use self::capture::CaptureSteps;
 pub(crate) use self::capture::{StepEmitter, choose, coverage, coverage_of_captures, time_unit};
+use crate::channel_events::add_channel_events;
 use crate::file::{AstfFile, FileError, FileOptions, Input, OpenedSteps, StfFile, TarmacFile, peek_input};
 use crate::identify::{Identity, Wanted};
 use crate::meter::Meter;
@@ -102,7 +103,11 @@ pub fn open_capture(path: &Path) -> Result<Capture, Error> {
             Ok(found) => Err(found.refused(path.display().to_string(), Wanted::Capture).into()),
             Err(_) => Err(error.into()),
         },
-        opened => Ok(opened?),
+        opened => {
+            let mut capture = opened?;
+            add_channel_events(&mut capture);
+            Ok(capture)
+        }
     }
 }
 

@@ -101,8 +101,7 @@ impl<'c> Trace<'c> {
             .ok_or_else(|| Error::UnknownProtocol { source_name: source.name.clone(), kind: source.kind.clone() })?;
         let registers = source.registers.iter().map(|register| (register.name.as_str(), register.value));
         let options = source.options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        TraceConfig::new(protocol, self.profile(), registers, options)
-            .ok_or_else(|| Error::NotReadable { source_name: source.name.clone(), protocol })
+        Ok(TraceConfig::new(protocol, self.profile(), registers, options))
     }
 
     /// Whether the trace has instructions. Others have what software wrote and what a DWT observed: elements, and no
@@ -122,16 +121,7 @@ impl<'c> Trace<'c> {
 
     /// Profile of the PE, as far as its type shows.
     pub(crate) fn profile(&self) -> Profile {
-        let Some(core) = self.core() else { return Profile::Unknown };
-        let kind = core.kind.to_ascii_lowercase();
-        let starts = |names: &[&str]| names.iter().any(|name| kind.starts_with(name));
-        if starts(&["cortex-m", "star"]) {
-            Profile::Microcontroller
-        } else if starts(&["cortex-", "neoverse", "arm-aa64", "armv8-a", "armv9-a", "aarch64"]) {
-            Profile::Application
-        } else {
-            Profile::Unknown
-        }
+        self.core().map_or(Profile::Unknown, |core| Profile::of_core(&core.kind))
     }
 
     /// Reads the packets. Offsets are those of the buffer; lengths count bytes of the source itself.

@@ -53,11 +53,13 @@ impl Spaces {
     }
 
     /// Whether memory is visible to a PE at this Exception level of this Security state. At
-    /// [`Context::UNKNOWN_EL`], which is never EL2, memory of any of the other levels is.
+    /// [`Context::UNKNOWN_EL`], which is never EL2, memory of any of the other levels is. The M profile has no levels:
+    /// memory of the Security state is visible in both its modes.
     pub fn contains(self, security: Security, el: u8) -> bool {
         let levels = match el {
             0..=3 => 1 << el,
             Context::UNKNOWN_EL => 0b1011,
+            Context::THREAD | Context::HANDLER => 0b1111,
             _ => 0,
         };
         self.0 & levels << shift(security) != 0

@@ -4,7 +4,8 @@
 //!
 //! `text` and `json` format lines, `parts` formats ranges on several threads, `code` caches disassembly and symbols,
 //! `summary` counts. `ordered` lists several traces at once: `segments` are what it orders, and `selection` chooses some.
-//! `software` lists sources that have no instructions.
+//! `software` lists sources that have no instructions, in lines that
+//! `software_lines` makes.
 
 mod code;
 mod form;
@@ -15,6 +16,7 @@ mod parts;
 mod segments;
 mod selection;
 mod software;
+mod software_lines;
 mod summary;
 mod tagged;
 mod text;
@@ -38,6 +40,7 @@ use self::ordered::Job;
 use self::parts::Part;
 use self::selection::{Selection, TimeRange};
 use self::software::SoftwarePrinter;
+use self::software_lines::SoftwareStyle;
 use self::summary::Summary;
 use crate::args::{ImageArgs, JobsArgs, ListingArgs};
 use crate::diagnostic;
@@ -46,6 +49,7 @@ use crate::listing::{Listing, Reading, Window};
 use crate::output::Output;
 use crate::process_args::ProcessArgs;
 use crate::programs::Programs;
+use crate::style::Palette;
 use crate::verdict::Verdict;
 
 /// List the instructions that each trace source executed, with disassembly and symbols, and a summary on standard error
@@ -114,6 +118,10 @@ impl Args {
         ChannelNames::parse(&text).with_context(|| path.display().to_string())
     }
 
+    fn software_style<'p>(&self, names: &'p ChannelNames, palette: Palette) -> SoftwareStyle<'p> {
+        SoftwareStyle { names, joins: !self.no_text, json: self.listing.output.json, palette }
+    }
+
     fn threads(&self) -> usize {
         self.jobs.threads().unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
     }
@@ -180,14 +188,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     programs.start(&capture);
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
     let window = Window::new(&args.listing.range);
-    let mut session = Session { args, names, window, summary: Summary::default(), texts: None };
+    let mut session = Session { args, names: &names, window, summary: Summary::default(), texts: None };
     let (traces, mut reading) = Reading::start(&capture, &args.listing.sources)?;
     if args.needs_segments() || args.can_decode_ahead(&capture, &traces) {
         programs.load_all(&capture, traces.iter().map(|trace| trace.source().core));
         programs.prepare(&capture, &traces);
         let selection = Selection::new(args.time.as_ref(), &args.process, &traces, programs.all_loaded())?;
-        let palette = output.palette;
-        let job = Job { args, capture: &capture, traces: &traces, programs: &programs, selection: &selection, palette };
+        let style = args.software_style(&names, output.palette);
+        let job = Job { args, capture: &capture, traces: &traces, programs: &programs, selection: &selection, style };
         ordered::list(&job, &mut session, &mut reading, &mut output)?;
     } else {
         let mut present = PresentIds::default();
@@ -211,7 +219,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 /// Decoding of all sources.
 struct Session<'a> {
     args: &'a Args,
-    names: ChannelNames,
+    names: &'a ChannelNames,
     window: Window,
     summary: Summary,
     /// Text of the code of the last program, and the core that the program is of.
@@ -272,7 +280,8 @@ impl Session<'_> {
     fn list_software(&mut self, trace: &Trace<'_>, output: &mut Output) -> Result<Verdict, Error> {
         self.summary.start(trace);
         let listing = Listing::new(trace, &self.args.listing, output, &mut self.window);
-        let mut printer = SoftwarePrinter::new(listing, &self.names, !self.args.no_text, &mut self.summary);
+        let style = self.args.software_style(self.names, listing.output.palette);
+        let mut printer = SoftwarePrinter::new(listing, style, &mut self.summary);
         trace.elements(&mut printer)?;
         let (verdict, is_whole) = printer.finish();
         self.summary.end(0, is_whole);

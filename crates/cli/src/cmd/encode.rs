@@ -2,6 +2,8 @@
 //!
 //! in ─▶ steps ─▶ trace units ─▶ CAPTURE/
 
+mod software;
+
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
@@ -27,11 +29,13 @@ use crate::verdict::Verdict;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// ASTF files, STF files, Tarmac logs or captures of Arm instructions; each has its own cores
+    /// ASTF files, STF files, Tarmac logs or captures of Arm instructions; each has its own cores. With --protocol itm or
+    /// stm: a list of writes (docs/writes.md)
     #[arg(value_name = "IN", required = true)]
     inputs: Vec<PathBuf>,
 
-    /// Directory of the capture: a new or empty one, unless --force is given
+    /// Directory of the capture: a new or empty one, unless --force is given. With --protocol itm or stm, also a .zip, or a
+    /// file with another extension for the trace alone
     #[arg(short, long, value_name = "CAPTURE")]
     output: PathBuf,
 
@@ -56,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long)]
     return_stack: bool,
 
-    /// Trace timestamps (TRCCONFIGR.TS)
+    /// Trace timestamps (TRCCONFIGR.TS; ITM_TCR.GTSFREQ of an ITM, which otherwise has local ones)
     #[arg(long)]
     timestamps: bool,
 
@@ -139,6 +143,8 @@ Examples:
   unspool encode linux.tarmac -o capture/ --events linux.events --context-ids --timestamps
   unspool encode run.tarmac -o capture/ --protocol ptm --return-stack --register ETMSYNCFR=256
   unspool encode run.tarmac -o capture/ --protocol etm3 --data --cycle-counts
+  unspool encode writes.txt -o stm/ --protocol stm --formatted
+  unspool encode writes.jsonl -o swo.bin --protocol itm
 
 The capture is a snapshot directory that other decoders can read. Where IN has a gap, the trace restarts. \
 Instruction trace can end only at a branch or an exception, so the instructions between the last branch and the gap are closed \
@@ -147,12 +153,14 @@ Address and context comparators, single-shot comparators and resource selectors 
 filters and timestamps. Counters, the sequencer, external inputs and data trace are not: their registers are rejected, or a \
 message reports that a setting has no effect.";
 
-/// The protocols that have a model.
+/// The protocols that can be encoded.
 const PROTOCOLS: &[Choice<Protocol>] = &[
     ("ete", "ETE", Protocol::Ete),
     ("etm4", "ETMv4", Protocol::Etm4),
     ("ptm", "PTM, for A32 and T32", Protocol::Ptm),
     ("etm3", "ETMv3, for A32 and T32", Protocol::Etm3),
+    ("itm", "ITM, from a list of writes", Protocol::Itm),
+    ("stm", "STM, from a list of writes", Protocol::Stm),
 ];
 
 pub(super) const FILL_MODES: &[Choice<FillMode>] = &[
@@ -162,6 +170,9 @@ pub(super) const FILL_MODES: &[Choice<FillMode>] = &[
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    if let Some(protocol @ (Protocol::Itm | Protocol::Stm)) = args.protocol {
+        return software::run(args, protocol);
+    }
     let settings = settings(args)?;
     for (register, what) in settings.unmodeled() {
         diagnostic::warning(format_args!("{register}: not supported by the trace unit model: {what}"));

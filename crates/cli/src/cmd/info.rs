@@ -201,7 +201,7 @@ impl Page<'_> {
             writeln!(out, "        timestamps {first:#x} to {last:#x} ({} ticks)", grouped(last.wrapping_sub(first)))?;
         }
         if totals.unsynchronized_bytes > 0 {
-            writeln!(out, "        {} bytes could not be synchronized", grouped(totals.unsynchronized_bytes))?;
+            writeln!(out, "        {} could not be synchronized", many(totals.unsynchronized_bytes, "byte"))?;
         }
         if totals.malformed > 0 {
             let (ranges, bytes) = (many(totals.malformed, "malformed range"), grouped(totals.malformed_bytes));
@@ -407,9 +407,13 @@ fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
         Some(PacketKind::Itm(_) | PacketKind::Stm(_)) => {
             writeln!(out, ", {} of software, {syncs}", many(found.written, "value"))?;
         }
-        _ => writeln!(out, ", {atoms} atoms ({taken} E, {not_taken} N), {syncs}")?,
+        Some(_) => writeln!(out, ", {atoms} atoms ({taken} E, {not_taken} N), {syncs}")?,
+        None => writeln!(out)?,
     }
     channels(found, out)?;
+    if let Some((first, last)) = found.local_time {
+        writeln!(out, "        local times {first:#x} to {last:#x} ({} ticks)", grouped(last.wrapping_sub(first)))?;
+    }
     if let Some((first, last)) = found.time {
         writeln!(out, "        timestamps {first:#x} to {last:#x} ({} ticks)", grouped(last.wrapping_sub(first)))?;
     }
@@ -427,7 +431,7 @@ fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
         }
     }
     if found.unsynchronized_bytes > 0 {
-        writeln!(out, "        {} bytes could not be synchronized", grouped(found.unsynchronized_bytes))?;
+        writeln!(out, "        {} could not be synchronized", many(found.unsynchronized_bytes, "byte"))?;
     }
     if found.malformed > 0 {
         let (ranges, bytes) = (many(found.malformed, "malformed range"), grouped(found.malformed_bytes));

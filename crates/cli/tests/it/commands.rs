@@ -24,6 +24,7 @@ mod placement;
 mod program;
 mod shell;
 mod slice;
+mod software;
 mod state;
 mod stats;
 mod stf;

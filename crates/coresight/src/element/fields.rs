@@ -1,7 +1,6 @@
 //! The fields of elements. Keys that items of the program flow have too are the same there.
 
 use super::Element;
-use crate::exception::ExceptionNumber;
 use crate::fields::{Fields, Value};
 use crate::{SubIsa, Target};
 
@@ -18,7 +17,7 @@ impl Element {
             Element::Commit(count) | Element::Cancel(count) => out.field("count", Value::Number((*count).into())),
             Element::Atoms(atoms) => out.field("atoms", Value::Text(atoms)),
             Element::Q { count } => out.nullable("instructions", *count),
-            Element::Exception { number, address } => exception_fields(*number, *address, out),
+            Element::Exception { number, address } => number.fields(*address, out),
             Element::SourceAddress(target) | Element::TargetAddress(target) | Element::WaypointUpdate(target) => {
                 target_fields(*target, out);
             }
@@ -60,10 +59,4 @@ impl Element {
 fn target_fields(target: Target, out: &mut impl Fields) {
     out.field("address", Value::Hex(target.address));
     out.field("is", Value::Number((target.isa == SubIsa::Is1).into()));
-}
-
-fn exception_fields(number: ExceptionNumber, return_address: Option<u64>, out: &mut impl Fields) {
-    out.field("number", Value::Number(number.value.into()));
-    out.field("name", Value::Text(&number.name().unwrap_or("unknown")));
-    out.nullable_address("return", return_address);
 }

@@ -28,8 +28,13 @@ impl fmt::Display for Element {
             Element::Q { count: None } => f.write_str("q"),
             Element::Exception { number, address } => {
                 write!(f, "exception {number}")?;
-                number.name().map_or(Ok(()), |name| write!(f, " ({name})"))?;
+                match (number.name(), number.interrupt()) {
+                    (Some(name), Some(interrupt)) => write!(f, " ({name} {interrupt})")?,
+                    (Some(name), None) => write!(f, " ({name})")?,
+                    (None, _) => {}
+                }
                 match address {
+                    _ if number.is_tail_chained(*address) => f.write_str(", tail-chained"),
                     Some(address) => write!(f, ", return {address:#018x}"),
                     None => f.write_str(", return unknown"),
                 }

@@ -6,6 +6,7 @@
 
 use alloc::vec::Vec;
 
+use crate::config::{apply_options, option_number};
 use crate::{Assumption, Profile};
 
 /// Registers of an ETMv3 trace unit; `None` for those that were not saved.
@@ -113,7 +114,8 @@ impl Config {
         (Self::decode(profile, &filled), assumed)
     }
 
-    /// The configuration that the registers and named options of a capture describe, and the assumptions.
+    /// The configuration that the registers and named options of a capture describe, the assumptions, and the registers
+    /// that an option contradicts: then the option counts.
     pub fn described<'r>(
         profile: Profile,
         registers: impl IntoIterator<Item = (&'r str, u64)>,
@@ -123,27 +125,36 @@ impl Config {
         for (name, value) in registers {
             known.set(name, value as u32);
         }
-        let (mut config, assumed) = Self::new(profile, &known);
-        options.into_iter().for_each(|(name, value)| config.apply_option(name, value));
+        let (mut config, mut assumed) = Self::new(profile, &known);
+        let register = |name| known.register(name).and_then(|register| *register);
+        assumed.extend(apply_options(&mut config, options, Self::apply_option, register));
         (config, assumed)
     }
 
-    /// A named option states one fact of a register.
-    fn apply_option(&mut self, name: &str, value: &str) {
-        let Some(number) = crate::config::option_number(value) else { return };
+    /// A named option states one fact of a register. Returns the names of both.
+    fn apply_option(&mut self, name: &str, value: &str) -> Option<(&'static str, &'static str)> {
+        let number = option_number(value)?;
         let is = |option: &str| name.eq_ignore_ascii_case(option);
-        if is("cyclecount") {
+        Some(if is("cyclecount") {
             self.cycle_accurate = number != 0;
+            ("cyclecount", "ETMCR")
         } else if is("context_id") {
             self.context_id_bytes = (number / 8).min(4) as u8;
+            ("context_id", "ETMCR")
         } else if is("vmid") {
             self.vmids = number != 0;
+            ("vmid", "ETMCR")
         } else if is("timestamp_bits") {
+            let is_as_configured = self.timestamps == (number != 0);
             self.timestamps = number != 0;
             self.timestamp_bits = if number == 48 { 48 } else { 64 };
+            ("timestamp_bits", if is_as_configured { "ETMCCER" } else { "ETMCR" })
         } else if is("timestamp_gray") {
             self.timestamp_gray = number != 0;
-        }
+            ("timestamp_gray", "ETMCCER")
+        } else {
+            return None;
+        })
     }
 
     fn decode(profile: Profile, registers: &Registers) -> Self {
@@ -245,7 +256,10 @@ mod tests {
             ("timestamp_gray", "true"),
             ("unknown", "1"),
         ];
-        let (config, _) = Config::described(Profile::Application, [("ETMCR", 0_u64)], options);
+        let (config, assumed) = Config::described(Profile::Application, [("ETMCR", 0_u64)], options);
+        let contradicted: Vec<&str> = assumed.iter().filter_map(|assumption| assumption.contradicted_by).collect();
+        // ETMCCER is not known, so that nothing contradicts it.
+        assert_eq!(contradicted, ["cyclecount", "context_id", "vmid", "timestamp_bits"]);
         assert!(config.cycle_accurate && config.vmids && config.timestamps && config.timestamp_gray);
         assert_eq!((config.context_id_bytes, config.timestamp_bits), (2, 48));
     }

@@ -7,7 +7,8 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::{Assumption, Profile, Protocol};
+use crate::config::{apply_options, option_number};
+use crate::{Assumption, Context, Profile, Protocol};
 
 /// Registers of an ETE or ETMv4 trace unit; `None` for those that were not saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -85,7 +86,9 @@ pub struct Config {
     pub data_sync: bool,
     /// Q packets may occur.
     pub q: bool,
-    /// Function return packets may occur: the PE is, or may be, an M-profile one.
+    /// The PE has the M profile: exception returns are P0 elements, and exceptions and modes are those of the M profile.
+    pub is_m_profile: bool,
+    /// Function return packets may occur: the PE has the M profile, from ETMv4.2 on, or may have it.
     pub function_return: bool,
     /// TRCIDR2.WFXMODE: WFI and WFE are P0 instructions.
     pub wfx_is_p0: bool,
@@ -141,7 +144,8 @@ impl Config {
         (Self::decode(protocol, profile, registers, &filled), assumed)
     }
 
-    /// The configuration that the registers and named options of a capture describe, and the assumptions.
+    /// The configuration that the registers and named options of a capture describe, the assumptions, and the registers
+    /// that an option contradicts: then the option counts.
     pub fn described<'r>(
         protocol: Protocol,
         profile: Profile,
@@ -152,26 +156,37 @@ impl Config {
         for (name, value) in registers {
             known.set(name, value as u32);
         }
-        let (mut config, assumed) = Self::new(protocol, profile, &known);
-        options.into_iter().for_each(|(name, value)| config.apply_option(name, value));
+        let (mut config, mut assumed) = Self::new(protocol, profile, &known);
+        let register = |name| known.register(name).and_then(|register| *register);
+        assumed.extend(apply_options(&mut config, options, Self::apply_option, register));
         (config, assumed)
     }
 
-    /// A named option states one fact of a register. There are none for speculation.
-    fn apply_option(&mut self, name: &str, value: &str) {
-        let Some(number) = crate::config::option_number(value) else { return };
+    /// A named option states one fact of a register. There are none for speculation. Returns the names of both.
+    fn apply_option(&mut self, name: &str, value: &str) -> Option<(&'static str, &'static str)> {
+        let number = option_number(value)?;
         let is = |option: &str| name.eq_ignore_ascii_case(option);
-        if is("cyclecount") {
+        // Whether identifiers are traced is in TRCCONFIGR, their size in TRCIDR2.
+        let register = |is_as_configured| if is_as_configured { "TRCIDR2" } else { "TRCCONFIGR" };
+        Some(if is("cyclecount") {
             self.cycle_counting = number != 0;
+            ("cyclecount", "TRCCONFIGR")
         } else if is("context_id") {
+            let register = register(self.context_ids == (number != 0));
             self.context_id_bytes = (number / 8).min(4) as u8;
             self.context_ids = number != 0;
+            ("context_id", register)
         } else if is("vmid") {
+            let register = register(self.vmids == (number != 0));
             self.vmid_bytes = (number / 8).min(4) as u8;
             self.vmids = number != 0;
+            ("vmid", register)
         } else if is("timestamp_bits") {
             self.timestamps = number != 0;
-        }
+            ("timestamp_bits", "TRCCONFIGR")
+        } else {
+            return None;
+        })
     }
 
     /// `given` has the known registers, `filled` has a value for every register that is read here.
@@ -197,11 +212,25 @@ impl Config {
                 && unless_known(given.configr, |configr| field(configr, 8, 3) != 0),
             data_sync: is_etm4 && unless_known(given.configr, |configr| field(configr, 16, 2) != 0),
             q: unless_known(given.idr[0], |idr0| field(idr0, 15, 2) != 0),
-            function_return: is_etm4 && profile != Profile::Application,
+            is_m_profile: is_etm4 && profile == Profile::Microcontroller,
+            function_return: match profile {
+                Profile::Application => false,
+                Profile::Microcontroller => is_etm4 && version >= Version::Etm4(2),
+                Profile::Unknown => is_etm4,
+            },
             wfx_is_p0: field(idr2, 31, 1) == 1,
             return_stack: field(configr, 12, 1) == 1,
             cycle_counting: field(configr, 4, 1) == 1,
             timestamps: field(configr, 11, 1) == 1,
+        }
+    }
+
+    /// The level or mode that two bits of a context packet stand for.
+    pub(super) fn level(&self, bits: u8) -> u8 {
+        match bits {
+            0 if self.is_m_profile => Context::THREAD,
+            3 if self.is_m_profile => Context::HANDLER,
+            level => level,
         }
     }
 
@@ -275,6 +304,25 @@ mod tests {
         assert_eq!(assumed.len(), 5);
         assert!((0x40..=0x46).all(|header| config.accepts(header)));
         assert!(config.accepts(0x05) && config.accepts(0x20) && config.accepts(0xa0));
+    }
+
+    #[test]
+    fn function_returns_are_of_the_m_profile() {
+        use Profile::{Application, Microcontroller, Unknown};
+        let rows: &[(Profile, u32, bool)] = &[
+            (Microcontroller, 0x4100_f423, true),
+            (Microcontroller, 0x4100_f413, false),
+            (Application, 0x4100_f423, false),
+            (Unknown, 0x4100_f413, true),
+        ];
+        for &(profile, idr1, accepts) in rows {
+            let mut registers = Registers::default();
+            registers.set("TRCIDR1", idr1);
+            let (config, _) = Config::new(Protocol::Etm4, profile, &registers);
+            assert_eq!(config.accepts(0x05), accepts, "{profile:?} {idr1:#x}");
+            assert_eq!(config.is_m_profile, profile == Microcontroller);
+        }
+        assert!(!Config::new(Protocol::Ete, Microcontroller, &Registers::default()).0.is_m_profile);
     }
 
     #[test]

@@ -214,7 +214,8 @@ fn context(context: Context, config: &Config, out: &mut Vec<u8>) -> Option<()> {
     };
     let (vmid, context_id) = (context.vmid, context.context_id);
     let present = u8::from(vmid.is_some()) << 6 | u8::from(context_id.is_some()) << 7;
-    out.push(small(context.el, 3)? | u8::from(context.aarch64) << 4 | security | present);
+    let level = (0..=3).find(|&bits| config.level(bits) == context.el)?;
+    out.push(level | u8::from(context.aarch64) << 4 | security | present);
     for (value, bytes) in [(vmid, config.vmid_bytes), (context_id, config.context_id_bytes)] {
         let Some(value) = value else { continue };
         let value = value.to_le_bytes();

@@ -151,12 +151,11 @@ impl ElementDecoder {
             Packet::Exception { number, address, .. } => {
                 self.exception = Some(extent.locate(Exception { number, address }));
             }
-            Packet::ExceptionReturn => emit(extent, Element::ExceptionReturn, sink),
-            Packet::FunctionReturn => emit(extent, Element::FunctionReturn, sink),
+            Packet::ExceptionReturn => self.perhaps_p0(extent, Element::ExceptionReturn, sink),
+            Packet::FunctionReturn => self.perhaps_p0(extent, Element::FunctionReturn, sink),
             Packet::TransactionStart => {
                 self.in_transaction = true;
-                emit(extent, Element::TransactionStart, sink);
-                self.deepen(extent, p0_count(&Element::TransactionStart, &self.config), sink);
+                self.perhaps_p0(extent, Element::TransactionStart, sink);
             }
             Packet::TransactionCommit => {
                 self.in_transaction = false;
@@ -203,6 +202,12 @@ impl ElementDecoder {
             emit(extent, Element::Atoms(atoms), sink);
             self.deepen(extent, atoms.count(), sink);
         }
+    }
+
+    /// Emits an element that is a P0 element in some configurations.
+    fn perhaps_p0(&mut self, extent: Extent, element: Element, sink: &mut impl Sink<ElementItem>) {
+        emit(extent, element, sink);
+        self.deepen(extent, p0_count(&element, &self.config), sink);
     }
 
     /// Counts speculative P0 elements. Those above the maximum are committed by that.
@@ -339,7 +344,11 @@ impl ElementDecoder {
             return;
         }
         let address = target.filter(|_| !self.return_address_unknown(number)).map(|target| target.address);
-        emit(extent, Element::Exception { number: ExceptionNumber::etm4(number), address }, sink);
+        let number = match self.config.is_m_profile {
+            true => ExceptionNumber::etm4_m(number),
+            false => ExceptionNumber::etm4(number),
+        };
+        emit(extent, Element::Exception { number, address }, sink);
         self.deepen(extent, 1, sink);
     }
 
@@ -394,7 +403,7 @@ impl DecodeElements for ElementDecoder {
     }
 
     #[inline(always)]
-    fn plain(&mut self, packet: &Packet) -> Option<Plain> {
+    fn plain(&mut self, _extent: Extent, packet: &Packet) -> Option<Plain> {
         match *packet {
             Packet::Atoms(atoms) => Some(Plain::Atoms(atoms)),
             Packet::Address(address) => Some(Plain::Target(self.complete(address))),
@@ -419,7 +428,7 @@ fn exception_without_address(offset: u64) -> ElementError {
 /// The context before the first packet that has one.
 fn no_context(config: &Config) -> Context {
     Context {
-        el: 0,
+        el: config.level(0),
         aarch64: false,
         security: Security::Secure,
         vmid: config.vmids.then_some(0),

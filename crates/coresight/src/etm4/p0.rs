@@ -10,6 +10,9 @@ pub fn p0_count(element: &Element, config: &Config) -> u32 {
     match element {
         Element::Atoms(atoms) => atoms.count(),
         Element::Q { .. } | Element::Exception { .. } | Element::SourceAddress(_) => 1,
+        Element::ExceptionReturn => u32::from(config.is_m_profile),
+        // Only the M profile has them.
+        Element::FunctionReturn => 1,
         Element::TransactionStart => u32::from(!config.transaction_start_not_p0),
         _ => 0,
     }

@@ -217,7 +217,7 @@ fn context(input: &mut Cursor<'_>, config: &Config) -> Result<Context, Ended> {
     };
     let vmid = (info & 0x40 != 0).then(|| input.little_endian(config.vmid_bytes)).transpose()?;
     let context_id = (info & 0x80 != 0).then(|| input.little_endian(config.context_id_bytes)).transpose()?;
-    Ok(Context { el: info & 3, aarch64: info & 0x10 != 0, security, vmid, context_id })
+    Ok(Context { el: config.level(info & 3), aarch64: info & 0x10 != 0, security, vmid, context_id })
 }
 
 /// An address in the layout of this address packet header.

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::Assumption;
-use crate::config::option_number;
+use crate::config::{apply_options, option_number};
 use crate::etm4::field;
 
 /// Registers of a PTM; `None` for those that were not saved.
@@ -126,16 +126,8 @@ impl Config {
             known.set(name, value as u32);
         }
         let (mut config, mut assumed) = Self::new(&known);
-        for (name, value) in options {
-            let before = config;
-            if let Some((option, register)) = config.apply_option(name, value)
-                && config != before
-                && let Some(&mut Some(value)) = known.register(register)
-            {
-                let meaning = "the option is followed";
-                assumed.push(Assumption { register, value, meaning, contradicted_by: Some(option) });
-            }
-        }
+        let register = |name| known.register(name).and_then(|register| *register);
+        assumed.extend(apply_options(&mut config, options, Self::apply_option, register));
         (config, assumed)
     }
 

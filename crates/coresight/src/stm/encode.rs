@@ -53,6 +53,11 @@ impl Encoder {
         done.ok_or(Unencodable(*body))
     }
 
+    /// Number of bytes so far; the last one may be incomplete.
+    pub fn bytes_written(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The bytes, filled up with a NULL.
     pub fn finish(self) -> Vec<u8> {
         self.bytes

@@ -49,6 +49,7 @@ struct Stamp(Option<Timestamp>);
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
+            Some(Timestamp { value, nibbles: 1 }) => write!(f, ", timestamp {value:#x} (1 nibble)"),
             Some(Timestamp { value, nibbles }) => write!(f, ", timestamp {value:#x} ({nibbles} nibbles)"),
             None => Ok(()),
         }

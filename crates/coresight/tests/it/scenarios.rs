@@ -9,17 +9,22 @@ use unspool_coresight::etm4::{Config, ElementDecoder, PacketItem, Registers, Spe
 use unspool_coresight::{DecodeElements as _, ElementItem, Packets, Profile, Protocol, Transactions};
 use unspool_testing::{Scenario, repository, scenarios};
 
-/// `ete TRCIDR8=8 ...`
+/// `ete TRCIDR8=8 ...`; `m-profile` among the registers of a microcontroller.
 fn config(values: &str) -> Config {
     let mut words = values.split_whitespace();
     let protocol = words.next().and_then(Protocol::from_name).expect("a protocol");
     let mut registers = Registers::default();
+    let mut profile = Profile::Application;
     for word in words {
+        if word == "m-profile" {
+            profile = Profile::Microcontroller;
+            continue;
+        }
         let (name, value) = word.split_once('=').expect("NAME=VALUE");
         let value = value.strip_prefix("0x").map_or_else(|| value.parse(), |hex| u32::from_str_radix(hex, 16));
         assert!(registers.set(name, value.expect("a number")), "{name}");
     }
-    Config::new(protocol, Profile::Application, &registers).0
+    Config::new(protocol, profile, &registers).0
 }
 
 fn packet_text(item: &PacketItem) -> String {

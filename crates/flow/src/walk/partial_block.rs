@@ -21,26 +21,40 @@ impl<M: CodeMemory> Walker<M> {
     ) {
         self.flush(sink);
         self.end_q(None, sink);
-        self.ask_return_stack();
-        if self.at == NEEDS_ADDRESS && address.is_some() {
+        // Before a tail-chained exception, nothing was executed since the exception return.
+        let is_tail_chained = number.is_tail_chained(address);
+        let known = address.filter(|_| !is_tail_chained);
+        if !is_tail_chained {
+            self.ask_return_stack();
+        }
+        if self.at == NEEDS_ADDRESS && known.is_some() {
             self.miss_target(extent, sink);
             self.count_lost(extent);
         }
         let location = self.location(self.at);
-        let address = address.or_else(|| self.interrupted_address());
-        if let Some(return_address) = address {
+        let known = known.or_else(|| self.interrupted_address());
+        if let Some(return_address) = known {
             self.walk_to(extent, return_address, sink);
         }
         self.report_lost(sink);
         self.stack.clear_if_pending();
-        sink.item(Ok(extent.locate(Item::Exception { number, return_address: address })));
+        sink.item(Ok(extent.locate(Item::Exception { number, return_address: address.or(known) })));
         self.wait_for_address();
         // The next element has the address where execution continues. If it does not, the specification continues at the
         // return address.
-        if let (Some(address), Some(ElementTarget { isa, .. })) = (address, location) {
+        if let (Some(address), Some(ElementTarget { isa, .. })) = (known, location) {
             self.enter(ElementTarget { address, isa });
         }
         self.after_exception = true;
+    }
+
+    /// An exception return has its address in the trace. On the M profile the instruction before it is a function return
+    /// to a value that is no address, which no return stack predicts.
+    pub(super) fn exception_return(&mut self, extent: Extent, sink: &mut impl FlowSink) {
+        if self.at == NEEDS_ADDRESS {
+            self.wait_for_address();
+        }
+        self.emit(extent, Item::ExceptionReturn, sink);
     }
 
     /// Takes the target of an indirect branch from the return stack, if the trace has none.
@@ -79,6 +93,8 @@ impl<M: CodeMemory> Walker<M> {
         if self.graph.passes_unconditional_branch(SCRATCH) || self.graph.ends_in_unconditional_branch(SCRATCH) {
             return self.report_finding(extent, Finding::ReturnAddress { at: start, return_address: end }, sink);
         }
+        // An instruction that was interrupted counts, but the range ends at the return address inside it.
+        self.graph.end_scratch_at(end);
         self.emit_scratch(extent, !self.graph.ends_in_p0(SCRATCH), sink);
         match ending {
             None => {}

@@ -166,16 +166,21 @@ fn number(text: &str) -> u64 {
     text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| u64::from_str_radix(hex, 16)).expect("a number")
 }
 
-/// `ete TRCIDR8=8 ...`
+/// `ete TRCIDR8=8 ...`; `m-profile` among the registers of a microcontroller.
 fn config(values: &str) -> Config {
     let mut words = values.split_whitespace();
     let protocol = words.next().and_then(Protocol::from_name).expect("a protocol");
     let mut registers = Registers::default();
+    let mut profile = Profile::Application;
     for word in words {
+        if word == "m-profile" {
+            profile = Profile::Microcontroller;
+            continue;
+        }
         let (name, value) = word.split_once('=').expect("NAME=VALUE");
         assert!(registers.set(name, number(value).try_into().expect("32 bits")), "{name}");
     }
-    Config::new(protocol, Profile::Application, &registers).0
+    Config::new(protocol, profile, &registers).0
 }
 
 fn packet(line: &str) -> Packet {
@@ -191,6 +196,7 @@ fn packet(line: &str) -> Packet {
         ("transaction", "start") => Packet::TransactionStart,
         ("transaction", "commit") => Packet::TransactionCommit,
         ("exception", "return") => Packet::ExceptionReturn,
+        ("function", "return") => Packet::FunctionReturn,
         ("exception", _) => exception(rest),
         ("atoms", _) => Packet::Atoms(atoms(rest)),
         ("commit", _) => Packet::Commit { count: number(rest) as u32 },
@@ -235,7 +241,7 @@ fn address(text: &str) -> Address {
     }
 }
 
-/// `EL1 nonsecure AArch64 contextid 0xaa`
+/// `EL1 nonsecure AArch64 contextid 0xaa`, `Thread secure AArch32`
 fn context(text: &str) -> Context {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (el, security, aarch64, context_id) = match words[..] {
@@ -248,7 +254,11 @@ fn context(text: &str) -> Context {
         "nonsecure" => Security::NonSecure,
         other => panic!("unknown Security state '{other}'"),
     };
-    let el = el.strip_prefix("EL").and_then(|el| el.parse().ok()).expect("an Exception level");
+    let el = match el {
+        "Thread" => Context::THREAD,
+        "Handler" => Context::HANDLER,
+        level => level.strip_prefix("EL").and_then(|level| level.parse().ok()).expect("an Exception level"),
+    };
     Context { el, aarch64, security, vmid: None, context_id }
 }
 
@@ -304,9 +314,13 @@ fn item_text(item: Item) -> String {
             let next = next.map_or(String::new(), |next| format!(", then {next:#x}"));
             format!("q{count}{from}{next}")
         }
+        Item::Exception { number, return_address } if number.is_tail_chained(return_address) => {
+            format!("exception {number}, tail-chained")
+        }
         Item::Exception { number, return_address: Some(address) } => format!("exception {number}, return {address:#x}"),
         Item::Exception { number, return_address: None } => format!("exception {number}, return unknown"),
         Item::ExceptionReturn => "exception return".to_string(),
+        Item::FunctionReturn => "function return".to_string(),
         Item::TraceOn => "trace on".to_string(),
         Item::Overflow => "overflow".to_string(),
         Item::Discard => "discard".to_string(),

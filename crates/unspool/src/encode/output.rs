@@ -135,6 +135,12 @@ impl Output {
         })
     }
 
+    /// Writes files of the caller in place of those of cores.
+    pub(super) fn finish_with(self, files: &[(&str, &[u8])]) -> Result<(), SinkError> {
+        files.iter().try_for_each(|(name, bytes)| self.put(name, bytes))?;
+        Ok(self.publish().map_err(|error| at(&self.directory, &error))?)
+    }
+
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), SinkError> {
         let path = self.unfinished.path().join(name);
         fs::write(&path, bytes).map_err(|error| at(&path, &error))?;

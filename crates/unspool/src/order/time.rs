@@ -99,7 +99,7 @@ pub fn have_same_clock(one: &Trace<'_>, other: &Trace<'_>) -> bool {
 
 fn has_timestamps(trace: &Trace<'_>) -> bool {
     // A trace that cannot be decoded has no time; decoding reports why.
-    trace.features().is_ok_and(|(features, _)| features.timestamps)
+    trace.config().is_ok_and(|(config, _)| config.may_have_timestamps())
 }
 
 /// Indices of traces in lanes: those of one core with the same trace ID follow each other, session after session. Without

@@ -377,6 +377,7 @@ impl<'t> StepEmitter<'t> {
             Item::Transaction(transaction) => self.transaction(position, transaction),
             Item::Exception { number, return_address } => {
                 let kind = if self.is_microcontroller { ExceptionKind::Unknown } else { kind(number) };
+                let return_address = return_address.filter(|_| !number.is_tail_chained(return_address));
                 let exception = Exception { kind, return_address, ..Exception::default() };
                 self.interrupted = return_address;
                 self.emit(position, Event::Exception(exception));
@@ -508,7 +509,7 @@ fn kind(number: ExceptionNumber) -> ExceptionKind {
     match number.numbering {
         Numbering::Etm4 => kind_in_etm4(number.value),
         Numbering::Armv7 => kind_in_armv7(number.value),
-        Numbering::Armv7M => ExceptionKind::Unknown,
+        Numbering::Armv7M | Numbering::Etm4M => ExceptionKind::Unknown,
     }
 }
 

@@ -197,10 +197,6 @@ fn only_known_damage_is_reported() {
     }
 }
 
-/// M-profile captures, in which an exception return is a P0 element. We do not count it as one yet, so a commit has one
-/// element too many.
-const M_PROFILE: &[&str] = &["v7m_svc", "v8m_svc"];
-
 #[test]
 fn elements_commit_without_contradiction() {
     let Some(snapshots) = snapshots() else { return };
@@ -216,8 +212,7 @@ fn elements_commit_without_contradiction() {
             };
             trace.committed(Transactions::Resolve, &mut (sink, ())).unwrap();
             let kinds: Vec<Broken> = wrong.iter().map(|error| error.kind).collect();
-            let expected = if M_PROFILE.contains(&name(path)) { vec![Broken::CommitOfNothing(1)] } else { vec![] };
-            assert_eq!((kinds, uncertain), (expected, 0), "{} {}", name(path), trace.source().name);
+            assert_eq!((kinds, uncertain), (vec![], 0), "{} {}", name(path), trace.source().name);
         }
     }
 }

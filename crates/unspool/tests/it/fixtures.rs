@@ -39,7 +39,7 @@ pub(crate) fn bare_capture(bytes: &[u8], format: BufferFormat, registers: Regist
     let path = folder.path().join("buffer.bin");
     fs::write(&path, bytes).unwrap();
     let (id, format) = (Some(0x10), Some(format));
-    let bare = Bare { protocol: Protocol::Ete, id, format, registers, write_pointer: None, wrapped: None };
+    let bare = Bare { protocol: Protocol::Ete, id, format, registers, write_pointer: None, wrapped: None, core: None };
     (folder, open_bare(&[path], bare).unwrap())
 }
 

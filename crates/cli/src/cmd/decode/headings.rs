@@ -99,6 +99,7 @@ impl Headings<'_> {
 
 fn window_text(window: TimeWindow, text: impl Fn(u64) -> Option<String>) -> Option<String> {
     Some(match (window.from, window.to) {
+        (Some(from), Some(to)) if from == to => text(from)?,
         (Some(from), Some(to)) => format!("{} to {}", text(from)?, text(to)?),
         (Some(from), None) => format!("from {} on", text(from)?),
         (None, Some(to)) => format!("up to {}", text(to)?),

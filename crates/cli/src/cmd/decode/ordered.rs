@@ -23,6 +23,8 @@ use super::form::Form;
 use super::headings::{GroupKey, Headings, Place};
 use super::segments::{Batch, Cuts, End, Lane, Listed, Options, Recorder};
 use super::selection::Selection;
+use super::software::SoftwareRecorder;
+use super::software_lines::SoftwareStyle;
 use super::summary::Summary;
 use super::tagged::{Line, TaggedLines, write_lines};
 use super::{Args, By, Emit, Session};
@@ -31,7 +33,6 @@ use crate::listing::{Problems, Reading, heading};
 use crate::output::Output;
 use crate::programs::Programs;
 use crate::progress::Progress;
-use crate::style::Palette;
 use crate::verdict::Verdict;
 
 /// Buffers up to this size are decoded ahead of the listing. The text of a larger one would not fit into a queue.
@@ -47,7 +48,7 @@ pub(super) struct Job<'j> {
     pub(super) traces: &'j [Trace<'j>],
     pub(super) programs: &'j Programs,
     pub(super) selection: &'j Selection,
-    pub(super) palette: Palette,
+    pub(super) style: SoftwareStyle<'j>,
 }
 
 /// A job on several threads.
@@ -83,6 +84,9 @@ pub(super) fn list(
         at_timestamps: is_merged || job.selection.has_time(),
         at_owners: is_merged || job.selection.has_processes(),
     };
+    if job.selection.has_processes() {
+        note_left_out(job.traces);
+    }
     let is_tagged = !job.args.listing.range.is_all();
     let (traces, selection) = (job.traces, job.selection);
     let options = Options { traces, selection, cuts, is_tagged, bytes_read: AtomicU64::new(0) };
@@ -93,9 +97,9 @@ pub(super) fn list(
     let open = if is_ahead { OpenLanes::InTurn } else { OpenLanes::All };
     let decode = |lane: usize, sender: &LaneSender<'_, Batch>| work.decode(lane, sender);
     run_lanes(work.lanes.len(), job.args.threads(), open, decode, |lanes| {
-        let tallies = BTreeMap::new();
+        let (tallies, noted) = (BTreeMap::new(), BTreeSet::new());
         let progress = Progress::new(output.on_terminal);
-        let mut lister = Lister { work: &work, session, reading, output, tallies, progress, shown: None };
+        let mut lister = Lister { work: &work, session, reading, output, tallies, progress, shown: None, noted };
         let listed = match job.args.by {
             By::Core if is_ahead => lister.by_buffer(lanes),
             By::Core => lister.by_trace(lanes),
@@ -111,10 +115,26 @@ pub(super) fn list(
     })
 }
 
-/// The sources whose timestamps count with another frequency than those of the first source. Reports them.
+/// Can a trace be read, and has it no instructions?
+fn is_software(trace: &Trace<'_>) -> bool {
+    !trace.has_instructions() && trace.features().is_ok()
+}
+
+/// Notes the sources that no process is known of.
+fn note_left_out(traces: &[Trace<'_>]) {
+    let software = traces.iter().filter(|trace| is_software(trace));
+    let names: BTreeSet<&str> = software.map(|trace| trace.source().name.as_str()).collect();
+    for name in names {
+        diagnostic::note(format_args!("{name}: software trace belongs to no process: it is left out"));
+    }
+}
+
+/// The sources whose timestamps count with another frequency than those of the first source with instructions. Reports
+/// them.
 fn other_clocks(job: &Job<'_>) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
-    let Some(first) = job.traces.first().filter(|_| job.selection.clock() == OrderClock::Trace) else { return found };
+    let first = job.traces.iter().find(|trace| trace.has_instructions()).or(job.traces.first());
+    let Some(first) = first.filter(|_| job.selection.clock() == OrderClock::Trace) else { return found };
     for trace in job.traces.iter().filter(|trace| !have_same_clock(first, trace)) {
         if found.insert(trace.source_index()) {
             let [name, other] = [&trace.source().name, &first.source().name];
@@ -165,7 +185,7 @@ impl Work<'_> {
             if self.is_ahead {
                 lane.start_over();
             }
-            if !lane.has_ended() && self.job.selection.may_be_in(trace) && self.present.may_have(trace) {
+            if !lane.has_ended() && self.may_be_listed(trace) {
                 self.decode_trace(index, trace, &mut lane);
             } else if self.job.args.by == By::Core {
                 lane.skip(index);
@@ -174,12 +194,32 @@ impl Work<'_> {
         lane.finish();
     }
 
+    fn may_be_listed(&self, trace: &Trace<'_>) -> bool {
+        let Job { selection, .. } = *self.job;
+        let is_left_out = selection.has_processes() && is_software(trace);
+        !is_left_out && selection.may_be_in(trace) && self.present.may_have(trace)
+    }
+
+    fn decode_software(&self, index: usize, trace: &Trace<'_>, lane: &mut Lane<'_>) {
+        let clock = self.job.selection.clock();
+        let is_comparable = !self.untimed.contains(&trace.source_index());
+        let whole = if is_comparable { clock.window_of(trace) } else { TimeWindow::default() };
+        let is_timed = is_comparable && clock == OrderClock::Trace;
+        let mut recorder = SoftwareRecorder::new(lane, (index, *trace), self.job.style, whole, is_timed);
+        let result = trace.elements(&mut recorder);
+        recorder.finish(result);
+    }
+
     fn decode_trace(&self, index: usize, trace: &Trace<'_>, lane: &mut Lane<'_>) {
-        let Job { args, capture, programs, palette, .. } = *self.job;
+        let Job { args, capture, programs, style, .. } = *self.job;
+        let palette = style.palette;
         let features = match trace.features() {
             Ok((features, _)) => features,
             Err(error) => return lane.fail(index, error),
         };
+        if !trace.has_instructions() {
+            return self.decode_software(index, trace, lane);
+        }
         let core = Programs::core_of(capture, trace.source().core);
         let Some(program) = programs.loaded(capture, core) else { return };
         let mut texts = TEXTS.take().filter(|(of, _)| *of == core).map_or_else(Texts::new, |(_, texts)| texts);
@@ -237,6 +277,8 @@ struct Lister<'l, 's> {
     progress: Progress,
     /// The last trace with a heading.
     shown: Option<usize>,
+    /// Notes on traces that were reported. Buffers of one source have the same.
+    noted: BTreeSet<String>,
 }
 
 impl Lister<'_, '_> {
@@ -306,7 +348,7 @@ impl Lister<'_, '_> {
 
     fn show_source(&mut self, trace: usize) {
         if let Some(trace) = self.work.job.traces.get(trace).filter(|_| !self.work.job.args.listing.output.json) {
-            let palette = self.work.job.palette;
+            let palette = self.work.job.style.palette;
             self.output.write(|out| heading(trace, &palette, out));
         }
     }
@@ -357,7 +399,7 @@ impl Lister<'_, '_> {
                 return Ok(());
             }
         }
-        let (json, palette) = (self.work.job.args.listing.output.json, self.work.job.palette);
+        let (json, palette) = (self.work.job.args.listing.output.json, self.work.job.style.palette);
         file.each(|key, lines| {
             if self.session.window.shows() {
                 let text = key.heading(json, &palette);
@@ -383,7 +425,7 @@ impl Lister<'_, '_> {
     where
         Self: 'h,
     {
-        let Job { args, traces, selection, palette, .. } = *self.work.job;
+        let Job { args, traces, selection, style: SoftwareStyle { palette, .. }, .. } = *self.work.job;
         Headings { traces, names, clock: selection.clock(), json: args.listing.output.json, palette }
     }
 
@@ -399,6 +441,11 @@ impl Lister<'_, '_> {
     /// Counts what was listed.
     fn count(&mut self, listed: Listed) {
         self.progress.at(self.work.options.bytes_read.load(Ordering::Relaxed), 0);
+        for note in listed.notes {
+            if self.noted.insert(note.clone()) {
+                diagnostic::note(note);
+            }
+        }
         let tally = self.tallies.entry(listed.trace).or_default();
         tally.summary.merge(&listed.summary);
         tally.problems.merge(listed.problems);

@@ -40,6 +40,8 @@ pub(super) struct Listed {
     pub(super) problems: Problems,
     /// The trace has ended.
     pub(super) end: Option<End>,
+    /// Notes on the trace.
+    pub(super) notes: Vec<String>,
 }
 
 /// End of a trace.
@@ -56,7 +58,7 @@ pub(super) enum End {
 impl Listed {
     fn new(trace: usize, is_tagged: bool) -> Self {
         let (summary, problems) = (Summary::default(), Problems::default());
-        Self { trace, lines: TaggedLines::new(is_tagged), summary, problems, end: None }
+        Self { trace, lines: TaggedLines::new(is_tagged), summary, problems, end: None, notes: Vec::new() }
     }
 }
 
@@ -92,6 +94,8 @@ pub(super) struct Lane<'l> {
     waiting_bytes: usize,
     batch: Batch,
     batch_bytes: usize,
+    /// Notes on the trace that is decoded.
+    notes: Vec<String>,
 }
 
 impl<'l> Lane<'l> {
@@ -107,7 +111,43 @@ impl<'l> Lane<'l> {
             waiting_bytes: 0,
             batch,
             batch_bytes: 0,
+            notes: Vec::new(),
         }
+    }
+
+    /// The last time of the lane.
+    pub(super) fn time(&self) -> Option<u64> {
+        self.time
+    }
+
+    /// Notes a time that the lane has reached, if any.
+    pub(super) fn advance(&mut self, time: Option<u64>) {
+        self.time = self.time.max(time);
+    }
+
+    /// Adds a note on the trace that is decoded.
+    pub(super) fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// Lines of a trace, without any.
+    pub(super) fn listed(&self, trace: usize) -> Listed {
+        Listed::new(trace, self.options.is_tagged)
+    }
+
+    /// Ends the lane if nothing of a trace is wanted from this time on.
+    pub(super) fn stop_after(&mut self, trace: &Trace<'_>, time: Option<u64>) {
+        self.has_ended |= self.options.selection.is_after(trace, time);
+    }
+
+    /// Is anything later wanted?
+    pub(super) fn wants_more(&self) -> bool {
+        !self.has_ended && self.sender.is_wanted()
+    }
+
+    /// Counts bytes that were read.
+    pub(super) fn count_bytes(&self, bytes: u64) {
+        self.options.bytes_read.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Continues with a trace that has nothing to do with those before it.
@@ -131,8 +171,10 @@ impl<'l> Lane<'l> {
         self.end(trace, Owner::default(), End::NotReadable(error), 0);
     }
 
-    fn end(&mut self, trace: usize, owner: Owner, end: End, bytes: u64) {
-        let mut contents = Listed { end: Some(end), ..Listed::new(trace, self.options.is_tagged) };
+    /// Ends a trace, of which this number of bytes was read.
+    pub(super) fn end(&mut self, trace: usize, owner: Owner, end: End, bytes: u64) {
+        let notes = std::mem::take(&mut self.notes);
+        let mut contents = Listed { end: Some(end), notes, ..self.listed(trace) };
         contents.summary.bytes_read(bytes);
         let to = self.time.filter(|_| !self.is_open);
         self.wait(Segment { window: TimeWindow { from: self.time, to }, owner, contents });
@@ -149,7 +191,7 @@ impl<'l> Lane<'l> {
     }
 
     /// Ends the segments that wait, at this time or at an unknown one.
-    fn settle(&mut self, to: Option<u64>) {
+    pub(super) fn settle(&mut self, to: Option<u64>) {
         self.waiting_bytes = 0;
         self.is_open &= to.is_none();
         for mut segment in std::mem::take(&mut self.waiting) {
@@ -158,7 +200,8 @@ impl<'l> Lane<'l> {
         }
     }
 
-    fn send(&mut self, segment: Segment<Listed>) {
+    /// Sends a segment, if it is listed.
+    pub(super) fn send(&mut self, segment: Segment<Listed>) {
         let Segment { window, owner, contents } = &segment;
         let trace = self.options.traces.get(contents.trace);
         let is_listed = trace.is_some_and(|trace| self.options.selection.has(trace, *window, *owner));
@@ -270,7 +313,7 @@ impl<'r, 'l, 'p> Recorder<'r, 'l, 'p> {
         }
         self.reach(value);
         self.from = self.lane.time;
-        self.lane.has_ended |= self.lane.options.selection.is_after(&self.trace, self.from);
+        self.lane.stop_after(&self.trace, self.from);
     }
 
     /// Ends the current segment. It waits for the time at which it ended.
@@ -369,11 +412,11 @@ impl Watch for Recorder<'_, '_, '_> {
     }
 
     fn wants_more(&mut self) -> bool {
-        !self.lane.has_ended && self.lane.sender.is_wanted()
+        self.lane.wants_more()
     }
 
     fn progress(&mut self, read: u64, _total: u64) {
-        self.lane.options.bytes_read.fetch_add(read.saturating_sub(self.counted), Ordering::Relaxed);
+        self.lane.count_bytes(read.saturating_sub(self.counted));
         self.counted = read;
     }
 

@@ -13,6 +13,7 @@ use unspool::order::{OrderClock, Owner, TimeWindow};
 use unspool::{Program, Trace};
 
 use crate::args::{is_number, parse_number};
+use crate::diagnostic;
 
 /// Times of --time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +52,7 @@ impl Selection {
             Some(Unit::Ticks) if clock != OrderClock::Trace => {
                 bail!("--time: the trace has no timestamps, only times of the recorder; add a unit (1.5s..2s)")
             }
-            Some(Unit::Nanoseconds) => traces.iter().try_for_each(|trace| require_seconds(trace, clock))?,
+            Some(Unit::Nanoseconds) => require_seconds(traces, clock)?,
             _ => {}
         }
         let processes = match processes {
@@ -113,12 +114,20 @@ impl Selection {
     }
 }
 
-/// Checks that timestamps of a trace can be converted to seconds, or its buffer has a time.
-fn require_seconds(trace: &Trace<'_>, clock: OrderClock) -> anyhow::Result<()> {
-    let is_recorded = trace.buffer().recorded.is_some_and(|recorded| recorded.until.is_some());
-    if clock == OrderClock::Trace && !is_recorded && trace.clock().nanoseconds(0).is_none() {
+/// Checks that timestamps of traces can be converted to seconds, or their buffers have a time. Software trace need not,
+/// beside instructions: all of it is listed.
+fn require_seconds(traces: &[Trace<'_>], clock: OrderClock) -> anyhow::Result<()> {
+    let has_seconds = |trace: &Trace<'_>| {
+        let is_recorded = trace.buffer().recorded.is_some_and(|recorded| recorded.until.is_some());
+        clock != OrderClock::Trace || is_recorded || trace.clock().nanoseconds(0).is_some()
+    };
+    let has_instructions = traces.iter().any(Trace::has_instructions);
+    for trace in traces.iter().filter(|trace| !has_seconds(trace)) {
         let name = &trace.source().name;
-        bail!("--time: the frequency of the timestamps of {name} is not known; give timestamps instead of seconds");
+        if trace.has_instructions() || !has_instructions {
+            bail!("--time: the frequency of the timestamps of {name} is not known; give timestamps instead of seconds");
+        }
+        diagnostic::note(format_args!("{name}: the frequency of its timestamps is not known: all of it is listed"));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use unspool::capture::Clock;
 use unspool::check::MissingCode;
 use unspool::coresight::frame::FrameError;
 use unspool::coresight::itm::OwnElement;
-use unspool::coresight::{Element, ElementError};
+use unspool::coresight::{Element, ElementError, Protocol, Time, TimeQuality};
 use unspool::flow::{Cause, FlowItem, Item};
 use unspool::model::json::Object;
 use unspool::number::{grouped, many};
@@ -23,8 +23,7 @@ use crate::listing::counted;
 pub(super) struct Summary {
     pub(super) instructions: u64,
     pub(super) ranges: u64,
-    /// Values that software wrote, and observations of a DWT.
-    pub(super) written: u64,
+    software: SoftwareCounts,
     exceptions: u64,
     /// Number of Q elements, and of the instructions that they count.
     q: (u64, u64),
@@ -50,6 +49,58 @@ pub(super) struct Summary {
     buffer: usize,
     buffer_lost: u64,
     source_bytes: u64,
+}
+
+/// Counts of software trace.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SoftwareCounts {
+    /// Values that software wrote, and observations of a DWT.
+    written: u64,
+    /// The first and the last time.
+    time: Option<(u64, u64)>,
+    /// The first and the last of the times that count from an unknown start, or of which only low bits are known.
+    relative: Option<(u64, u64)>,
+}
+
+impl SoftwareCounts {
+    /// Those of one element.
+    pub(super) fn of(protocol: Option<Protocol>, element: &Element) -> Self {
+        let is_local = protocol == Some(Protocol::Itm);
+        let counts = |written, time: Option<Time>| {
+            let is_relative = |time: &Time| matches!(time.quality, TimeQuality::Partial | TimeQuality::Relative);
+            let range = time.map(|time| (time.value, time.value));
+            let (relative, time) = match time {
+                Some(time) if is_local || is_relative(&time) => (range, None),
+                _ => (None, range),
+            };
+            Self { written, time, relative }
+        };
+        match element {
+            Element::Software(software) => counts(1, software.time),
+            Element::Stm(own) => counts(1, own.time),
+            Element::Itm(OwnElement::Event { time, .. }) => counts(1, *time),
+            Element::Itm(OwnElement::LocalTimestamp { time, .. }) => {
+                counts(0, Some(Time { value: *time, quality: TimeQuality::Relative }))
+            }
+            Element::Timestamp { value, .. } => Self { time: Some((*value, *value)), ..Self::default() },
+            _ => counts(1, None),
+        }
+    }
+
+    /// Adds others.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.written += other.written;
+        self.time = joined(self.time, other.time);
+        self.relative = joined(self.relative, other.relative);
+    }
+}
+
+/// The range of both.
+fn joined(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
+        (one, other) => one.or(other),
+    }
 }
 
 impl Summary {
@@ -93,13 +144,10 @@ impl Summary {
     pub(super) fn merge(&mut self, later: &Self) {
         self.instructions += later.instructions;
         self.ranges += later.ranges;
-        self.written += later.written;
+        self.software.merge(&later.software);
         self.exceptions += later.exceptions;
         self.q = (self.q.0 + later.q.0, self.q.1 + later.q.1);
-        if let Some((first, last)) = later.time {
-            self.add_time(first);
-            self.add_time(last);
-        }
+        self.time = joined(self.time, later.time);
         self.cycles = later.cycles.map(|cycles| self.cycles.unwrap_or(0) + cycles).or(self.cycles);
         self.skipped += later.skipped;
         self.missing.merge(&later.missing);
@@ -111,8 +159,12 @@ impl Summary {
     }
 
     fn add_time(&mut self, value: u64) {
-        let (first, last) = self.time.unwrap_or((value, value));
-        self.time = Some((first.min(value), last.max(value)));
+        self.time = joined(self.time, Some((value, value)));
+    }
+
+    /// The first and the last time. Times of unknown start count only if there are no others.
+    fn times(&self) -> Option<(u64, u64)> {
+        joined(self.time, self.software.time).or(self.software.relative)
     }
 
     pub(super) fn item(&mut self, item: &FlowItem) {
@@ -133,22 +185,10 @@ impl Summary {
         }
     }
 
-    /// An element of software trace.
-    pub(super) fn software(&mut self, element: &Element) {
-        let time = match element {
-            Element::Software(software) => software.time.map(|time| time.value),
-            Element::Stm(own) => own.time.map(|time| time.value),
-            Element::Itm(OwnElement::LocalTimestamp { time, .. }) => return self.add_time(*time),
-            Element::Timestamp { value, .. } => return self.add_time(*value),
-            _ => None,
-        };
-        self.written += 1;
-        time.into_iter().for_each(|time| self.add_time(time));
-    }
-
-    /// Bytes of software trace that are not packets.
-    pub(super) fn skipped(&mut self, error: &ElementError) {
-        self.skipped += error.skipped;
+    /// A line of software trace.
+    pub(super) fn software(&mut self, counts: &SoftwareCounts, error: Option<&ElementError>) {
+        self.software.merge(counts);
+        self.skipped += error.map_or(0, |error| error.skipped);
     }
 
     pub(super) fn lost(&mut self, error: &FrameError) {
@@ -169,11 +209,11 @@ impl Summary {
         object.plain("sources", self.sources.len()).plain("instructions", self.instructions);
         object.plain("ranges", self.ranges).plain("exceptions", self.exceptions);
         object.plain("q_elements", self.q.0).plain("q_instructions", self.q.1);
-        if self.written > 0 {
-            object.plain("written", self.written);
+        if self.software.written > 0 {
+            object.plain("written", self.software.written);
         }
-        object.nullable("first_time", self.time.map(|(first, _)| first));
-        object.nullable("last_time", self.time.map(|(_, last)| last));
+        object.nullable("first_time", self.times().map(|(first, _)| first));
+        object.nullable("last_time", self.times().map(|(_, last)| last));
         object.nullable("cycles", self.cycles);
         object.plain("bytes", self.bytes.saturating_sub(self.skipped)).plain("skipped", self.skipped);
         object.plain("lost", self.lost.values().sum::<u64>()).plain("findings", self.findings());
@@ -213,7 +253,7 @@ impl Summary {
     }
 
     fn executed(&self) -> String {
-        let software = match self.written {
+        let software = match self.software.written {
             0 => String::new(),
             written if self.instructions == 0 => {
                 let cut = if self.is_cut { "; stopped by --limit" } else { "" };
@@ -233,7 +273,7 @@ impl Summary {
     }
 
     fn clock(&self) -> Option<String> {
-        let time = self.time.map(|(first, last)| {
+        let time = self.times().map(|(first, last)| {
             let nanoseconds = |time| self.clock.flatten()?.nanoseconds(time);
             let length = nanoseconds(last).zip(nanoseconds(first)).map(|(last, first)| last.saturating_sub(first));
             let seconds = length.map(|length| format!(", {}", seconds_text(length))).unwrap_or_default();

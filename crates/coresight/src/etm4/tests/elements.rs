@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::any_packet::ete_packet;
-use super::{ete, etm4};
+use super::{ete, etm4, etm4_m};
 use crate::etm4::packet::{Address, CycleCount, ExceptionAddress, FewAtoms, Packet, TraceInfo};
 use crate::etm4::{Config, ElementDecoder, PacketItem};
 use crate::{Context, DecodeElements as _, Element, ElementItem, Located, Malformed, PacketError, Security, SubIsa};
@@ -286,6 +286,38 @@ fn exceptions_take_their_address_from_the_next_packet() {
     for (name, packets, expected) in rows {
         let packets = [&[INFO], *packets].concat();
         assert_eq!(texts(&ete(), &packets)[1..], **expected, "{name}");
+    }
+}
+
+#[test]
+fn m_profile_exceptions_have_their_own_types() {
+    let rows: &[(u16, u64, &str)] = &[
+        (3, 0x1000, "exception 3 (HardFault), return 0x0000000000001000"),
+        (14, 0x1000, "exception 14 (PendSV), return 0x0000000000001000"),
+        (16, 0x1000, "exception 16 (external interrupt 0), return 0x0000000000001000"),
+        (0x225, 0x1000, "exception 549 (external interrupt 37), return 0x0000000000001000"),
+        (24, 0x1000, "exception 24 (debug halt), return 0x0000000000001000"),
+        (25, 0x1000, "exception 25 (lazy floating-point state push), return 0x0000000000001000"),
+        (0, 0x1000, "exception 0, return 0x0000000000001000"),
+        (15, 0xffff_fffe, "exception 15 (SysTick), tail-chained"),
+    ];
+    for &(number, address, expected) in rows {
+        let packets = [INFO, exception(number, ExceptionAddress::Return), low(32, address)];
+        assert_eq!(texts(&etm4_m(), &packets)[1..], [expected]);
+    }
+}
+
+#[test]
+fn returns_are_p0_elements_on_the_m_profile() {
+    let rows: &[(&str, Config, Packet, Option<&str>)] = &[
+        ("exception return", etm4_m(), Packet::ExceptionReturn, Some("commit 1")),
+        ("function return", etm4_m(), Packet::FunctionReturn, Some("commit 1")),
+        ("exception return elsewhere", etm4(), Packet::ExceptionReturn, None),
+    ];
+    for &(name, config, packet, commit) in rows {
+        let config = Config { max_speculation: 1, ..config };
+        let found = texts(&config, &[INFO, Packet::Atoms(crate::Atoms::new(1, 1)), packet]);
+        assert_eq!(found.get(3).map(String::as_str), commit, "{name}");
     }
 }
 

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::any_packet::{ete_packet, etm4_packet};
-use super::{ete, etm4};
+use super::{ete, etm4, etm4_m};
 use crate::etm4::packet::{Address, Packet, PacketKind as K};
 use crate::etm4::{Config, PacketDecoder, PacketItem};
 use crate::{Atoms, DecodePackets as _, Malformed, PacketError, Packets, SubIsa};
@@ -219,6 +219,25 @@ fn registers_define_the_size_of_identifiers() {
     );
     let none = Config { vmid_bytes: 0, context_id_bytes: 0, ..etm4() };
     assert_eq!(texts(&none, &[0x81, 0xf1, 0xf7])[1], "atoms E");
+}
+
+#[test]
+fn contexts_of_the_m_profile_have_modes() {
+    let rows: &[(u8, &str)] = &[
+        (0x00, "context Thread secure AArch32"),
+        (0x23, "context Handler nonsecure AArch32"),
+        (0x01, "context EL1 secure AArch32"),
+    ];
+    for &(byte, text) in rows {
+        assert_eq!(texts(&etm4_m(), &[0x81, byte]), [text]);
+        let stream = [&SYNC[..], &[0x81, byte]].concat();
+        let packet = Packets::new(&etm4_m(), &stream).nth(1).unwrap().unwrap().value;
+        let mut bytes = vec![];
+        packet.encode(&etm4_m(), &mut bytes).unwrap();
+        assert_eq!(bytes, [0x81, byte], "{text}");
+        let has_level = byte & 3 == 1;
+        assert_eq!(packet.encode(&etm4(), &mut bytes).is_ok(), has_level, "{text}: other profiles have no modes");
+    }
 }
 
 /// The texts of what follows an alignment sync.
