@@ -43,11 +43,13 @@ pub(crate) struct CaptureArgs {
 
     #[command(flatten)]
     bare: BareArgs,
+    #[command(flatten)]
+    core: CoreTypeArgs,
 }
 
 impl CaptureArgs {
     pub(crate) fn open(&self) -> anyhow::Result<Capture> {
-        match (self.bare.open(&self.paths)?, &self.paths[..]) {
+        match (self.bare.open(&self.paths, self.core.name())?, &self.paths[..]) {
             (Some(capture), _) => Ok(capture),
             (None, [path]) => open_package(path),
             (None, _) => bail!("several files are one bare buffer: add --protocol, such as --protocol etm4"),
@@ -57,6 +59,20 @@ impl CaptureArgs {
     /// The paths, unless they are the parts of a bare buffer.
     pub(crate) fn packages(&self) -> Option<&[PathBuf]> {
         (!self.bare.is_given()).then_some(&self.paths[..])
+    }
+}
+
+/// The core of a bare buffer. Verbs that select cores have an option of this name for both.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CoreTypeArgs {
+    /// Type of the core that was traced, such as Cortex-M3. Exceptions and packets of the M profile differ
+    #[arg(long, value_name = "TYPE", requires = "protocol", help_heading = "Bare buffers")]
+    core: Option<String>,
+}
+
+impl CoreTypeArgs {
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.core.as_deref()
     }
 }
 
@@ -94,10 +110,6 @@ pub(crate) struct BareArgs {
     #[arg(long, value_name = "OFFSET", value_parser = parse_number, requires = "protocol", help_heading = "Bare buffers")]
     write_pointer: Option<u64>,
 
-    /// Type of the core that was traced, such as Cortex-M3. Exceptions and packets of the M profile differ
-    #[arg(long, value_name = "TYPE", requires = "protocol", help_heading = "Bare buffers")]
-    core: Option<String>,
-
     /// The buffer has wrapped at an unknown offset: decoding starts at the first synchronization in the file
     #[arg(long, requires = "protocol", help_heading = "Bare buffers")]
     wrapped: bool,
@@ -108,8 +120,8 @@ impl BareArgs {
         self.protocol.is_some()
     }
 
-    /// Opens the parts of a bare buffer. `None`: the paths are something else.
-    pub(crate) fn open(&self, paths: &[PathBuf]) -> anyhow::Result<Option<Capture>> {
+    /// Opens the parts of a bare buffer, of a core of this type. `None`: the paths are something else.
+    pub(crate) fn open(&self, paths: &[PathBuf], core: Option<&str>) -> anyhow::Result<Option<Capture>> {
         let Some(protocol) = &self.protocol else { return Ok(None) };
         let protocol = Protocol::from_name(protocol)
             .with_context(|| format!("unknown protocol '{protocol}'; use ete, etm4, etm3, ptm, itm or stm"))?;
@@ -124,10 +136,10 @@ impl BareArgs {
         };
         let registers = self.registers.iter().cloned().collect();
         let wrapped = self.wrapped.then_some(true);
-        if let Some(core) = self.core.as_ref().filter(|core| Profile::of_core(core) == Profile::Unknown) {
+        if let Some(core) = core.filter(|core| Profile::of_core(core) == Profile::Unknown) {
             bail!("--core: '{core}' is not a known type of core; give one such as Cortex-M3, Cortex-R5 or Cortex-A53");
         }
-        let (id, write_pointer, core) = (self.id, self.write_pointer, self.core.clone());
+        let (id, write_pointer, core) = (self.id, self.write_pointer, core.map(str::to_string));
         let bare = Bare { protocol, id, format, registers, write_pointer, wrapped, core };
         Ok(Some(open_bare(paths, bare)?))
     }

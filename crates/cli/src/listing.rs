@@ -223,7 +223,8 @@ pub(crate) fn push_object(line: &mut String, trace: &Trace<'_>, kind: &str, fiel
 pub(crate) fn error_text(error: &ElementError, palette: &Palette) -> String {
     let ElementError { offset, skipped, kind } = error;
     let Palette { problem, reset, .. } = palette;
-    format!("{offset:#010x}  {problem}! {kind}, {} skipped{reset}\n", many(*skipped, "byte"))
+    let skipped = if *skipped > 0 { format!(", {} skipped", many(*skipped, "byte")) } else { String::new() };
+    format!("{offset:#010x}  {problem}! {kind}{skipped}{reset}\n")
 }
 
 /// Makes the JSON line of an error.

@@ -154,3 +154,52 @@ pub(crate) fn option_number(text: &str) -> Option<u32> {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    /// Keys of Arm's "CoreSight trace decode metadata requirements", heading "Trace metadata summary".
+    #[test]
+    fn an_option_that_contradicts_a_register_is_reported() {
+        let rows: &[(Protocol, (&str, u64), (&str, &str), bool)] = &[
+            (Protocol::Etm4, ("TRCCONFIGR", 0), ("cyclecount", "1"), true),
+            (Protocol::Etm4, ("TRCCONFIGR", 0x11), ("cyclecount", "1"), false),
+            (Protocol::Ete, ("TRCCONFIGR", 0), ("timestamp_bits", "64"), true),
+            (Protocol::Etm4, ("TRCCONFIGR", 0x41), ("context_id", "0"), true),
+            (Protocol::Etm4, ("TRCIDR2", 0x488), ("vmid", "8"), false),
+            (Protocol::Etm3, ("ETMCR", 0), ("cyclecount", "1"), true),
+            (Protocol::Etm3, ("ETMCR", 0x1000), ("cyclecount", "1"), false),
+            (Protocol::Etm3, ("ETMCR", 0xc000), ("context_id", "16"), true),
+            (Protocol::Etm3, ("ETMCCER", 0x1000_0000), ("timestamp_gray", "1"), true),
+            (Protocol::Etm3, ("ETMCCER", 0), ("timestamp_gray", "1"), false),
+            (Protocol::Etm3, ("ETMIDR", 0x410c_f250), ("timestamp_gray", "1"), false),
+            (Protocol::Ptm, ("ETMCCER", 0x0100_0000), ("dmb_dsb_waypoints", "0"), true),
+            (Protocol::Ptm, ("ETMCCER", 0x2000_0000), ("timestamp_bits", "48"), true),
+        ];
+        for &(protocol, register, option, expected) in rows {
+            let (_, assumed) = TraceConfig::new(protocol, Profile::Unknown, [register], [option]);
+            let contradicted: Vec<&Assumption> = assumed.iter().filter(|it| it.contradicted_by.is_some()).collect();
+            assert_eq!(!contradicted.is_empty(), expected, "{protocol} {register:?} {option:?}: {contradicted:?}");
+        }
+    }
+
+    #[test]
+    fn software_trace_may_have_timestamps_that_no_register_describes() {
+        let rows: &[(Protocol, &[(&str, u64)], bool)] = &[
+            (Protocol::Stm, &[], true),
+            (Protocol::Stm, &[("STMTCSR", 7)], true),
+            (Protocol::Stm, &[("STMTCSR", 5)], false),
+            (Protocol::Itm, &[], true),
+            (Protocol::Itm, &[("ITM_TCR", 0x40f)], true),
+            // Local timestamps only.
+            (Protocol::Itm, &[("ITM_TCR", 0xf)], false),
+        ];
+        for (protocol, registers, expected) in rows {
+            let (config, _) = TraceConfig::new(*protocol, Profile::Unknown, registers.iter().copied(), []);
+            assert_eq!(config.may_have_timestamps(), *expected, "{protocol} {registers:?}");
+        }
+    }
+}

@@ -19,7 +19,7 @@ use unspool::{
 };
 
 use self::report::{FileReport, Report};
-use crate::args::{BareArgs, ImageArgs, JobsArgs, OutputArgs, SourceArgs};
+use crate::args::{BareArgs, CoreTypeArgs, ImageArgs, JobsArgs, OutputArgs, SourceArgs};
 use crate::diagnostic;
 use crate::file::{TarmacArgs, end_verdict, losses_verdict, open, report_lines, stf_verdict};
 use crate::listing::each_trace;
@@ -69,6 +69,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     bare: BareArgs,
     #[command(flatten)]
+    core: CoreTypeArgs,
+    #[command(flatten)]
     output: OutputArgs,
 }
 
@@ -103,7 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     for paths in args.files.chunks(size.max(1)) {
         let [path, ..] = paths else { continue };
         let mut file = FileReport::new(args, path);
-        let checked = match args.bare.open(paths) {
+        let checked = match args.bare.open(paths, args.core.name()) {
             Ok(Some(capture)) => check_capture(args, &capture, &mut programs, &mut report, &mut file),
             Ok(None) => check_path(args, path, &mut programs, &mut report, &mut file),
             Err(error) => Err(error),

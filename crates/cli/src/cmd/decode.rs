@@ -160,6 +160,7 @@ Examples:
   unspool decode perf.data --by time --time 12.5s..12.6s
   unspool decode perf.data --process nginx --by thread
   unspool decode swo.bin --protocol itm --raw
+  unspool decode snapshot/ --by time --channels names.txt
 
 Columns: time and cycles where they are traced and change, Exception level and Security state (EL0N: Non-secure EL0), \
 address, opcode, disassembly, outcome of a branch. The cycle column is cumulative for each source. In JSON, a cycle_count \
@@ -167,7 +168,8 @@ has 'total_cycles' (cumulative) and 'cycles' (since the previous cycle_count).
 Lines that start with '--' are other events of the trace, such as contexts and exceptions; --skip and --limit do not count \
 them. '!!' marks a problem.
 Software trace (ITM, STM): time, channel with its master (0x40:3) or their names from --channels, and the value. Values \
-that are text are joined to lines. --skip and --limit count all of its lines.
+that are text are joined to lines. --skip and --limit count all of its lines. With --by time, it is among the instructions if \
+its timestamps are of the same clock; otherwise it is listed first.
 A position-independent program without @ADDR is placed where the addresses in the trace fit, if only one place fits. \
 Several threads decode the buffers of a recording, the sources with --by, and \
 any trace with --emit ranges --json; in the order of cores, --skip and --limit use one.

@@ -11,6 +11,7 @@
 mod arrows;
 mod breaks;
 mod capture_steps;
+mod channel_events;
 mod check;
 mod conversions;
 mod corpus;

@@ -15,7 +15,9 @@ use unspool::target::{astf_storage, log_container};
 use unspool::tarmac::dialect::Dialect;
 use unspool::tarmac::restyle::Style;
 
-use crate::args::{ASTF_LEVELS, BareArgs, Choice, ForceArgs, ImageArgs, JobsArgs, OutputFormat, one_of, parse_context};
+use crate::args::{
+    ASTF_LEVELS, BareArgs, Choice, ForceArgs, ImageArgs, JobsArgs, OutputFormat, is_number, one_of, parse_context,
+};
 use crate::file::{TarmacArgs, parse_dialect};
 use crate::process_args::ProcessArgs;
 
@@ -51,7 +53,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID", help_heading = "Another format")]
     pub(super) source: Option<String>,
 
-    /// Only this core: its number, counted from 0 in order of appearance, or its name in a Tarmac log
+    /// Only this core: its number, counted from 0 in order of appearance, or its name in a Tarmac log. With --protocol: the
+    /// type of the core that was traced, such as Cortex-M3
     #[arg(long, value_name = "CORE", help_heading = "Another format")]
     pub(super) core: Option<String>,
 
@@ -196,6 +199,12 @@ it is complete.
 Exit codes: 0 success, 1 IN is damaged, has lines that cannot be parsed, or a loss was denied, 2 the command failed.";
 
 impl Args {
+    /// The type of the core of a bare buffer.
+    pub(super) fn core_type(&self) -> Option<&str> {
+        let core = self.core.as_deref().filter(|_| self.bare.is_given());
+        core.filter(|core| !is_number(core))
+    }
+
     pub(super) fn tarmac(&self) -> TarmacArgs {
         TarmacArgs { dialect: self.dialect, implicit_thumb: self.implicit_thumb, hint: "--from tarmac" }
     }

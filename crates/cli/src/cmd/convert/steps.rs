@@ -192,7 +192,7 @@ impl Sink {
 
 /// Number of the core that `--core` selects, by number or by name.
 fn selected_core(args: &Args, kind: FileKind) -> anyhow::Result<Option<u32>> {
-    let Some(core) = &args.core else { return Ok(None) };
+    let Some(core) = args.core.as_ref().filter(|_| args.core_type().is_none()) else { return Ok(None) };
     if let Ok(number) = core.parse() {
         return Ok(Some(number));
     }
@@ -262,7 +262,7 @@ fn joined(args: &Args, kind: FileKind, steps: OpenedSteps) -> anyhow::Result<Ope
 
 /// Steps of a capture or a bare buffer.
 fn capture_steps(args: &Args) -> anyhow::Result<CaptureSteps> {
-    let capture = match args.bare.open(slice::from_ref(&args.input))? {
+    let capture = match args.bare.open(slice::from_ref(&args.input), args.core_type())? {
         Some(capture) => capture,
         None => open_capture(&args.input)?,
     };

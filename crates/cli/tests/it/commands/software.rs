@@ -99,11 +99,16 @@ fn writes_of_an_stm_are_between_the_instructions_of_their_time() {
     let run = decode(&folder, &["--by", "time", "--json"]).expect(0, &[]);
     // A segment from 10 to 20 comes before the write at 15, which was executed during it.
     assert_eq!(order(&run), "a0 i a1 a2 i a3 i a4");
+    let segments = run.json().into_iter().filter(|object| object["kind"] == "segment" && object["source"] == 0x20);
+    let windows: Vec<[Option<u64>; 2]> =
+        segments.map(|segment| ["from", "to"].map(|key| segment[key].as_u64())).collect();
+    // The frequency, before the first time; the values with a time, and the one without, which is between two of them.
+    let expected = [(None, 5), (Some(5), 5), (Some(15), 15), (Some(15), 25), (Some(25), 25), (Some(40), 40)];
+    assert_eq!(windows, expected.map(|(from, to)| [from, Some(to)]));
     let text = decode(&folder, &["--by", "time"]).expect(0, &[]);
     let expected = [
-        "# source 0x20 STM_0, session 0, time 0x5 (0.005000000 s)",
         "# source 0x20 STM_0, session 0, time 0xf (0.015000000 s); before, during or after UNIT_0",
-        "# source 0x20 STM_0, session 0, time 0xf to 0x19 (0.015000000 s to 0.025000000 s); before, during or after UNIT_0",
+        "# source 0x20 STM_0, session 0, time 0x28 (0.040000000 s); before, during or after UNIT_0",
     ];
     for line in expected {
         assert!(text.out.lines().any(|found| found == line), "{line}\n{}", text.out);
@@ -155,12 +160,12 @@ fn times_of_another_clock_or_of_an_unknown_start_are_not_compared() {
 #[test]
 fn text_that_is_interrupted_is_one_line_from_its_first_value_on() {
     let folder = Folder::new();
-    let writes = "5 1:0 \"ab\"\n12 1:1 8 0xff\n25 1:0 \"cd\\n\"\n";
+    let writes = "12 1:0 \"ab\"\n13 1:1 8 0xff\n25 1:0 \"cd\\n\"\n";
     snapshot(&folder, Protocol::Stm, writes, false, "STMTCSR=0x00200007");
     let run = decode(&folder, &["--by", "time"]).expect(0, &[]);
     let place = |part: &str| run.out.find(part).unwrap_or_else(|| panic!("{part}\n{}", run.out));
     assert!(place("\"abcd\"") < place("0xff"), "{}", run.out);
-    assert!(run.out.contains("STM_0, session 0, time 0x5 to 0x19"), "{}", run.out);
+    assert!(run.out.contains("STM_0, session 0, time 0xc to 0x19"), "{}", run.out);
 }
 
 #[test]
@@ -234,5 +239,21 @@ fn writes_that_cannot_be_encoded_are_named() {
         let args = ["encode", text(&input), "-o", text(&output), "--protocol", protocol];
         unspool(&[&args[..], options].concat()).expect(2, &[expected]);
         assert!(!output.exists(), "{list}");
+    }
+}
+
+#[test]
+fn the_type_of_a_core_decides_the_profile_of_a_bare_buffer() {
+    let folder = Folder::new();
+    let path = folder.file("x.bin", [0, 0, 0, 0, 0, 0x80, 0x08, 0x21, 0, 0x80, 0, 0, 0x84]);
+    let bare = ["--protocol", "etm3", "--raw"];
+    // Registers that are not known are assumed to be those of a usual unit of the profile.
+    for (core, assumed) in [("Cortex-M3", "48-bit binary timestamps"), ("Cortex-R4", "64-bit binary timestamps")] {
+        let run = on("info", &path, &[&bare[..], &["--core", core]].concat()).expect(0, &[]);
+        assert!(run.out.contains(assumed), "{core}: {}", run.out);
+    }
+    for verb in ["decode", "elements", "check"] {
+        let run = on(verb, &path, &[&bare[..], &["--core", "DSP"]].concat());
+        run.expect(2, &["--core: 'DSP' is not a known type of core"]);
     }
 }
