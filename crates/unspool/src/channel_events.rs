@@ -93,6 +93,10 @@ pub(crate) fn add_channel_events(capture: &mut Capture) {
             }
         }
     }
+    // A package that is saved has these events in its log.
+    for source in &mut capture.sources {
+        source.options.retain(|(key, _)| !key.eq_ignore_ascii_case(EVENT_CHANNEL));
+    }
     capture.events.extend(events);
     capture.notes.extend(notes);
 }
