@@ -407,6 +407,7 @@ fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
         Some(PacketKind::Itm(_) | PacketKind::Stm(_)) => {
             writeln!(out, ", {} of software, {syncs}", many(found.written, "value"))?;
         }
+        Some(PacketKind::Etm4Data(_)) => writeln!(out, ", {syncs}")?,
         _ => writeln!(out, ", {atoms} atoms ({taken} E, {not_taken} N), {syncs}")?,
     }
     channels(found, out)?;
