@@ -3,6 +3,8 @@
 //! Takes the corpus folder (`UNSPOOL_CORPUS`) and optionally a part of the names of the rows to measure. Prints a table: every
 //! row has both speeds and their ratio, since the speed of a machine changes from minute to minute and the ratio does not.
 
+mod older;
+
 use std::env;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -61,11 +63,7 @@ fn reference(bytes: &[u8], formatted: bool, units: &[Unit]) -> u64 {
 
 /// Full decode by the reference, with the images in memory. Returns the number of executed instructions.
 fn reference_flow(bytes: &[u8], formatted: bool, units: &[Unit], images: &Images) -> u64 {
-    let images: Vec<ReferenceImage> = images
-        .0
-        .iter()
-        .map(|(address, bytes)| ReferenceImage { address: *address, bytes: bytes.as_ptr(), length: bytes.len() as u32 })
-        .collect();
+    let images = images.for_reference();
     // SAFETY: the shim reads `length` bytes, `count` units and the images, and keeps no pointer.
     let instructions = unsafe {
         reference_ranges(
@@ -93,7 +91,21 @@ impl Images {
             ("cc1__libc_thread_freeres_fn_dump.bin", 0x5c_f610),
             ("cc1.fini_dump.bin", 0x5c_f700),
         ];
-        Self(files.map(|(file, address)| (address, std::fs::read(folder.join(file)).expect("an image"))).into())
+        Self::of(folder, &files)
+    }
+
+    fn of(folder: &Path, files: &[(&str, u64)]) -> Self {
+        let read = |&(file, address): &(&str, u64)| (address, std::fs::read(folder.join(file)).expect("an image"));
+        Self(files.iter().map(read).collect())
+    }
+
+    fn for_reference(&self) -> Vec<ReferenceImage> {
+        let image = |(address, bytes): &(u64, Vec<u8>)| ReferenceImage {
+            address: *address,
+            bytes: bytes.as_ptr(),
+            length: bytes.len() as u32,
+        };
+        self.0.iter().map(image).collect()
     }
 }
 
@@ -155,6 +167,7 @@ fn main() {
     let flow_of_long = || times * reference_flow(busiest, false, &[unit(0x12)], &images);
     let ours = || instructions(&long_stream, &images);
     table.row("instructions, 16 MiB", long_stream.len(), 5, times, ours, flow_of_long);
+    older::rows(&table, &corpus.join("coresight"));
     table.cores(&folder, &bytes);
 }
 
@@ -464,6 +477,21 @@ impl Table {
         let speed = |time: Duration| format!("{:.1} MB/s", 128.0 * bytes.len() as f64 / time.as_secs_f64() / 1e6);
         let ratio = one.as_secs_f64() / two.as_secs_f64();
         println!("128 MiB from disk to ranges: {} on one core, {} on two, {ratio:.2}x", speed(one), speed(two));
+    }
+
+    /// Times ours, where there is no reference.
+    fn alone(&self, name: &str, bytes: usize, rounds: usize, ours: impl Fn() -> u64) {
+        if self.wanted.as_ref().is_some_and(|wanted| !name.contains(wanted)) {
+            return;
+        }
+        let mut count = 0;
+        let times = (0..rounds).map(|_| {
+            let start = Instant::now();
+            count = black_box(ours());
+            start.elapsed()
+        });
+        let speed = bytes as f64 / median(times.collect()).as_secs_f64() / 1e6;
+        println!("{name:28} {:>12}   ({count})", format!("{speed:.1} MB/s"));
     }
 
     /// Times both alternating and prints the medians, so that a disturbed round counts no more than any other. The reference

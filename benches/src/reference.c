@@ -7,6 +7,10 @@ struct unit {
     uint32_t id, configr, idr0, idr1, idr2, idr8;
 };
 
+struct older_unit {
+    uint32_t kind, id, control, identification, extension;
+};
+
 static uint64_t packets;
 static uint64_t ranges, instructions;
 
@@ -101,4 +105,47 @@ int64_t reference_packets(const uint8_t *bytes, uint32_t length, int formatted, 
     int failed = run(tree, bytes, length);
     ocsd_destroy_dcd_tree(tree);
     return failed ? -1 : (int64_t)packets;
+}
+
+static const char *set_older(const struct older_unit *unit, ocsd_etmv3_cfg *etm3, ocsd_ptm_cfg *ptm, ocsd_stm_cfg *stm,
+                             const void **config)
+{
+    memset(etm3, 0, sizeof *etm3);
+    memset(ptm, 0, sizeof *ptm);
+    memset(stm, 0, sizeof *stm);
+    etm3->reg_idr = ptm->reg_idr = unit->identification;
+    etm3->reg_ctrl = ptm->reg_ctrl = unit->control;
+    etm3->reg_ccer = ptm->reg_ccer = unit->extension;
+    etm3->reg_trc_id = ptm->reg_trc_id = unit->id;
+    etm3->arch_ver = ptm->arch_ver = ARCH_V7;
+    etm3->core_prof = ptm->core_prof = profile_CortexA;
+    stm->reg_tcsr = unit->control;
+    *config = unit->kind == 0 ? (const void *)etm3 : unit->kind == 1 ? (const void *)ptm : (const void *)stm;
+    return unit->kind == 0 ? OCSD_BUILTIN_DCD_ETMV3 : unit->kind == 1 ? OCSD_BUILTIN_DCD_PTM : OCSD_BUILTIN_DCD_STM;
+}
+
+/* One stream of ETMv3, PTM or STM. Returns packets, or with full the executed instructions. */
+int64_t reference_older(const uint8_t *bytes, uint32_t length, const struct older_unit *unit, int full,
+                        const struct image *images, uint32_t count_of_images)
+{
+    dcd_tree_handle_t tree = ocsd_create_dcd_tree(OCSD_TRC_SRC_SINGLE, 0);
+    ocsd_etmv3_cfg etm3;
+    ocsd_ptm_cfg ptm;
+    ocsd_stm_cfg stm;
+    const void *config;
+    const char *name = set_older(unit, &etm3, &ptm, &stm, &config);
+    unsigned char id;
+    packets = ranges = instructions = 0;
+    int what = full ? OCSD_CREATE_FLG_FULL_DECODER : OCSD_CREATE_FLG_PACKET_PROC;
+    if (ocsd_dt_create_decoder(tree, name, what, config, &id) != OCSD_OK)
+        return -1;
+    if (!full && ocsd_dt_attach_packet_callback(tree, id, OCSD_C_API_CB_PKT_SINK, count, 0) != OCSD_OK)
+        return -1;
+    for (uint32_t i = 0; i < count_of_images; i++)
+        if (ocsd_dt_add_buffer_mem_acc(tree, images[i].address, OCSD_MEM_SPACE_ANY, images[i].bytes, images[i].length) != OCSD_OK)
+            return -1;
+    ocsd_dt_set_gen_elem_outfn(tree, count_element, 0);
+    int failed = run(tree, bytes, length);
+    ocsd_destroy_dcd_tree(tree);
+    return failed ? -1 : (int64_t)(full ? instructions : packets);
 }

@@ -57,38 +57,37 @@ macro_rules! with_instruction_decoders {
 }
 
 impl TraceConfig {
-    /// The configuration that registers and named options describe, and the registers that had to be assumed. `None`:
-    /// the protocol cannot be decoded.
+    /// The configuration that registers and named options describe, and the registers that had to be assumed.
     pub fn new<'r>(
         protocol: Protocol,
         profile: Profile,
         registers: impl IntoIterator<Item = (&'r str, u64)>,
         options: impl IntoIterator<Item = (&'r str, &'r str)>,
-    ) -> Option<(Self, Vec<Assumption>)> {
+    ) -> (Self, Vec<Assumption>) {
         match protocol {
             Protocol::Ete | Protocol::Etm4 => {
                 let (config, assumed) = etm4::Config::described(protocol, profile, registers, options);
-                Some((Self::Etm4(config), assumed))
+                (Self::Etm4(config), assumed)
             }
             Protocol::Etm4Data => {
                 let (config, assumed) = etm4_data::Config::described(registers);
-                Some((Self::Etm4Data(config), assumed))
+                (Self::Etm4Data(config), assumed)
             }
             Protocol::Ptm => {
                 let (config, assumed) = ptm::Config::described(registers, options);
-                Some((Self::Ptm(config), assumed))
+                (Self::Ptm(config), assumed)
             }
             Protocol::Etm3 => {
                 let (config, assumed) = etm3::Config::described(profile, registers, options);
-                Some((Self::Etm3(config), assumed))
+                (Self::Etm3(config), assumed)
             }
             Protocol::Itm => {
                 let (config, assumed) = itm::Config::described(registers, options);
-                Some((Self::Itm(config), assumed))
+                (Self::Itm(config), assumed)
             }
             Protocol::Stm => {
                 let (config, assumed) = stm::Config::described(registers, options);
-                Some((Self::Stm(config), assumed))
+                (Self::Stm(config), assumed)
             }
         }
     }

@@ -9,7 +9,7 @@
 use alloc::collections::VecDeque;
 use core::fmt;
 
-use crate::{Atoms, ElementItem, Features, Packet, PacketItem, Sink, Target, Transactions};
+use crate::{Atoms, ElementItem, Extent, Features, Packet, PacketItem, Sink, Target, Transactions};
 
 /// The decoders of one protocol, made from the configuration of a trace unit.
 pub trait Decoders: Copy + fmt::Debug {
@@ -85,10 +85,16 @@ pub trait DecodeElements: Clone + PartialEq + fmt::Debug {
         false
     }
 
+    /// Has the meaning of all packets been emitted, so that nothing waits?
+    #[inline(always)]
+    fn is_settled(&self) -> bool {
+        self.is_plain()
+    }
+
     /// The meaning of an atom or address packet, while the decoder [is plain](Self::is_plain). `None`: another packet,
     /// which has to be pushed.
     #[inline(always)]
-    fn plain(&mut self, _packet: &Self::Packet) -> Option<Plain> {
+    fn plain(&mut self, _extent: Extent, _packet: &Self::Packet) -> Option<Plain> {
         None
     }
 }
@@ -102,6 +108,15 @@ pub enum Plain {
     Target(Target),
     /// A P0 instruction was taken, and this is where execution continues.
     Branch(Target),
+    /// The outcomes of an earlier packet, which nothing can cancel any more, and the cycles of this one.
+    Settled {
+        /// The earlier packet.
+        extent: Extent,
+        /// The outcomes.
+        atoms: Atoms,
+        /// The cycles since then.
+        cycles: Option<u32>,
+    },
 }
 
 /// Rules for following a trace through a program.

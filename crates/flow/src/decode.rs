@@ -8,11 +8,11 @@
 use std::collections::VecDeque;
 
 use unspool_coresight::{
-    Atoms, Context, DecodeElements, ElementItem, Extent, InstructionDecoders, Located, PacketItem, Plain, Sink, SubIsa,
+    Atoms, Context, DecodeElements, ElementItem, Extent, InstructionDecoders, PacketItem, Plain, Sink, SubIsa,
     Transactions,
 };
 
-use crate::item::FlowSink;
+use crate::item::{FlowSink, Item};
 use crate::memory::CodeMemory;
 use crate::walk::{self, KnownCode, Walker};
 
@@ -56,16 +56,22 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
     #[inline(always)]
     pub fn push(&mut self, item: PacketItem<D::Packet>, sink: &mut impl FlowSink) {
         if self.is_plain
-            && let Ok(Located { offset, length, value }) = &item
-            && let Some(plain) = self.committed.plain(value)
+            && let Ok(packet) = &item
+            && let extent = Extent::of(packet)
+            && let Some(plain) = self.committed.plain(extent, &packet.value)
         {
-            let extent = Extent { offset: *offset, length: *length };
             match plain {
                 Plain::Atoms(atoms) => self.walker.cached_atoms(extent, atoms, sink),
                 Plain::Target(target) => self.walker.target(extent, target, sink),
                 Plain::Branch(target) => {
                     self.walker.cached_atoms(extent, Atoms::new(1, 1), sink);
                     self.walker.target(extent, target, sink);
+                }
+                Plain::Settled { extent: earlier, atoms, cycles } => {
+                    self.walker.cached_atoms(earlier, atoms, sink);
+                    if let Some(cycles) = cycles {
+                        sink.item(Ok(extent.locate(Item::CycleCount(Some(cycles)))));
+                    }
                 }
             }
         } else {
@@ -91,10 +97,11 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
     /// The map changes at this offset: code of the elements from there on comes from this memory. Elements before it may
     /// still be speculative.
     pub fn change_map(&mut self, offset: u64, memory: M, sink: &mut impl FlowSink) {
-        if self.committed.is_plain() && self.changes.is_empty() {
+        if self.committed.is_settled() && self.changes.is_empty() {
             self.walker.change_map(offset, memory, sink);
         } else {
             self.changes.push_back((offset, memory));
+            self.is_plain = false;
         }
     }
 

@@ -144,6 +144,9 @@ impl<M: CodeMemory> Walker<M> {
             Ok(Located { offset, length, value: Element::TargetAddress(target) }) => {
                 self.target(Extent { offset, length }, target, sink);
             }
+            Ok(Located { offset, length, value: Element::CycleCount(cycles) }) => {
+                self.emit(Extent { offset, length }, Item::CycleCount(cycles), sink);
+            }
             Ok(other) => self.element(&other, sink),
             Err(error) => self.error(error, sink),
         }
@@ -284,7 +287,6 @@ impl<M: CodeMemory> Walker<M> {
                 self.emit(extent, Item::Transaction(Transaction::Failure), sink);
             }
             Element::Timestamp { value, cycles } => self.emit(extent, Item::Timestamp { value, cycles }, sink),
-            Element::CycleCount(cycles) => self.emit(extent, Item::CycleCount(cycles), sink),
             Element::Event { mask } => self.emit(extent, Item::Event { mask }, sink),
             Element::TimestampMarker => self.emit(extent, Item::Marker, sink),
             Element::Trigger => self.emit(extent, Item::Trigger, sink),

@@ -99,7 +99,7 @@ const MAX_IDS: usize = 8;
 /// bytes have none, unless they are frames.
 fn likely_itm_format(probe: &[u8]) -> BufferFormat {
     let sources = demultiplex(Layout::FromStart, probe);
-    let is_sane = probe.len() % 16 == 0 && sources.len() <= MAX_IDS;
+    let is_sane = probe.len().is_multiple_of(16) && sources.len() <= MAX_IDS;
     let enough = probe.len() / 16;
     let of_ids = sources.values().filter(|bytes| bytes.len() >= enough).map(|bytes| damage(bytes));
     match of_ids.min() {
@@ -135,7 +135,7 @@ impl Readings {
 
 /// Number of bytes in well-formed packets.
 fn well_formed_bytes(protocol: Protocol, bytes: &[u8]) -> u64 {
-    let Some((config, _)) = TraceConfig::new(protocol, Profile::Unknown, [], []) else { return 0 };
+    let (config, _) = TraceConfig::new(protocol, Profile::Unknown, [], []);
     let mut good = 0;
     with_decoders!(config, decoders => {
         let mut count = |item: PacketItem<_>| good += item.map_or(0, |packet| packet.length);

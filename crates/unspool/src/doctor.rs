@@ -359,9 +359,7 @@ impl<'c> Doctor<'c> {
             Some(_) => "the trace contains no executed branch",
             None => "there is no trace that can be read",
         };
-        let is_foreign = |examined: &Examined<'_>| {
-            matches!(examined.failure, Some(Error::NotReadable { .. } | Error::UnknownProtocol { .. }))
-        };
+        let is_foreign = |examined: &Examined<'_>| matches!(examined.failure, Some(Error::UnknownProtocol { .. }));
         if !self.sources.is_empty() && self.sources.iter().all(is_foreign) {
             let title = "no source has a protocol that this version reads";
             return vec![Finding::new(Severity::Problem, "no-execution", title)];

@@ -46,14 +46,6 @@ pub enum Error {
         /// Type as written.
         kind: String,
     },
-    /// The protocol is known, but this version cannot read it.
-    #[error("{source_name}: {protocol} trace cannot be read by this version yet")]
-    NotReadable {
-        /// Name of the source.
-        source_name: String,
-        /// Protocol of the source.
-        protocol: Protocol,
-    },
     /// The protocol traces no instructions.
     #[error("{source_name}: {protocol} trace has no instructions; 'unspool decode' lists what software wrote")]
     NoInstructions {
@@ -101,7 +93,7 @@ pub enum Error {
 impl Error {
     /// Whether the source is merely of another kind: a capture may have sources of any kind.
     pub fn is_other_kind(&self) -> bool {
-        matches!(self, Self::NotReadable { .. } | Self::NoInstructions { .. })
+        matches!(self, Self::NoInstructions { .. })
     }
 }
 

@@ -101,8 +101,7 @@ impl<'c> Trace<'c> {
             .ok_or_else(|| Error::UnknownProtocol { source_name: source.name.clone(), kind: source.kind.clone() })?;
         let registers = source.registers.iter().map(|register| (register.name.as_str(), register.value));
         let options = source.options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        TraceConfig::new(protocol, self.profile(), registers, options)
-            .ok_or_else(|| Error::NotReadable { source_name: source.name.clone(), protocol })
+        Ok(TraceConfig::new(protocol, self.profile(), registers, options))
     }
 
     /// Whether the trace has instructions. Others have what software wrote and what a DWT observed: elements, and no

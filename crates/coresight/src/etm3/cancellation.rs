@@ -46,6 +46,23 @@ impl Cancellation {
         }
     }
 
+    /// Holds atoms instead of those before, which are settled. Only while [nothing else is held](Self::holds_only_atoms).
+    #[inline(always)]
+    pub(super) fn replace_held(&mut self, extent: Extent, atoms: Atoms) -> Option<(Extent, Atoms)> {
+        self.held.replace((extent, atoms))
+    }
+
+    /// Are atoms held, and nothing after them?
+    #[inline(always)]
+    pub(super) fn holds_only_atoms(&self) -> bool {
+        self.held.is_some() && self.waiting.is_empty()
+    }
+
+    /// Is nothing held?
+    pub(super) fn is_settled(&self) -> bool {
+        self.held.is_none()
+    }
+
     /// Ends the stream.
     pub fn finish(&mut self, sink: &mut impl Sink<ElementItem>) {
         self.settle(sink);

@@ -5,8 +5,8 @@
 use alloc::format;
 
 use super::{Cancellation, Config, ElementDecoder, Packet, PacketDecoder};
-use crate::decode::{DecodeElements, Decoders, FlowRules, InstructionDecoders};
-use crate::{ElementItem, Features, PacketItem, Sink, Transactions};
+use crate::decode::{DecodeElements, Decoders, FlowRules, InstructionDecoders, Plain};
+use crate::{ElementItem, Extent, Features, PacketItem, Sink, Transactions};
 
 impl Decoders for Config {
     type Packet = Packet;
@@ -74,6 +74,26 @@ impl DecodeElements for CommittedDecoder {
         let outstanding = self.elements.finish(&mut Settling { cancellation: &mut self.cancellation, sink });
         self.cancellation.finish(sink);
         outstanding
+    }
+
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        true
+    }
+
+    fn is_settled(&self) -> bool {
+        self.cancellation.is_settled()
+    }
+
+    #[inline(always)]
+    fn plain(&mut self, extent: Extent, packet: &Packet) -> Option<Plain> {
+        let Packet::PHeader(header) = *packet else { return None };
+        if !self.cancellation.holds_only_atoms() {
+            return None;
+        }
+        let (cycles, atoms) = self.elements.plain_p_header(header)?;
+        let (extent, atoms) = self.cancellation.replace_held(extent, atoms)?;
+        Some(Plain::Settled { extent, atoms, cycles })
     }
 }
 

@@ -176,6 +176,24 @@ impl ElementDecoder {
         }
     }
 
+    /// The cycles and then the atoms of a P-header, if it has atoms and nothing else. `None`: it has to be pushed.
+    #[inline(always)]
+    pub(super) fn plain_p_header(&mut self, header: PHeader) -> Option<(Option<u32>, Atoms)> {
+        let atoms = header.atoms();
+        let is_counted = self.config.cycle_accurate;
+        let cycles = match header {
+            PHeader::Format1 { .. } if is_counted && atoms.count() > 1 => return None,
+            PHeader::Format1 { .. } | PHeader::Format2 { .. } => is_counted.then_some(1),
+            PHeader::Format3 { cycles, .. } => Some(cycles.into()),
+            PHeader::Format4 { .. } => None,
+        };
+        if !self.known || atoms.is_empty() {
+            return None;
+        }
+        self.has_branched = false;
+        Some((cycles, atoms))
+    }
+
     fn branch(&mut self, extent: Extent, branch: &Branch, sink: &mut impl Sink<ElementItem>) {
         let (number, canceled) = self.exception_of(branch);
         if canceled {

@@ -6,7 +6,7 @@ use alloc::string::ToString as _;
 
 use super::{Config, ElementDecoder, Packet, PacketDecoder, Speculation, Version, next_start};
 use crate::decode::{DecodeElements, Decoders, FlowRules, InstructionDecoders, Plain};
-use crate::{ElementItem, Features, PacketItem, Sink, Transactions};
+use crate::{ElementItem, Extent, Features, PacketItem, Sink, Transactions};
 
 impl Decoders for Config {
     type Packet = Packet;
@@ -85,8 +85,8 @@ impl DecodeElements for CommittedDecoder {
     }
 
     #[inline(always)]
-    fn plain(&mut self, packet: &Packet) -> Option<Plain> {
-        self.elements.plain(packet)
+    fn plain(&mut self, extent: Extent, packet: &Packet) -> Option<Plain> {
+        self.elements.plain(extent, packet)
     }
 }
 

@@ -433,7 +433,7 @@ impl DecodeElements for ElementDecoder {
     }
 
     #[inline(always)]
-    fn plain(&mut self, packet: &Packet) -> Option<Plain> {
+    fn plain(&mut self, _extent: Extent, packet: &Packet) -> Option<Plain> {
         match *packet {
             Packet::Atoms(atoms) => Some(Plain::Atoms(atoms)),
             Packet::Address(address) => Some(Plain::Target(self.complete(address))),

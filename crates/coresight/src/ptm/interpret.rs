@@ -260,7 +260,7 @@ impl DecodeElements for ElementDecoder {
     }
 
     #[inline(always)]
-    fn plain(&mut self, packet: &Packet) -> Option<Plain> {
+    fn plain(&mut self, _extent: Extent, packet: &Packet) -> Option<Plain> {
         match *packet {
             Packet::Atoms { atoms, cycles: None } => Some(Plain::Atoms(atoms)),
             Packet::Branch(Branch { address, info: None, cycles: None }) if self.can_be_traced(address) => {

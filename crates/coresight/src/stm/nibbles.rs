@@ -27,7 +27,7 @@ impl<'a> Nibbles<'a> {
     #[inline(always)]
     pub(super) fn one(&mut self) -> Result<u8, Ended> {
         let byte = *self.bytes.get(self.at / 2).ok_or(Ended)?;
-        let nibble = if self.at % 2 == 0 { byte & 0xf } else { byte >> 4 };
+        let nibble = if self.at.is_multiple_of(2) { byte & 0xf } else { byte >> 4 };
         self.at += 1;
         Ok(nibble)
     }
@@ -48,7 +48,7 @@ impl<'a> Nibbles<'a> {
             return self.slow_number(count);
         };
         let word = swap(u64::from_be_bytes([a, b, c, d, e, f, g, h]));
-        let word = if self.at % 2 == 0 { word } else { word << 4 | u64::from(next & 0xf) };
+        let word = if self.at.is_multiple_of(2) { word } else { word << 4 | u64::from(next & 0xf) };
         self.at += count;
         Ok(if count == 0 { 0 } else { word >> (64 - 4 * count) })
     }

@@ -321,7 +321,7 @@ fn bytes_between(start: u64, end: u64) -> u64 {
 
 fn nibble(bytes: &[u8], at: usize) -> Option<u8> {
     let byte = *bytes.get(at / 2)?;
-    Some(if at % 2 == 0 { byte & 0xf } else { byte >> 4 })
+    Some(if at.is_multiple_of(2) { byte & 0xf } else { byte >> 4 })
 }
 
 /// Number of nibbles that are zero, from a position on.

@@ -151,12 +151,15 @@ fn flow(cr: u64, ccer: u64, parts: &[&[u8]]) -> Vec<String> {
     lines.0
 }
 
+/// What happens, control register, configuration register, packets, and the ranges.
+type Story<'s> = (&'s str, u64, u64, &'s [&'s [u8]], &'s [&'s str]);
+
 #[test]
 fn stories() {
     let undefined = 9 << 1;
     let svc = 10 << 1;
     let irq = 14 << 1;
-    let rows: &[(&str, u64, u64, &[&[u8]], &[&str])] = &[
+    let rows: &[Story<'_>] = &[
         (
             "outcomes and a branch packet, which is taken itself",
             0,

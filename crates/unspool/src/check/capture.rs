@@ -533,6 +533,8 @@ mod tests {
             (packet_rule(Malformed::BrokenSync), "capture-broken-synchronization"),
             (packet_rule(Malformed::EndlessField), "capture-malformed-packet"),
             (element_rule(Broken::Packet(Malformed::Truncated)), "capture-packet-truncated"),
+            (packet_rule(Malformed::CutBySync), "capture-packet-cut"),
+            (packet_rule(Malformed::NoVersion), "capture-version-missing"),
             (element_rule(Broken::NoTraceInfo), "capture-trace-info-missing"),
             (element_rule(Broken::ExceptionWithoutAddress), "capture-exception-address"),
             (element_rule(Broken::CommitOfNothing(1)), "capture-commit-excess"),

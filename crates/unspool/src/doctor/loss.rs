@@ -58,15 +58,25 @@ fn overflows(doctor: &Doctor<'_>) -> Option<Finding> {
     let is_often = |examined: &Examined<'_>| examined.execution.overflows.count > 1 + examined.bytes / OVERFLOW_STRIDE;
     let severity = if doctor.present().any(is_often) { Severity::Problem } else { Severity::Advice };
     let title = format!("trace units lost trace: {}, each a gap of unknown length", many(count, "overflow"));
-    (count > 0).then(|| {
-        Finding::new(severity, "overflow", title)
-            .with(evidence)
+    let has = |is_software: bool| {
+        let mut lossy = doctor.present().filter(|examined| examined.execution.overflows.count > 0);
+        lossy.any(|examined| examined.is_software() == is_software)
+    };
+    let mut finding = Finding::new(severity, "overflow", title).with(evidence);
+    if has(false) {
+        finding = finding
             .remedy("trace less: address filters (TRCVIIECTLR; perf record --filter), user space only (cs_etm//u)")
             .remedy(
                 "make packets smaller: no cycle counting, no branch broadcast, fewer timestamps, the return stack on",
             )
-            .remedy("let the core wait instead: TRCSTALLCTLR.ISTALL, if TRCIDR3.STALLCTL is implemented")
-    })
+            .remedy("let the core wait instead: TRCSTALLCTLR.ISTALL, if TRCIDR3.STALLCTL is implemented");
+    }
+    if has(true) {
+        finding = finding
+            .remedy("write less, or fewer channels: ITM_TER, STMSPER; fewer packets of the DWT: DWT_CTRL")
+            .remedy("let software wait until a stimulus port is ready, or raise the clock of the trace port");
+    }
+    (count > 0).then_some(finding)
 }
 
 fn frames(doctor: &Doctor<'_>) -> Option<Finding> {

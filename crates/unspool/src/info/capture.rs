@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use unspool_capture::{Capture, Code, EventSummary, Image, LoadedCode, Note, NoteKind, Source, Spaces};
 use unspool_coresight::Protocol;
 
-use crate::{Error, Overview, Trace, TraceOverview};
+use crate::{Overview, Trace, TraceOverview};
 
 /// Description of a capture, with its overview.
 #[derive(Debug)]
@@ -78,14 +78,12 @@ impl<'c> SourceTotals<'c> {
     }
 }
 
-/// Whether all of the capture is trace. Unreadable buffers and bytes that are not trace are problems; sources of other
-/// protocols are not.
+/// Whether all of the capture is trace. Unreadable buffers, unknown sources and bytes that are not trace are
+/// problems.
 pub fn is_sound(overview: &Overview<'_>) -> bool {
     let buffers = overview.buffers.iter().all(|buffer| buffer.as_ref().is_ok_and(|buffer| buffer.lost == 0));
-    let traces = overview.traces.iter().all(|(_, trace)| match trace {
-        Ok(trace) => trace.malformed == 0 && trace.errors.is_empty() && is_synchronized(trace),
-        Err(error) => matches!(error, Error::NotReadable { .. }),
-    });
+    let is_trace = |trace: &TraceOverview| trace.malformed == 0 && trace.errors.is_empty() && is_synchronized(trace);
+    let traces = overview.traces.iter().all(|(_, trace)| trace.as_ref().is_ok_and(is_trace));
     buffers && traces
 }
 

@@ -412,7 +412,7 @@ fn flip(name: &str, file: &str, protocol: Protocol, format: BufferFormat, flips:
         let offset = |item: &PacketItem| item.map_or_else(|error| error.offset, |packet| packet.offset);
         // An even byte of a frame may become or have been an id: the source then lacks bytes up to the next id, and with
         // them perhaps the next synchronization.
-        let more = usize::from(format.is_formatted() && at % 2 == 0);
+        let more = usize::from(format.is_formatted() && at.is_multiple_of(2));
         let is_later = |item: &PacketItem| is_sync(item) && offset(item) > at as u64 + 16;
         let sync = (0..whole.len()).filter(|&index| is_later(&whole[index])).nth(more);
         let Some(from) = sync.and_then(|sync| whole.get(sync + 1)).map(offset) else { continue };
@@ -464,7 +464,7 @@ fn flips_in_one_source_leave_others_alone() {
     for _ in 0..200 {
         // Odd bytes of a frame are data.
         let at = of_itm[dice.below(of_itm.len())] as usize;
-        if at % 2 == 0 {
+        if at.is_multiple_of(2) {
             continue;
         }
         let mut bytes = original.clone();

@@ -41,7 +41,7 @@ const ILL: [(&str, &[&str], &str); 10] = [
     ("q_elem", &["contradiction"], "an indirect branch has no address"),
     ("init-short-addr", &["missing-code"], "there is no image"),
     ("test-file-mem-offsets", &["overflow"], "the trace unit overflowed"),
-    ("itm_only_raw", &["no-execution"], "no trace of instructions"),
+    ("itm_only_raw", &["overflow"], "the trace unit overflowed"),
 ];
 
 /// Captures of protocols beside ETE and ETMv4: read without a verdict here.

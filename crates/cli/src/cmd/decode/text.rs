@@ -65,6 +65,7 @@ impl<'p> Text<'p> {
     }
 
     /// Line of an instruction, after a line with the name of its function if that changed.
+    #[inline]
     pub(super) fn instruction(&mut self, instruction: &Instruction, around: &Around) -> &[u8] {
         self.start_line(around);
         let parts = self.cache.instruction(instruction);
@@ -132,27 +133,31 @@ impl<'p> Text<'p> {
     }
 
     /// Starts a line, and updates the columns before the address.
+    #[inline]
     fn start_line(&mut self, around: &Around) {
         self.line.clear();
         if self.head_is_stale {
-            let time = around.timestamp.filter(|_| around.timestamp != self.time);
-            let cycles = around.cycles.filter(|_| around.cycles != self.cycles);
-            self.head.clear();
-            if self.columns.time {
-                push_column(&mut self.head, time.map(|time| format!("{time:#x}")), 14);
-            }
-            if self.columns.cycles {
-                push_column(&mut self.head, cycles.map(|cycles| cycles.to_string()), 10);
-            }
-            let space =
-                around.context.map_or("?".into(), |context| Space::new(context.security, context.el).to_string());
-            // The modes of the M profile have longer names.
-            let width = if around.context.is_some_and(|context| context.mode().is_some()) { 9 } else { 4 };
-            let _ = write!(self.head, "{space:<width$}  ");
-            (self.time, self.cycles) = (around.timestamp, around.cycles);
-            // The same time is not shown twice.
-            self.head_is_stale = time.is_some() || cycles.is_some();
+            self.update_head(around);
         }
+    }
+
+    fn update_head(&mut self, around: &Around) {
+        let time = around.timestamp.filter(|_| around.timestamp != self.time);
+        let cycles = around.cycles.filter(|_| around.cycles != self.cycles);
+        self.head.clear();
+        if self.columns.time {
+            push_column(&mut self.head, time.map(|time| format!("{time:#x}")), 14);
+        }
+        if self.columns.cycles {
+            push_column(&mut self.head, cycles.map(|cycles| cycles.to_string()), 10);
+        }
+        let space = around.context.map_or("?".into(), |context| Space::new(context.security, context.el).to_string());
+        // The modes of the M profile have longer names.
+        let width = if around.context.is_some_and(|context| context.mode().is_some()) { 9 } else { 4 };
+        let _ = write!(self.head, "{space:<width$}  ");
+        (self.time, self.cycles) = (around.timestamp, around.cycles);
+        // The same time is not shown twice.
+        self.head_is_stale = time.is_some() || cycles.is_some();
     }
 
     /// Line of any other item; empty if a column shows it.

@@ -57,7 +57,6 @@ fn invalid_bare_options_are_rejected() {
     let trace = example().join("trace.bin");
     let rows: &[(&[&str], &[&str])] = &[
         (&["--protocol", "morse"], &["'morse'", "ete", "etm4"]),
-        (&["--protocol", "stm"], &["stm trace cannot be read by this version yet"]),
         (&["--protocol", "ete", "--register", "TRCIDR8"], &["'TRCIDR8' is not NAME=VALUE"]),
         (&["--protocol", "ete", "--register", "TRCIDR8=four"], &["`four` is not a number"]),
         (&["--protocol", "ete", "--register", "TRCIDR8=0x10000000000000000"], &["is not a number of at most 64 bits"]),

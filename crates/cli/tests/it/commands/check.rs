@@ -38,9 +38,9 @@ fn an_unreadable_capture_is_rejected() {
     let folder = super::example_copy();
     for name in ["ete_0.ini", "ete_1.ini"] {
         let path = folder.path(name);
-        fs::write(&path, fs::read_to_string(&path).unwrap().replace("type=ETE", "type=PTM1.1")).unwrap();
+        fs::write(&path, fs::read_to_string(&path).unwrap().replace("type=ETE", "type=HTM")).unwrap();
     }
-    let words = ["ptm trace cannot be read", "no trace source could be read", "unspool info"];
+    let words = ["unknown type of trace source 'HTM'", "no trace source could be read", "unspool info"];
     for more in [&[][..], &["--json"]] {
         let run = on("check", folder.root(), more).expect(2, &words);
         assert_eq!(run.out, "");

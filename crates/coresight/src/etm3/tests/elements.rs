@@ -8,8 +8,9 @@ use proptest::prelude::*;
 
 use super::any_packet::any_packet;
 use super::{ARM_START, SYNC, THUMB_START, a7, hex, m3, texts_of};
+use crate::decode::Plain;
 use crate::etm3::Config;
-use crate::{DecodeElements as _, Decoders as _, ElementItem, Located, Transactions};
+use crate::{DecodeElements as _, Decoders as _, Element, ElementItem, Extent, Located, Transactions};
 
 /// The elements after the context and address of the start of tracing.
 fn elements(config: &Config, start: &[u8], bytes: &str) -> Vec<String> {
@@ -359,5 +360,29 @@ proptest! {
         }
         decoder.finish(&mut sink);
         prop_assert!(offsets.is_sorted(), "{:?}", offsets);
+    }
+
+    /// The short way gives what the long way does, with cycle counts and without.
+    #[test]
+    fn plain_packets_have_no_other_effect(
+        (config, packets) in prop_oneof![Just(a7(0xd00c)), Just(a7(0xc00c))]
+            .prop_flat_map(|config| (Just(config), prop::collection::vec(any_packet(&config), 0..60))),
+    ) {
+        let mut long = config.committed(Transactions::Resolve);
+        let mut short = long.clone();
+        for (offset, value) in (0..).zip(packets) {
+            let (extent, mut expected, mut found) = (Extent { offset, length: 1 }, vec![], vec![]);
+            long.push(Ok(extent.locate(value)), &mut |item: ElementItem| expected.push(item));
+            match short.plain(extent, &value) {
+                Some(Plain::Settled { extent: earlier, atoms, cycles }) => {
+                    found.push(Ok(earlier.locate(Element::Atoms(atoms))));
+                    found.extend(cycles.map(|cycles| Ok(extent.locate(Element::CycleCount(Some(cycles))))));
+                }
+                Some(other) => prop_assert!(false, "no packet of ETMv3 means {other:?}"),
+                None => short.push(Ok(extent.locate(value)), &mut |item: ElementItem| found.push(item)),
+            }
+            prop_assert_eq!(found, expected);
+            prop_assert_eq!(&short, &long);
+        }
     }
 }

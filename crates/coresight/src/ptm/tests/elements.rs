@@ -156,9 +156,12 @@ const START: &[u8] = &[0x08, 0x01, 0x10, 0x00, 0x80, 0x29, 0, 0, 0, 0];
 const STARTED: [&str; 4] =
     ["trace info", "trace on", "context EL? nonsecure AArch32 contextid 0x0", "target address 0x0000000080001000 IS1"];
 
+/// What happens, packets, and the elements.
+type Story<'s> = (&'s str, &'s [&'s [u8]], &'s [&'s str]);
+
 #[test]
 fn stories() {
-    let rows: &[(&str, &[&[u8]], &[&str])] = &[
+    let rows: &[Story<'_>] = &[
         (
             "a periodic synchronization continues",
             &[&[0x08, 0x21, 0x10, 0x00, 0x80, 0x09, 0, 0, 0, 0]],
@@ -339,14 +342,14 @@ proptest! {
             let mut pushed = decoder.clone();
             let mut elements: Vec<Element> = vec![];
             pushed.push(item, &mut |item: ElementItem| elements.extend(item.ok().map(|element| element.value)));
-            if decoder.is_plain() && let Some(plain) = decoder.plain(&value) {
+            if decoder.is_plain() && let Some(plain) = decoder.plain(crate::Extent { offset: 0, length: 1 }, &value) {
                 match plain {
                     Plain::Atoms(atoms) => prop_assert_eq!(elements, [Element::Atoms(atoms)]),
                     Plain::Branch(target) => {
                         let taken = Element::Atoms(crate::Atoms::new(1, 1));
                         prop_assert_eq!(elements, [taken, Element::TargetAddress(target)]);
                     }
-                    Plain::Target(_) => prop_assert!(false, "no packet is only an address"),
+                    other => prop_assert!(false, "no packet of PTM means {other:?}"),
                 }
                 prop_assert_eq!(&decoder, &pushed);
             } else {
