@@ -57,7 +57,7 @@ impl<M: CodeMemory> Walker<M> {
                 self.conditional_instruction(extent, key, number, follows_branch, sink);
             }
             OwnElement::ConditionalResult { key: Some(key), outcome } => {
-                self.conditional_result(extent, key, outcome, sink)
+                self.conditional_result(extent, key, outcome, sink);
             }
             OwnElement::ConditionalFlush => self.conditions.clear(),
             // Markers do not concern the flow; nothing is known of the others.
