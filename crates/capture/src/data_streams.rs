@@ -1,7 +1,7 @@
 //! Data trace streams of ETMv4 trace units: sources that a package does not describe by themselves.
 //!
-//! Takes the sources of a capture. Adds one for each trace unit that traces data addresses or values (TRCCONFIGR.DA and DV) into a
-//! buffer of frames: its trace id is that of the instruction stream plus one.
+//! Takes the sources of a capture. Adds one for each trace unit that traces data addresses or values (TRCCONFIGR.DA and
+//! DV) into a buffer of frames: its trace id is that of the instruction stream plus one.
 
 use unspool_coresight::Protocol;
 

@@ -264,6 +264,8 @@ impl<M: CodeMemory> Walker<M> {
                     self.ask_return_stack();
                 }
                 self.stack.clear_later();
+                // Decoding may start here, without the instructions before.
+                self.conditions.clear();
             }
             Element::TraceOn => self.break_flow(extent, Item::TraceOn, sink),
             Element::Discard => self.break_flow(extent, Item::Discard, sink),

@@ -330,7 +330,7 @@ mod tests {
             (false, 0xff1, &["passed", "failed"]),
             (false, 0xaaa, &["unknown"; 6]),
             (true, 0xff4, &["flags C", "flags N"]),
-            (true, 0x732, &["flags Z C", "flags N C", "no flags"]),
+            (true, 0x732, &["flags Z C", "flags C", "flags N C", "no flags"]),
             (true, 0x0fb, &["flags Z"]),
         ];
         for (has_flags, tokens, expected) in rows {
