@@ -31,12 +31,14 @@ struct Lane<I, T> {
     head: Option<Segment<T>>,
     /// The window of the last segment that was taken.
     last: Option<TimeWindow>,
+    /// The latest known end of all that were taken. A line of text may end after segments that follow it.
+    end: Option<u64>,
 }
 
 impl<I: Iterator<Item = Segment<T>>, T> TimeMerge<I, T> {
     /// Merges lanes.
     pub fn new(lanes: impl IntoIterator<Item = I>) -> Self {
-        let lane = |segments| Lane { segments, head: None, last: None };
+        let lane = |segments| Lane { segments, head: None, last: None, end: None };
         let mut lanes: Vec<Lane<I, T>> = lanes.into_iter().map(lane).collect();
         lanes.iter_mut().for_each(Lane::advance);
         Self { lanes }
@@ -52,8 +54,9 @@ impl<I: Iterator<Item = Segment<T>>, T> TimeMerge<I, T> {
     fn overlaps(&self, lane: usize, window: TimeWindow) -> Vec<usize> {
         let is_overlapping = |found: &Lane<I, T>| {
             let next = found.head.as_ref().map(|head| head.window);
-            // All that was taken from a lane ended before its last segment did.
-            let taken = found.last.map(|last| TimeWindow { from: None, ..last });
+            // All that was taken from a lane ended before its last segment did, or before the latest end.
+            let end = |last: TimeWindow| last.to.map(|to| found.end.map_or(to, |end| end.max(to)));
+            let taken = found.last.map(|last| TimeWindow { from: None, to: end(last) });
             [found.last, taken, next].iter().flatten().any(|other| other.overlaps(&window))
         };
         let others = self.lanes.iter().enumerate().filter(|(other, _)| *other != lane);
@@ -69,6 +72,7 @@ impl<I: Iterator<Item = Segment<T>>, T> Iterator for TimeMerge<I, T> {
         let found = self.lanes.get_mut(lane)?;
         let segment = found.head.take()?;
         found.last = Some(segment.window);
+        found.end = found.end.max(segment.window.to);
         found.advance();
         let overlaps = self.overlaps(lane, segment.window);
         Some(Merged { lane, segment, overlaps })
@@ -114,6 +118,14 @@ mod tests {
         let expected =
             [(5, vec![0, 1]), (0, vec![1, 2]), (3, vec![0, 2]), (1, vec![2]), (2, vec![1, 2]), (4, vec![0, 2])];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_segment_may_end_after_those_that_follow_it() {
+        let lanes = [vec![segment(10, 40, 0), segment(12, 12, 1)], vec![segment(20, 30, 2), segment(45, 50, 3)]];
+        let found: Vec<(usize, Vec<usize>)> =
+            merged(&lanes).into_iter().map(|merged| (merged.segment.contents, merged.overlaps)).collect();
+        assert_eq!(found, [(0, vec![1]), (1, vec![]), (2, vec![0]), (3, vec![])]);
     }
 
     #[test]

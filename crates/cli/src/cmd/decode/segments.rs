@@ -145,6 +145,13 @@ impl<'l> Lane<'l> {
         !self.has_ended && self.sender.is_wanted()
     }
 
+    /// Are times compared: with those of another source, or with a range?
+    pub(super) fn compares_times(&self) -> bool {
+        let mut sources = self.options.traces.iter().map(Trace::source_index);
+        let first = sources.next();
+        self.options.selection.has_time() || sources.any(|source| Some(source) != first)
+    }
+
     /// Counts bytes that were read.
     pub(super) fn count_bytes(&self, bytes: u64) {
         self.options.bytes_read.fetch_add(bytes, Ordering::Relaxed);

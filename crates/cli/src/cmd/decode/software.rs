@@ -119,10 +119,10 @@ impl<'r, 'l> SoftwareRecorder<'r, 'l> {
     pub(super) fn finish(mut self, result: Result<(), Error>) {
         self.lines.finish();
         self.write();
-        if !self.is_timed || self.lines.last_time().is_none() {
+        if (!self.is_timed || self.lines.last_time().is_none()) && self.lane.compares_times() {
             let name = &self.trace.source().name;
             self.lane.note(format!(
-                "{name}: its software trace has no time that other sources have too, so that it is listed before them"
+                "{name}: its software trace has no time that other sources have too, so that its order is unknown"
             ));
         }
         self.cut();
