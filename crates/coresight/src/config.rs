@@ -171,7 +171,8 @@ mod tests {
     /// Keys of Arm's "CoreSight trace decode metadata requirements", heading "Trace metadata summary".
     #[test]
     fn an_option_that_contradicts_a_register_is_reported() {
-        let rows: &[(Protocol, (&str, u64), (&str, &str), bool)] = &[
+        type Row<'r> = (Protocol, (&'r str, u64), (&'r str, &'r str), bool);
+        let rows: &[Row] = &[
             (Protocol::Etm4, ("TRCCONFIGR", 0), ("cyclecount", "1"), true),
             (Protocol::Etm4, ("TRCCONFIGR", 0x11), ("cyclecount", "1"), false),
             (Protocol::Ete, ("TRCCONFIGR", 0), ("timestamp_bits", "64"), true),
@@ -195,7 +196,8 @@ mod tests {
 
     #[test]
     fn software_trace_may_have_timestamps_that_no_register_describes() {
-        let rows: &[(Protocol, &[(&str, u64)], bool)] = &[
+        type Row<'r> = (Protocol, &'r [(&'r str, u64)], bool);
+        let rows: &[Row] = &[
             (Protocol::Stm, &[], true),
             (Protocol::Stm, &[("STMTCSR", 7)], true),
             (Protocol::Stm, &[("STMTCSR", 5)], false),
