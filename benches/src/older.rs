@@ -7,16 +7,17 @@ use std::hint::black_box;
 use std::path::Path;
 
 use unspool_coresight::frame::{Deformatter, Layout, Stream};
+use unspool_coresight::unit::{Class, Executed};
 use unspool_coresight::{
-    DecodeElements as _, DecodePackets as _, Decoders, ElementItem, InstructionDecoders, Profile, Transactions, etm3,
-    itm, ptm, stm,
+    Context, DecodeElements as _, DecodePackets as _, Decoders, ElementItem, InstructionDecoders, Profile, Security,
+    Transactions, etm3, itm, ptm, stm,
 };
 use unspool_flow::{FlowDecoder, Instructions};
 
 use super::{Counts, EachInstruction, Images, ReferenceImage, Table};
 
 /// Copies of a stream that are decoded at once.
-const COPIES: usize = 256;
+const COPIES: usize = 64;
 
 #[repr(C)]
 struct Unit {
@@ -141,6 +142,8 @@ pub(super) fn rows(table: &Table, corpus: &Path) {
     let bytes = stream(&folder, "PTM_0_2.bin", None);
     instruction_rows(table, "ptm", &config, &bytes, &unit, &images);
 
+    loop_rows(table);
+
     let bytes = stream(&corpus.join("stm_only"), "cstraceitm.bin", Some(0x20));
     let (config, _) = stm::Config::described([("STMTCSR", 0x00a0_0007)], []);
     let unit = Unit { kind: 2, id: 0x20, control: 0x00a0_0007, identification: 0, extension: 0 };
@@ -154,6 +157,63 @@ pub(super) fn rows(table: &Table, corpus: &Path) {
     for (name, bytes) in [("itm of every kind", bytes.repeat(COPIES * 16)), ("itm, words of software", words())] {
         table.alone(&format!("{name} to packets"), bytes.len(), 20, || packets(&config, &bytes));
         table.alone(&format!("{name} to elements"), bytes.len(), 20, || elements(&config, &bytes));
+    }
+}
+
+/// Code of a loop with a conditional branch over three instructions: five additions, BEQ, four additions, B.
+const LOOP: [u32; 11] = [
+    0xe280_0001,
+    0xe280_0001,
+    0xe280_0001,
+    0xe280_0001,
+    0xe280_0001,
+    0x0a00_0002,
+    0xe280_0001,
+    0xe280_0001,
+    0xe280_0001,
+    0xe280_0001,
+    0xeaff_fff4,
+];
+const LOOP_START: u64 = 0x8000;
+
+/// The instructions of the loop, with conditions that always alternate or are random.
+fn executions(rounds: u32, is_random: bool) -> impl Iterator<Item = Executed> {
+    let mut seed = 1_u32;
+    (0..rounds).flat_map(move |round| {
+        seed = seed.wrapping_mul(0x0019_660d).wrapping_add(0x3c6e_f35f);
+        let skips = if is_random { seed >> 31 == 1 } else { round % 2 == 1 };
+        (0..LOOP.len() as u64).filter(move |index| !(skips && (6..9).contains(index))).map(move |index| {
+            let (class, taken) = match index {
+                5 => (Class::Direct, skips),
+                10 => (Class::Direct, true),
+                _ => (Class::Other, true),
+            };
+            let address = LOOP_START + 4 * index;
+            Executed { address, length: 4, class, conditional: index == 5, taken, ..Executed::default() }
+        })
+    })
+}
+
+/// Rows of the loop, traced by the models of both protocols.
+fn loop_rows(table: &Table) {
+    let images = Images(vec![(LOOP_START, LOOP.iter().flat_map(|opcode| opcode.to_le_bytes()).collect())]);
+    let context = Context { el: 1, aarch64: false, security: Security::NonSecure, vmid: None, context_id: None };
+    for (name, is_random) in [("repetitive", false), ("random", true)] {
+        let settings = etm3::unit::Settings::default();
+        let mut model = etm3::unit::Unit::new(&settings);
+        model.context(context);
+        executions(20_000, is_random).for_each(|executed| model.instruction(&executed));
+        model.finish();
+        let unit = Unit { kind: 0, id: 0x10, control: 0, identification: 0x410c_f250, extension: 0x3440_08f2 };
+        instruction_rows(table, &format!("{name} etm3"), &settings.config(), model.bytes(), &unit, &images);
+
+        let settings = ptm::unit::Settings::default();
+        let mut model = ptm::unit::Unit::new(&settings);
+        model.context(context);
+        executions(100_000, is_random).for_each(|executed| model.instruction(&executed));
+        model.finish();
+        let unit = Unit { kind: 1, id: 0x10, control: 0, identification: 0x411c_f312, extension: 0x34c0_1ac2 };
+        instruction_rows(table, &format!("{name} ptm"), &settings.config(), model.bytes(), &unit, &images);
     }
 }
 

@@ -116,7 +116,8 @@ pub(crate) fn new_source(
         let text = format!("`{name}` has the type `{kind}`, which is not a known trace protocol");
         capture.note(at, NoteKind::UnknownFormat, text);
     }
-    let id = trace_id(&registers);
+    let id =
+        trace_id(&registers).map(|id| if protocol == Some(Protocol::Etm4Data) { id.saturating_add(1) } else { id });
     Source {
         name,
         kind,

@@ -37,6 +37,7 @@ mod buffer;
 mod capture;
 mod clock;
 mod code;
+mod data_streams;
 mod device;
 mod error;
 mod event;

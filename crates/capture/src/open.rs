@@ -13,7 +13,7 @@ use crate::ini::Ini;
 use crate::lookup::Lookup;
 use crate::note::{Location, Note, NoteKind};
 use crate::store::Store;
-use crate::{clock, log, package, perf, reconfigured, snapshot};
+use crate::{clock, data_streams, log, package, perf, reconfigured, snapshot};
 
 pub(crate) const SNAPSHOT: &str = "snapshot.ini";
 pub(crate) const CONTENTS: &str = "contents.ini";
@@ -132,6 +132,7 @@ fn read(path: &Path, store: Store, main: &str, format: PackageFormat, notes: Vec
     log::load(&mut capture);
     clock::check(&mut capture, main);
     reconfigured::apply(&mut capture);
+    data_streams::add(&mut capture);
     if capture.sources.is_empty() && !capture.buffers.is_empty() {
         capture.note(Location::file(main), NoteKind::MissingKey, "no trace source is described");
     }

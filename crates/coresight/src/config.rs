@@ -7,13 +7,15 @@
 use alloc::vec::Vec;
 
 use crate::decode::{Decoders as _, InstructionDecoders as _};
-use crate::{Assumption, Features, Profile, Protocol, etm3, etm4, itm, ptm, stm};
+use crate::{Assumption, Features, Profile, Protocol, etm3, etm4, etm4_data, itm, ptm, stm};
 
 /// The configuration of a trace source, by protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceConfig {
     /// ETE or ETMv4.
     Etm4(etm4::Config),
+    /// The data stream of ETMv4.
+    Etm4Data(etm4_data::Config),
     /// PTM.
     Ptm(ptm::Config),
     /// ETMv3.
@@ -31,6 +33,7 @@ macro_rules! with_decoders {
     ($config:expr, $decoders:ident => $body:expr) => {
         match $config {
             $crate::TraceConfig::Etm4($decoders) => $body,
+            $crate::TraceConfig::Etm4Data($decoders) => $body,
             $crate::TraceConfig::Ptm($decoders) => $body,
             $crate::TraceConfig::Etm3($decoders) => $body,
             $crate::TraceConfig::Itm($decoders) => $body,
@@ -48,7 +51,7 @@ macro_rules! with_instruction_decoders {
             $crate::TraceConfig::Etm4($decoders) => $body,
             $crate::TraceConfig::Ptm($decoders) => $body,
             $crate::TraceConfig::Etm3($decoders) => $body,
-            $crate::TraceConfig::Itm(_) | $crate::TraceConfig::Stm(_) => $other,
+            $crate::TraceConfig::Itm(_) | $crate::TraceConfig::Stm(_) | $crate::TraceConfig::Etm4Data(_) => $other,
         }
     };
 }
@@ -65,6 +68,10 @@ impl TraceConfig {
             Protocol::Ete | Protocol::Etm4 => {
                 let (config, assumed) = etm4::Config::described(protocol, profile, registers, options);
                 (Self::Etm4(config), assumed)
+            }
+            Protocol::Etm4Data => {
+                let (config, assumed) = etm4_data::Config::described(registers);
+                (Self::Etm4Data(config), assumed)
             }
             Protocol::Ptm => {
                 let (config, assumed) = ptm::Config::described(registers, options);
@@ -85,7 +92,7 @@ impl TraceConfig {
         }
     }
 
-    /// Are there instructions in the trace? Others have software trace.
+    /// Are there instructions in the trace? Others have software trace or data transfers.
     pub fn has_instructions(&self) -> bool {
         with_instruction_decoders!(self, _decoders => true, _ => false)
     }
@@ -164,7 +171,8 @@ mod tests {
     /// Keys of Arm's "CoreSight trace decode metadata requirements", heading "Trace metadata summary".
     #[test]
     fn an_option_that_contradicts_a_register_is_reported() {
-        let rows: &[(Protocol, (&str, u64), (&str, &str), bool)] = &[
+        type Row<'r> = (Protocol, (&'r str, u64), (&'r str, &'r str), bool);
+        let rows: &[Row] = &[
             (Protocol::Etm4, ("TRCCONFIGR", 0), ("cyclecount", "1"), true),
             (Protocol::Etm4, ("TRCCONFIGR", 0x11), ("cyclecount", "1"), false),
             (Protocol::Ete, ("TRCCONFIGR", 0), ("timestamp_bits", "64"), true),
@@ -188,7 +196,8 @@ mod tests {
 
     #[test]
     fn software_trace_may_have_timestamps_that_no_register_describes() {
-        let rows: &[(Protocol, &[(&str, u64)], bool)] = &[
+        type Row<'r> = (Protocol, &'r [(&'r str, u64)], bool);
+        let rows: &[Row] = &[
             (Protocol::Stm, &[], true),
             (Protocol::Stm, &[("STMTCSR", 7)], true),
             (Protocol::Stm, &[("STMTCSR", 5)], false),

@@ -139,6 +139,28 @@ pub struct FlowRules {
     pub atom_per_instruction: bool,
     /// T32 BL and BLX have two atoms, one for each halfword.
     pub two_atoms_per_t32_call: bool,
+    /// Loads have an atom.
+    pub p0_loads: bool,
+    /// Stores have an atom.
+    pub p0_stores: bool,
+    /// Conditional instructions that have elements.
+    pub conditions: ConditionScope,
+}
+
+/// Conditional instructions other than branches that trace has elements for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ConditionScope {
+    /// None.
+    #[default]
+    None,
+    /// Loads.
+    Loads,
+    /// Stores.
+    Stores,
+    /// Loads and stores.
+    LoadsAndStores,
+    /// All of them.
+    All,
 }
 
 /// The packets of bytes that are all present, one at a time.

@@ -7,6 +7,7 @@
 
 mod address;
 mod atoms;
+mod conditional;
 mod config;
 mod decoders;
 pub mod element;
@@ -27,7 +28,7 @@ mod waiting;
 pub(crate) use config::field;
 pub use config::{Config, Registers, Version};
 pub use decoders::CommittedDecoder;
-pub use element::OwnElement;
+pub use element::{ConditionOutcome, OwnElement};
 pub use encode::Unencodable;
 pub use explain::{ExplainedField, Explanation, explain};
 pub use interpret::ElementDecoder;

@@ -33,6 +33,7 @@ mod decode;
 mod element;
 pub mod etm3;
 pub mod etm4;
+pub mod etm4_data;
 pub mod exception;
 mod features;
 pub mod fields;
@@ -50,7 +51,9 @@ pub mod unit;
 pub use atoms::Atoms;
 pub use config::TraceConfig;
 pub use context::{Context, OtherIsa, ProcessorMode, Security, SubIsa, Target};
-pub use decode::{DecodeElements, DecodePackets, Decoders, FlowRules, InstructionDecoders, Packets, Plain};
+pub use decode::{
+    ConditionScope, DecodeElements, DecodePackets, Decoders, FlowRules, InstructionDecoders, Packets, Plain,
+};
 pub use element::{Element, ElementItem, Software, Time, TimeQuality, Transactions};
 pub use features::{Assumption, Features, Profile};
 pub use located::{Broken, ElementError, Extent, Located, Malformed, PacketError, PacketItem, TraceError};

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::fields::Fields;
-use crate::{etm3, etm4, itm, ptm, stm};
+use crate::{etm3, etm4, etm4_data, itm, ptm, stm};
 
 /// A packet, by protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,8 @@ use crate::{etm3, etm4, itm, ptm, stm};
 pub enum Packet {
     /// ETE or ETMv4.
     Etm4(etm4::Packet),
+    /// The data stream of ETMv4.
+    Etm4Data(etm4_data::Packet),
     /// ETMv3.
     Etm3(etm3::Packet),
     /// PTM.
@@ -27,6 +29,8 @@ pub enum Packet {
 pub enum PacketKind {
     /// ETE or ETMv4.
     Etm4(etm4::PacketKind),
+    /// The data stream of ETMv4.
+    Etm4Data(etm4_data::PacketKind),
     /// ETMv3.
     Etm3(etm3::PacketKind),
     /// PTM.
@@ -42,6 +46,7 @@ impl Packet {
     pub fn kind(&self) -> PacketKind {
         match self {
             Packet::Etm4(packet) => PacketKind::Etm4(packet.kind()),
+            Packet::Etm4Data(packet) => PacketKind::Etm4Data(packet.kind()),
             Packet::Etm3(packet) => PacketKind::Etm3(packet.kind()),
             Packet::Ptm(packet) => PacketKind::Ptm(packet.kind()),
             Packet::Itm(packet) => PacketKind::Itm(packet.kind()),
@@ -53,6 +58,7 @@ impl Packet {
     pub fn fields(&self, out: &mut impl Fields) {
         match self {
             Packet::Etm4(packet) => packet.fields(out),
+            Packet::Etm4Data(packet) => packet.fields(out),
             Packet::Etm3(packet) => packet.fields(out),
             Packet::Ptm(packet) => packet.fields(out),
             Packet::Itm(packet) => packet.fields(out),
@@ -66,7 +72,7 @@ impl Packet {
             Packet::Etm4(packet) => packet.has_partial_address(),
             Packet::Etm3(packet) => packet.has_partial_address(),
             Packet::Ptm(packet) => packet.has_partial_address(),
-            Packet::Itm(_) | Packet::Stm(_) => false,
+            Packet::Itm(_) | Packet::Stm(_) | Packet::Etm4Data(_) => false,
         }
     }
 }
@@ -76,6 +82,7 @@ impl PacketKind {
     pub fn name(self) -> &'static str {
         match self {
             PacketKind::Etm4(kind) => kind.name(),
+            PacketKind::Etm4Data(kind) => kind.name(),
             PacketKind::Etm3(kind) => kind.name(),
             PacketKind::Ptm(kind) => kind.name(),
             PacketKind::Itm(kind) => kind.name(),
@@ -87,6 +94,7 @@ impl PacketKind {
     pub fn is_sync(self) -> bool {
         match self {
             PacketKind::Etm4(kind) => kind == etm4::PacketKind::AlignmentSync,
+            PacketKind::Etm4Data(kind) => kind == etm4_data::PacketKind::AlignmentSync,
             PacketKind::Etm3(kind) => kind == etm3::PacketKind::AlignmentSync,
             PacketKind::Ptm(kind) => kind == ptm::PacketKind::AlignmentSync,
             PacketKind::Itm(kind) => kind == itm::PacketKind::Sync,
@@ -98,6 +106,7 @@ impl PacketKind {
     pub fn index(self) -> usize {
         match self {
             PacketKind::Etm4(kind) => kind as usize,
+            PacketKind::Etm4Data(kind) => kind as usize,
             PacketKind::Etm3(kind) => kind as usize,
             PacketKind::Ptm(kind) => kind as usize,
             PacketKind::Itm(kind) => kind as usize,
@@ -110,6 +119,7 @@ impl fmt::Display for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Packet::Etm4(packet) => packet.fmt(f),
+            Packet::Etm4Data(packet) => packet.fmt(f),
             Packet::Etm3(packet) => packet.fmt(f),
             Packet::Ptm(packet) => packet.fmt(f),
             Packet::Itm(packet) => packet.fmt(f),
@@ -122,6 +132,12 @@ impl From<etm4::Packet> for Packet {
     #[inline(always)]
     fn from(packet: etm4::Packet) -> Self {
         Packet::Etm4(packet)
+    }
+}
+
+impl From<etm4_data::Packet> for Packet {
+    fn from(packet: etm4_data::Packet) -> Self {
+        Packet::Etm4Data(packet)
     }
 }
 

@@ -13,6 +13,8 @@ pub enum Protocol {
     Ete,
     /// Embedded Trace Macrocell, version 4, instruction stream.
     Etm4,
+    /// Embedded Trace Macrocell, version 4, data stream.
+    Etm4Data,
     /// Embedded Trace Macrocell, version 3.
     Etm3,
     /// Program Trace Macrocell (program flow trace).
@@ -35,6 +37,8 @@ impl Protocol {
     pub fn from_name(name: &str) -> Option<Self> {
         const NAMES: &[(&str, Protocol)] = &[
             ("ete", Protocol::Ete),
+            ("etmv4-data", Protocol::Etm4Data),
+            ("etm4-data", Protocol::Etm4Data),
             ("etmv4", Protocol::Etm4),
             ("etm4", Protocol::Etm4),
             ("etmv3", Protocol::Etm3),
@@ -54,6 +58,7 @@ impl Protocol {
         match self {
             Protocol::Ete => "ete",
             Protocol::Etm4 => "etm4",
+            Protocol::Etm4Data => "etm4-data",
             Protocol::Etm3 => "etm3",
             Protocol::Ptm => "ptm",
             Protocol::Itm => "itm",
@@ -86,6 +91,7 @@ mod tests {
             ("ETM4", Some(Protocol::Etm4)),
             ("ETM4.4", Some(Protocol::Etm4)),
             ("ETMv4i", Some(Protocol::Etm4)),
+            ("ETM4-data", Some(Protocol::Etm4Data)),
             ("ETM3.5", Some(Protocol::Etm3)),
             ("PTM1.1", Some(Protocol::Ptm)),
             ("PFT1.1", Some(Protocol::Ptm)),

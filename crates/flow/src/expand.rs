@@ -163,6 +163,7 @@ fn preserves_flow(item: &Item) -> bool {
         | Item::Event { .. }
         | Item::Marker
         | Item::Trigger
+        | Item::Condition { .. }
         | Item::Etm3(_)
         | Item::Instrumentation { .. }
         | Item::Transaction(Transaction::Start | Transaction::Commit) => true,

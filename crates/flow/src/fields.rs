@@ -28,6 +28,7 @@ impl Item {
             Item::Trigger => "trigger",
             Item::Instrumentation { .. } => "instrumentation",
             Item::Transaction(_) => "transaction",
+            Item::Condition { .. } => "condition",
             Item::Etm3(own) => own.name(),
             Item::End => "end",
         }
@@ -72,6 +73,10 @@ pub fn item_fields(item: &Located<Item>, out: &mut impl Fields) {
             out.field("value", Value::Hex(*value));
         }
         Item::Transaction(state) => out.field("state", Value::Text(&state.name())),
+        Item::Condition { address, passed } => {
+            out.field("address", Value::Hex(*address));
+            out.field("passed", Value::Flag(*passed));
+        }
         Item::Etm3(own) => own.fields(out),
         Item::ExceptionReturn
         | Item::FunctionReturn
@@ -95,6 +100,7 @@ impl Finding {
             Finding::SourceAddress { .. } => "source_address",
             Finding::WaypointUpdate { .. } => "waypoint_update",
             Finding::AmbiguousImage { .. } => "ambiguous_image",
+            Finding::Conditional { .. } => "conditional",
             Finding::NoTarget => "no_target",
             Finding::Mispredict => "mispredict",
         }
@@ -104,7 +110,7 @@ impl Finding {
         out.field("name", Value::Text(&self.name()));
         out.field("what", Value::Text(self));
         let addresses: &[(&'static str, u64)] = match *self {
-            Finding::NotTaken { at } => &[("at", at)],
+            Finding::NotTaken { at } | Finding::Conditional { at, .. } => &[("at", at)],
             Finding::Unreachable { expected, found } => &[("expected", expected), ("found", found)],
             Finding::Runaway { start } => &[("start", start)],
             Finding::ReturnAddress { at, return_address } => &[("at", at), ("return", return_address)],

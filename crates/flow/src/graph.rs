@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher};
 
 use unspool_coresight::FlowRules;
-use unspool_isa::{ControlFlow, Decoded, Isa, Target, decode};
+use unspool_isa::{ControlFlow, Decoded, Isa, Target, decode, transfers};
 
 use crate::code::{Code, within};
 use crate::memory::{CodeMemory, Space};
@@ -73,14 +73,25 @@ const WORLD_BYTES: usize = 8 << 10;
 /// Blocks with this many instructions are indexed, so that blocks which start inside them share their opcodes.
 const LONG: usize = 128;
 
-/// Does trace have an element for instructions with this control flow?
-fn is_p0(rules: FlowRules, flow: ControlFlow) -> bool {
+/// Does trace have an element for this instruction?
+fn is_p0(rules: FlowRules, isa: Isa, opcode: u32, flow: ControlFlow) -> bool {
     match flow {
         _ if rules.atom_per_instruction => true,
+        _ if transfers_are_p0(rules) && is_p0_transfer(rules, isa, opcode) => true,
         ControlFlow::Wfx => rules.wfx_is_p0,
         ControlFlow::DataBarrier => rules.barrier_waypoints,
         _ => flow.is_p0(),
     }
+}
+
+/// Does trace have elements for loads or stores?
+fn transfers_are_p0(rules: FlowRules) -> bool {
+    rules.p0_loads || rules.p0_stores
+}
+
+fn is_p0_transfer(rules: FlowRules, isa: Isa, opcode: u32) -> bool {
+    let found = transfers(isa, opcode);
+    rules.p0_loads && found.loads || rules.p0_stores && found.stores
 }
 
 /// The end of a block.
@@ -253,7 +264,8 @@ impl Graph {
 
     /// Is the last instruction of the block a P0 instruction?
     pub(crate) fn ends_in_p0(&self, id: BlockId) -> bool {
-        is_p0(self.rules, self.block(id).last.flow)
+        let block = self.block(id);
+        self.opcodes(id).last().is_some_and(|&last| is_p0(self.rules, block.isa, last, block.last.flow))
     }
 
     /// Does trace have the outcome of the last instruction of a range?
@@ -264,12 +276,13 @@ impl Graph {
 
     /// Is there a P0 instruction before the last one?
     pub(crate) fn branches_before_end(&self, id: BlockId) -> bool {
-        self.before_end(id).any(|decoded| is_p0(self.rules, decoded.flow))
+        let isa = self.block(id).isa;
+        self.before_end(id).any(|(opcode, decoded)| is_p0(self.rules, isa, opcode, decoded.flow))
     }
 
     /// Is there an unconditional branch before the last instruction? In T32 an IT block may make any conditional.
     pub(crate) fn passes_unconditional_branch(&self, id: BlockId) -> bool {
-        self.block(id).isa != Isa::T32 && self.before_end(id).any(|facts| is_unconditional_branch(&facts))
+        self.block(id).isa != Isa::T32 && self.before_end(id).any(|(_, facts)| is_unconditional_branch(&facts))
     }
 
     /// Is the last instruction an unconditional branch?
@@ -278,10 +291,10 @@ impl Graph {
         block.isa != Isa::T32 && is_unconditional_branch(&block.last)
     }
 
-    fn before_end(&self, id: BlockId) -> impl Iterator<Item = Decoded> {
+    fn before_end(&self, id: BlockId) -> impl Iterator<Item = (u32, Decoded)> {
         let isa = self.block(id).isa;
         let before = self.opcodes(id).split_last().map_or(&[][..], |(_, before)| before);
-        before.iter().map(move |&opcode| decode(isa, 0, opcode))
+        before.iter().map(move |&opcode| (opcode, decode(isa, 0, opcode)))
     }
 
     #[inline(always)]
@@ -402,19 +415,24 @@ impl Graph {
         let world = &self.worlds[usize::from(mode.0)];
         let mut code = Code::new(memory, world.space, world.isa, address);
         let first = self.opcodes.len();
-        let (opcodes, rules) = (&mut self.opcodes, self.rules);
-        code.push_fall_through(opcodes);
+        let (opcodes, rules, isa) = (&mut self.opcodes, self.rules, world.isa);
+        if !transfers_are_p0(rules) {
+            code.push_fall_through(opcodes);
+        }
         let farthest = if rules.waypoints { FARTHEST_WAYPOINT } else { u64::MAX };
         let (last, known) = code.decode_while(|next, opcode, flow| {
             opcodes.push(opcode);
-            !is_p0(rules, flow) && opcodes.len() - first < LONGEST && next.wrapping_sub(address) <= farthest
+            !is_p0(rules, isa, opcode, flow)
+                && opcodes.len() - first < LONGEST
+                && next.wrapping_sub(address) <= farthest
         });
         if opcodes.len() == first {
             return NO_CODE;
         }
+        let ends = opcodes.last().is_some_and(|&opcode| is_p0(rules, isa, opcode, last.flow));
         let ending = match known {
             false => Ending::NoCode,
-            true if is_p0(rules, last.flow) => Ending::P0,
+            true if ends => Ending::P0,
             true => Ending::TooLong,
         };
         let block = Block {

@@ -98,6 +98,13 @@ pub enum Item {
     },
     /// A transaction starts, succeeds or fails.
     Transaction(Transaction),
+    /// The result of a conditional instruction other than a branch, of this block or of an earlier one.
+    Condition {
+        /// The address of the instruction.
+        address: u64,
+        /// Its condition held. Otherwise it was not executed.
+        passed: bool,
+    },
     /// A data transfer or a state that only ETMv3 has.
     Etm3(etm3::OwnElement),
     /// The trace ends here.
@@ -193,6 +200,14 @@ pub enum Finding {
     /// An indirect branch without an address after it, which no return stack can have predicted.
     #[error("the trace has no address after an indirect branch")]
     NoTarget,
+    /// A conditional instruction that the code does not have.
+    #[error("the block at {at:#x} has no more than {number} conditional instructions, but the trace has another one")]
+    Conditional {
+        /// The start of the block.
+        at: u64,
+        /// Number of such instructions in it.
+        number: u32,
+    },
     /// A mispredict without a P0 element before it.
     #[error("a mispredict without a branch before it")]
     Mispredict,

@@ -8,6 +8,7 @@
 //! Specification: Arm DDI 0487, trace analyzer, stage 3.
 
 mod atoms;
+mod conditions;
 mod held;
 mod partial_block;
 mod per_instruction;
@@ -20,6 +21,7 @@ use unspool_coresight::{
 };
 use unspool_isa::{Isa, Target};
 
+use self::conditions::Conditions;
 pub(crate) use self::state::Seam;
 use self::state::{Held, Q};
 use crate::graph::{BlockId, Graph, LOST, Mode, NEEDS_ADDRESS, NO_CODE};
@@ -62,6 +64,8 @@ pub struct Walker<M> {
     held_before_break: bool,
     /// The items after the last run.
     held_items: Vec<Located<Item>>,
+    /// Conditional instructions that wait for their results.
+    conditions: Conditions,
     /// A Q element that waits for the address after it.
     q: Option<Q>,
     /// P0 elements that could not be followed: their number, the offset of the first, and the cause.
@@ -117,6 +121,7 @@ impl<M: CodeMemory> Walker<M> {
             steps: Vec::new(),
             held_before_break: false,
             held_items: Vec::new(),
+            conditions: Conditions::default(),
             q: None,
             lost: 0,
             lost_offset: 0,
@@ -259,6 +264,8 @@ impl<M: CodeMemory> Walker<M> {
                     self.ask_return_stack();
                 }
                 self.stack.clear_later();
+                // Decoding may start here, without the instructions before.
+                self.conditions.clear();
             }
             Element::TraceOn => self.break_flow(extent, Item::TraceOn, sink),
             Element::Discard => self.break_flow(extent, Item::Discard, sink),
@@ -286,6 +293,7 @@ impl<M: CodeMemory> Walker<M> {
             Element::TimestampMarker => self.emit(extent, Item::Marker, sink),
             Element::Trigger => self.emit(extent, Item::Trigger, sink),
             Element::Instrumentation { el, value } => self.emit(extent, Item::Instrumentation { el, value }, sink),
+            Element::Etm4(own) => self.etm4(extent, own, sink),
             Element::Etm3(own) => self.etm3(extent, own, sink),
             // Atoms and addresses do not get here, nor commits and cancels; the others do not concern the flow.
             _ => {}
@@ -315,6 +323,7 @@ impl<M: CodeMemory> Walker<M> {
         self.wait_for_address();
         self.after_exception = false;
         self.context = None;
+        self.conditions.clear();
         self.stack.clear_later();
     }
 

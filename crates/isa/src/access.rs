@@ -31,6 +31,25 @@ pub struct Access {
     pub sme_index: bool,
 }
 
+/// Directions of the data transfers of an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Transfers {
+    /// Loads from memory.
+    pub loads: bool,
+    /// Stores to memory.
+    pub stores: bool,
+}
+
+impl Transfers {
+    /// No transfer.
+    pub const NONE: Self = Self { loads: false, stores: false };
+
+    /// A load or a store.
+    pub(crate) const fn one(is_load: bool) -> Self {
+        Self { loads: is_load, stores: !is_load }
+    }
+}
+
 /// The kind of a memory access, or of maintenance of caches and translations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Operation {

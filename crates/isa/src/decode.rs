@@ -6,7 +6,7 @@
 //! first halfword in the high half; one of two bytes has zeros there. The bits above a RISC-V opcode of two bytes are
 //! ignored.
 
-use crate::access::Access;
+use crate::access::{Access, Operation, Transfers};
 use crate::class::{Class, Classes};
 use crate::control_flow::{ControlFlow, Decoded};
 use crate::destinations::Destinations;
@@ -37,6 +37,28 @@ pub fn decode(isa: Isa, address: u64, opcode: u32) -> Decoded {
 #[inline]
 pub fn access(isa: Isa, opcode: u32) -> Access {
     NO_EXTENSIONS.access(isa, opcode)
+}
+
+/// Whether `opcode` loads or stores data, whatever the size. Unlike [`access`](access()), all forms of AArch32 are decoded.
+///
+/// ```
+/// use unspool_isa::{Isa, transfers};
+///
+/// // ldrex r0, [r1]
+/// let exclusive = transfers(Isa::A32, 0xe191_0f9f);
+/// assert!(exclusive.loads && !exclusive.stores);
+/// ```
+pub fn transfers(isa: Isa, opcode: u32) -> Transfers {
+    match isa {
+        Isa::A32 => aarch32::a32_transfers(opcode),
+        Isa::T32 => aarch32::t32_transfers(opcode, isa.length((opcode >> 16) as u16)),
+        Isa::A64 | Isa::Rv32 | Isa::Rv64 => match access(isa, opcode).operation {
+            Operation::Load => Transfers { loads: true, stores: false },
+            Operation::Store => Transfers { loads: false, stores: true },
+            Operation::LoadStore => Transfers { loads: true, stores: true },
+            _ => Transfers::NONE,
+        },
+    }
 }
 
 /// The registers that `opcode` writes whenever it completes, for A64 and RISC-V.

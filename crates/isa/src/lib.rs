@@ -39,10 +39,10 @@ mod riscv;
 mod text;
 
 pub use a64::{call_number, is_a64_branch_or_system};
-pub use access::{Access, Operation, Stage};
+pub use access::{Access, Operation, Stage, Transfers};
 pub use class::{Class, Classes};
 pub use control_flow::{ControlFlow, Decoded, Target};
-pub use decode::{access, classes, decode, destinations};
+pub use decode::{access, classes, decode, destinations, transfers};
 pub use destinations::Destinations;
 pub use isa::Isa;
 pub use opcode_cache::{OpcodeCache, OpcodeKey};

@@ -250,9 +250,9 @@ impl<'c> Examined<'c> {
         };
     }
 
-    /// Is it software trace, without instructions?
+    /// Is it trace without instructions: of software, or of data?
     fn is_software(&self) -> bool {
-        matches!(self.source.protocol, Some(Protocol::Itm | Protocol::Stm))
+        matches!(self.source.protocol, Some(Protocol::Itm | Protocol::Stm | Protocol::Etm4Data))
     }
 
     /// The value of a register, if the capture has it.

@@ -407,6 +407,7 @@ fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
         Some(PacketKind::Itm(_) | PacketKind::Stm(_)) => {
             writeln!(out, ", {} of software, {syncs}", many(found.written, "value"))?;
         }
+        Some(PacketKind::Etm4Data(_)) => writeln!(out, ", {syncs}")?,
         Some(_) => writeln!(out, ", {atoms} atoms ({taken} E, {not_taken} N), {syncs}")?,
         None => writeln!(out)?,
     }
@@ -421,8 +422,10 @@ fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "        {} cycles counted", grouped(found.cycles))?;
     }
     line_of(out, "contexts", &found.contexts, ToString::to_string)?;
-    line_of(out, "exceptions", &found.exceptions, |number| {
-        number.name().map_or_else(|| number.to_string(), str::to_string)
+    line_of(out, "exceptions", &found.exceptions, |number| match (number.name(), number.interrupt()) {
+        (Some(name), Some(interrupt)) => format!("{name} {interrupt}"),
+        (Some(name), None) => name.to_string(),
+        (None, _) => number.to_string(),
     })?;
     for (kind, name) in [("overflow", "overflow"), ("discard", "discard"), ("trace_on", "trace on")] {
         match found.count(kind) {

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::config::{apply_options, option_number};
+use crate::decode::ConditionScope;
 use crate::{Assumption, Context, Profile, Protocol};
 
 /// Registers of an ETE or ETMv4 trace unit; `None` for those that were not saved.
@@ -82,6 +83,16 @@ pub struct Config {
     pub max_speculation: u32,
     /// Packets about conditional instructions other than branches may occur (ETMv4).
     pub conditional: bool,
+    /// TRCCONFIGR.COND: conditional instructions that have elements. None if not known.
+    pub conditions: ConditionScope,
+    /// Number of normal condition keys, TRCIDR12 less TRCIDR13, if known.
+    pub condition_keys: Option<u32>,
+    /// TRCIDR0.CONDTYPE: results of conditional instructions are flags rather than passed or failed.
+    pub condition_flags: bool,
+    /// TRCCONFIGR.INSTP0: loads are P0 instructions.
+    pub p0_loads: bool,
+    /// TRCCONFIGR.INSTP0: stores are P0 instructions.
+    pub p0_stores: bool,
     /// Data synchronization markers may occur.
     pub data_sync: bool,
     /// Q packets may occur.
@@ -197,6 +208,7 @@ impl Config {
         let is_etm4 = matches!(version, Version::Etm4(_));
         // A register that was not saved may have any value: the packet itself is trusted then.
         let unless_known = |known: Option<u32>, test: fn(u32) -> bool| known.is_none_or(test);
+        let has_p0_transfers = is_etm4 && unless_known(given.idr[0], |idr0| field(idr0, 1, 2) == 3);
         Config {
             version,
             trace_id: given.traceidr.map(|id| (id & 0x7f) as u8),
@@ -210,6 +222,16 @@ impl Config {
             conditional: is_etm4
                 && unless_known(given.idr[0], |idr0| field(idr0, 6, 1) == 1)
                 && unless_known(given.configr, |configr| field(configr, 8, 3) != 0),
+            conditions: condition_scope(
+                given.configr.filter(|_| is_etm4 && unless_known(given.idr[0], |idr0| field(idr0, 6, 1) == 1)),
+            ),
+            condition_keys: match (given.idr[12], given.idr[13]) {
+                (Some(all), Some(special)) => all.checked_sub(special).filter(|&keys| keys > 0),
+                _ => None,
+            },
+            condition_flags: field(idr0, 12, 2) == 1,
+            p0_loads: has_p0_transfers && field(given.configr.unwrap_or(0), 1, 1) == 1,
+            p0_stores: has_p0_transfers && field(given.configr.unwrap_or(0), 2, 1) == 1,
             data_sync: is_etm4 && unless_known(given.configr, |configr| field(configr, 16, 2) != 0),
             q: unless_known(given.idr[0], |idr0| field(idr0, 15, 2) != 0),
             is_m_profile: is_etm4 && profile == Profile::Microcontroller,
@@ -248,6 +270,17 @@ impl Config {
             0xa0..=0xaf => self.q,
             _ => true,
         }
+    }
+}
+
+/// The conditional instructions that a value of TRCCONFIGR selects.
+fn condition_scope(configr: Option<u32>) -> ConditionScope {
+    match configr.map(|configr| field(configr, 8, 3)) {
+        Some(1) => ConditionScope::Loads,
+        Some(2) => ConditionScope::Stores,
+        Some(3) => ConditionScope::LoadsAndStores,
+        Some(7) => ConditionScope::All,
+        _ => ConditionScope::None,
     }
 }
 

@@ -51,6 +51,9 @@ impl InstructionDecoders for Config {
             return_stack: self.return_stack,
             silent_exception_returns: matches!(self.version, Version::Ete(_)),
             may_mispredict: self.max_speculation > 0,
+            p0_loads: self.p0_loads,
+            p0_stores: self.p0_stores,
+            conditions: self.conditions,
             ..FlowRules::default()
         }
     }

@@ -155,12 +155,18 @@ impl OwnElement {
     /// Lists the fields.
     pub fn fields(&self, out: &mut impl Fields) {
         match self {
-            OwnElement::NumberedDataSync(value) | OwnElement::UnnumberedDataSync(value) => {
-                out.field("value", number(*value));
+            OwnElement::NumberedDataSync(value) => out.field("value", number(*value)),
+            OwnElement::UnnumberedDataSync(value) => out.optional("value", *value),
+            OwnElement::ConditionalInstruction { key, number, .. } => {
+                out.nullable("key", *key);
+                out.nullable("number", *number);
             }
-            OwnElement::ConditionalInstruction(instruction) => out.field("what", Value::Text(instruction)),
-            OwnElement::ConditionalResult(result) => out.field("what", Value::Text(result)),
-            OwnElement::ConditionalFlush => {}
+            OwnElement::ConditionalResult { key, outcome } => {
+                out.nullable("key", *key);
+                out.field("outcome", Value::Text(outcome));
+            }
+            OwnElement::Undecoded { bytes } => out.field("bytes", number(*bytes)),
+            OwnElement::ConditionalFlush | OwnElement::Suppression => {}
         }
     }
 }

@@ -7,11 +7,12 @@
 //! packet decoder pass through, and nothing is trusted after one until the next trace info.
 //! Specification: Arm DDI 0487, trace analyzer, stage 1.
 
+use super::conditional::ConditionKeys;
 use super::element::OwnElement;
 use super::p0::p0_count;
 use super::packet::{self, Address, CycleCount, ExceptionAddress, Packet};
 use super::{Config, PacketItem, Version};
-use crate::decode::{DecodeElements, Plain};
+use crate::decode::{ConditionScope, DecodeElements, Plain};
 use crate::exception::{ExceptionNumber, PE_RESET, TRANSACTION_FAILURE};
 use crate::{
     Atoms, Broken, Context, Element, ElementError, ElementItem, Extent, Located, PacketError, Security, Sink, Target,
@@ -35,6 +36,9 @@ pub struct ElementDecoder {
     speculation: u32,
     in_transaction: bool,
     exception: Option<Located<Exception>>,
+    conditions: ConditionKeys,
+    /// Nothing is speculative, and P0 elements count for nothing else: atoms and addresses are all there is to them.
+    is_simple: bool,
 }
 
 /// An exception packet that waits for its address.
@@ -58,6 +62,8 @@ impl ElementDecoder {
             speculation: 0,
             in_transaction: false,
             exception: None,
+            conditions: ConditionKeys::new(config),
+            is_simple: config.max_speculation == 0 && config.conditions == ConditionScope::None,
         }
     }
 
@@ -106,7 +112,10 @@ impl ElementDecoder {
                 }
                 self.end_discarded(extent, sink);
             }
-            Packet::TraceOn => emit(extent, Element::TraceOn, sink),
+            Packet::TraceOn => {
+                self.conditions.start_block(false);
+                emit(extent, Element::TraceOn, sink);
+            }
             Packet::Timestamp { value, bits, cycles } => self.timestamp(extent, value, bits, cycles, sink),
             Packet::TimestampMarker => emit(extent, Element::TimestampMarker, sink),
             Packet::CycleCount(count) => self.cycle_count(extent, count, sink),
@@ -124,6 +133,7 @@ impl ElementDecoder {
             Packet::Mispredict(few) => {
                 self.atoms(extent, few.atoms(), sink);
                 emit(extent, Element::Mispredict, sink);
+                self.restart_conditions(extent, sink);
             }
             Packet::Atoms(atoms) => self.atoms(extent, atoms, sink),
             Packet::Q { count, address } => {
@@ -151,7 +161,11 @@ impl ElementDecoder {
             Packet::Exception { number, address, .. } => {
                 self.exception = Some(extent.locate(Exception { number, address }));
             }
-            Packet::ExceptionReturn => self.perhaps_p0(extent, Element::ExceptionReturn, sink),
+            Packet::ExceptionReturn => {
+                self.perhaps_p0(extent, Element::ExceptionReturn, sink);
+                // Execution may resume inside an IT block.
+                self.conditions.start_block(false);
+            }
             Packet::FunctionReturn => self.perhaps_p0(extent, Element::FunctionReturn, sink),
             Packet::TransactionStart => {
                 self.in_transaction = true;
@@ -163,10 +177,14 @@ impl ElementDecoder {
             }
             Packet::Instrumentation { el, value } => emit(extent, Element::Instrumentation { el, value }, sink),
             Packet::NumberedDataSync(number) => emit_own(extent, OwnElement::NumberedDataSync(number), sink),
-            Packet::UnnumberedDataSync(value) => emit_own(extent, OwnElement::UnnumberedDataSync(value), sink),
-            Packet::ConditionalInstruction(it) => emit_own(extent, OwnElement::ConditionalInstruction(it), sink),
+            Packet::UnnumberedDataSync(value) => emit_own(extent, OwnElement::UnnumberedDataSync(Some(value)), sink),
+            Packet::ConditionalInstruction(it) => {
+                self.conditions.instruction(it, &mut |element| emit_own(extent, element, sink));
+            }
             Packet::ConditionalFlush => emit_own(extent, OwnElement::ConditionalFlush, sink),
-            Packet::ConditionalResult(it) => emit_own(extent, OwnElement::ConditionalResult(it), sink),
+            Packet::ConditionalResult(it) => {
+                self.conditions.result(it, &mut |element| emit_own(extent, element, sink));
+            }
         }
     }
 
@@ -179,6 +197,7 @@ impl ElementDecoder {
         self.cycle_threshold = if info.cycle_counting() { info.cycle_threshold.unwrap_or(0) } else { 0 };
         self.speculation = info.speculation.unwrap_or(0);
         self.in_transaction = info.in_transaction();
+        self.conditions.forget();
         let element = Element::TraceInfo {
             cycle_counting: info.cycle_counting(),
             cycle_threshold: self.cycle_threshold,
@@ -214,6 +233,7 @@ impl ElementDecoder {
     #[inline(always)]
     fn deepen(&mut self, extent: Extent, count: u32, sink: &mut impl Sink<ElementItem>) {
         let maximum = self.config.max_speculation;
+        self.conditions.start_block(true);
         if maximum == 0 {
             return;
         }
@@ -238,6 +258,16 @@ impl ElementDecoder {
         }
         if mispredict {
             emit(extent, Element::Mispredict, sink);
+        }
+        self.restart_conditions(extent, sink);
+    }
+
+    /// After a cancel or a mispredict the block starts again. A result may have been canceled with the elements around it, so
+    /// that no later one can be trusted with the key of an instruction before.
+    fn restart_conditions(&mut self, extent: Extent, sink: &mut impl Sink<ElementItem>) {
+        self.conditions.start_block(false);
+        if self.config.conditions != ConditionScope::None {
+            emit_own(extent, OwnElement::ConditionalFlush, sink);
         }
     }
 
@@ -399,7 +429,7 @@ impl DecodeElements for ElementDecoder {
     /// No exception waits for its address, a trace info was seen, and nothing is speculative.
     #[inline(always)]
     fn is_plain(&self) -> bool {
-        self.known && self.exception.is_none() && self.config.max_speculation == 0
+        self.known && self.exception.is_none() && self.is_simple
     }
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::element::OwnElement;
+use super::element::{ConditionOutcome, OwnElement};
 use super::packet::{
     Address, ConditionalInstruction, ConditionalResult, CycleCount, ExceptionAddress, Packet, TraceInfo,
 };
@@ -149,10 +149,46 @@ impl fmt::Display for OwnElement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OwnElement::NumberedDataSync(number) => write!(f, "data sync marker {number}"),
-            OwnElement::UnnumberedDataSync(value) => write!(f, "unnumbered data sync marker {value}"),
-            OwnElement::ConditionalInstruction(instruction) => instruction.fmt(f),
+            OwnElement::UnnumberedDataSync(value) => {
+                f.write_str("unnumbered data sync marker")?;
+                value.map_or(Ok(()), |value| write!(f, " {value}"))
+            }
+            OwnElement::ConditionalInstruction { key, .. } => write!(f, "conditional instruction, key {}", Key(*key)),
             OwnElement::ConditionalFlush => f.write_str("conditional flush"),
-            OwnElement::ConditionalResult(result) => result.fmt(f),
+            OwnElement::ConditionalResult { key, outcome } => {
+                write!(f, "conditional result, key {}: {outcome}", Key(*key))
+            }
+            OwnElement::Suppression => f.write_str("suppression"),
+            OwnElement::Undecoded { bytes } => write!(f, "{bytes} undecoded bytes"),
+        }
+    }
+}
+
+/// A condition key.
+struct Key(Option<u32>);
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(key) => key.fmt(f),
+            None => f.write_str("unknown"),
+        }
+    }
+}
+
+impl fmt::Display for ConditionOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConditionOutcome::Failed => f.write_str("failed"),
+            ConditionOutcome::Passed => f.write_str("passed"),
+            ConditionOutcome::Unknown => f.write_str("unknown"),
+            ConditionOutcome::Flags(0) => f.write_str("no flags"),
+            ConditionOutcome::Flags(flags) => {
+                f.write_str("flags")?;
+                let set =
+                    [(3, " N"), (2, " Z"), (1, " C"), (0, " V")].into_iter().filter(|(bit, _)| flags >> bit & 1 == 1);
+                set.map(|(_, name)| name).try_for_each(|name| f.write_str(name))
+            }
         }
     }
 }

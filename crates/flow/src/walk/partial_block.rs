@@ -38,6 +38,7 @@ impl<M: CodeMemory> Walker<M> {
         }
         self.report_lost(sink);
         self.stack.clear_if_pending();
+        self.conditions.clear();
         sink.item(Ok(extent.locate(Item::Exception { number, return_address: address.or(known) })));
         self.wait_for_address();
         // The next element has the address where execution continues. If it does not, the specification continues at the

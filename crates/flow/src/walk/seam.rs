@@ -74,6 +74,7 @@ impl<M: CodeMemory> Walker<M> {
         self.held = Held::Nothing;
         self.steps.clear();
         self.held_items.clear();
+        self.conditions.clear();
         self.q = None;
         (self.lost, self.cause) = (0, Cause::NoAddress);
     }

@@ -15,7 +15,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use unspool_coresight::etm4::packet::{Address, ExceptionAddress, FewAtoms, Packet, TraceInfo};
+use unspool_coresight::etm4::packet::{
+    Address, ConditionalInstruction, ConditionalResult, ExceptionAddress, FewAtoms, KeyResult, Packet, TraceInfo,
+};
 use unspool_coresight::etm4::{Config, ElementDecoder, PacketItem, Registers, Speculation};
 use unspool_coresight::{
     Atoms, Context, DecodeElements as _, InstructionDecoders as _, Malformed, PacketError, Packets, Profile, Protocol,
@@ -211,7 +213,28 @@ fn packet(line: &str) -> Packet {
             None => Packet::Address(address(rest)),
         },
         ("q", _) => q(rest),
+        ("conditional", _) => conditional(rest),
         _ => panic!("unknown packet '{line}'"),
+    }
+}
+
+/// `instruction, key 5`, `instruction, key step 1`, `result key 5 is 0x1`, `result 1`, `flush`
+fn conditional(text: &str) -> Packet {
+    let small = |text: &str| u8::try_from(number(text)).expect("a small number");
+    if let Some(step) = text.strip_prefix("instruction, key step ") {
+        return Packet::ConditionalInstruction(ConditionalInstruction::Format2 { step: small(step) });
+    }
+    if let Some(key) = text.strip_prefix("instruction, key ") {
+        return Packet::ConditionalInstruction(ConditionalInstruction::Format1 { key: number(key) as u32 });
+    }
+    if let Some(result) = text.strip_prefix("result key ") {
+        let (key, result) = result.split_once(" is ").expect("KEY is RESULT");
+        let first = KeyResult { key: number(key) as u32, result: small(result), ci: false };
+        return Packet::ConditionalResult(ConditionalResult::Format1 { first, second: None });
+    }
+    match text.strip_prefix("result ") {
+        Some(token) => Packet::ConditionalResult(ConditionalResult::Format2 { skip: false, token: small(token) }),
+        None => Packet::ConditionalFlush,
     }
 }
 
@@ -327,6 +350,9 @@ fn item_text(item: Item) -> String {
         Item::NoCode { address, space } => format!("no code at {address:#x} {space}"),
         Item::Lost { elements, cause } => format!("lost {elements}: {}", cause_text(cause)),
         Item::Finding(finding) => format!("finding: {finding}"),
+        Item::Condition { address, passed } => {
+            format!("condition at {address:#x}: {}", if passed { "passed" } else { "failed" })
+        }
         Item::Transaction(Transaction::Start) => "transaction start".to_string(),
         Item::Transaction(Transaction::Commit) => "transaction commit".to_string(),
         Item::Transaction(Transaction::Failure) => "transaction failure".to_string(),

@@ -7,6 +7,7 @@ mod riscv;
 mod riscv_zcm;
 mod rows;
 mod text;
+mod transfers;
 
 /// The name of a variant in lower case, its words joined by the separator.
 fn in_words(variant: impl std::fmt::Debug, separator: &str) -> String {

@@ -206,7 +206,10 @@ impl Counter<'_> {
 /// Where the code contradicts the trace.
 fn address_of(finding: &Finding) -> Option<u64> {
     match *finding {
-        Finding::NotTaken { at } | Finding::ReturnAddress { at, .. } | Finding::SourceAddress { at, .. } => Some(at),
+        Finding::NotTaken { at }
+        | Finding::Conditional { at, .. }
+        | Finding::ReturnAddress { at, .. }
+        | Finding::SourceAddress { at, .. } => Some(at),
         Finding::Unreachable { expected, .. } => Some(expected),
         Finding::Runaway { start } => Some(start),
         Finding::AmbiguousImage { address } => Some(address),

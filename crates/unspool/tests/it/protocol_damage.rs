@@ -178,7 +178,7 @@ fn is_sync(item: &PacketItem) -> bool {
 
 /// The packets from an offset on.
 fn from(decoded: &Decoded, offset: u64) -> Vec<PacketItem> {
-    decoded.packets.iter().filter(|item| extent(item).0 >= offset).cloned().collect()
+    decoded.packets.iter().filter(|item| extent(item).0 >= offset).copied().collect()
 }
 
 #[test]

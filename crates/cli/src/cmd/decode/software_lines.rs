@@ -87,6 +87,7 @@ struct OpenText {
 }
 
 /// When an element was written.
+#[derive(Clone, Copy)]
 struct Moment {
     window: TimeWindow,
     waits: bool,

@@ -227,8 +227,9 @@ fn push_column(head: &mut String, text: Option<String>, width: usize) {
 
 /// Is the name of the function repeated after it?
 fn is_break(item: &Item) -> bool {
-    use Item::{Context, CycleCount, Etm3, Event, Marker, Timestamp, Trigger};
-    !matches!(item, Context(_) | Timestamp { .. } | CycleCount(_) | Event { .. } | Marker | Trigger | Etm3(_))
+    use Item::{Condition, Context, CycleCount, Etm3, Event, Marker, Timestamp, Trigger};
+    let is_aside = matches!(item, Condition { .. } | Event { .. } | Marker | Trigger | Etm3(_));
+    !is_aside && !matches!(item, Context(_) | Timestamp { .. } | CycleCount(_))
 }
 
 fn item_text(item: &Located<Item>) -> String {
@@ -256,6 +257,8 @@ fn item_text(item: &Located<Item>) -> String {
         Item::Trigger => Element::Trigger.to_string(),
         Item::Instrumentation { el, value } => Element::Instrumentation { el, value }.to_string(),
         Item::Transaction(state) => format!("transaction {}", state.name()),
+        Item::Condition { address, passed: true } => format!("condition at {address:#x}: passed"),
+        Item::Condition { address, passed: false } => format!("condition at {address:#x}: failed, not executed"),
         Item::Etm3(own) => own.to_string(),
         Item::End => "end".into(),
         _ => "unknown item".into(),

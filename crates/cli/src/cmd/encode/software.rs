@@ -50,7 +50,7 @@ fn unit(args: &Args, protocol: Protocol) -> anyhow::Result<SoftwareUnit> {
 /// A name with an extension other than .zip is that of a bare file.
 fn write(args: &Args, unit: &SoftwareUnit, stream: &[u8]) -> anyhow::Result<()> {
     let (path, name) = (&args.output, args.output.display());
-    let extension = path.extension().map(|extension| extension.to_ascii_lowercase());
+    let extension = path.extension().map(std::ffi::OsStr::to_ascii_lowercase);
     match extension.as_deref().and_then(|extension| extension.to_str()) {
         _ if path.is_dir() => Ok(unit.save(path, stream, args.formatted, args.force)?),
         None => Ok(unit.save(path, stream, args.formatted, args.force)?),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Value, json};
-use unspool::coresight::{etm3, etm4, itm, ptm, stm};
+use unspool::coresight::{etm3, etm4, etm4_data, itm, ptm, stm};
 use unspool_testing::repository;
 
 use super::example;
@@ -139,6 +139,7 @@ fn the_schema_has_every_kind_of_packet() {
     let lines = schema()["$defs"]["packets"]["anyOf"].as_array().unwrap();
     let kinds: BTreeSet<&str> = lines.iter().flat_map(|line| kinds_of(&line["properties"]["kind"])).collect();
     let mut names: Vec<&str> = etm4::PacketKind::ALL.iter().map(|kind| kind.name()).collect();
+    names.extend(etm4_data::PacketKind::ALL.iter().map(|kind| kind.name()));
     names.extend(ptm::PacketKind::ALL.iter().map(|kind| kind.name()));
     names.extend(etm3::PacketKind::ALL.iter().map(|kind| kind.name()));
     names.extend(itm::PacketKind::ALL.iter().map(|kind| kind.name()));

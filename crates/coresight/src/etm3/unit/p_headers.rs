@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn packets_are_few() {
-        let rows: &[(&[(u32, bool)], &[PHeader])] = &[
+        type Row<'r> = (&'r [(u32, bool)], &'r [PHeader]);
+        let rows: &[Row] = &[
             (&[(1, true); 7], &[PHeader::Format1 { executed: 7, failed: false }]),
             (&[(1, true), (1, false)], &[PHeader::Format1 { executed: 1, failed: true }]),
             (&[(1, true), (0, false)], &[PHeader::Format2 { first: true, second: false }]),

@@ -322,7 +322,8 @@ fn contexts_times_and_cycles_are_traced() {
 
 #[test]
 fn impossible_trace_units_are_refused() {
-    let rows: &[(&[(&str, u64)], Option<&str>)] = &[
+    type Row<'r> = (&'r [(&'r str, u64)], Option<&'r str>);
+    let rows: &[Row] = &[
         (&[], None),
         (&[("ETMIDR", 0x410c_f250)], Some("ETMIDR is not that of a PTM")),
         (&[("ETMIDR", 0x411c_f301)], Some("version 1.0")),

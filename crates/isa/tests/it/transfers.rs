@@ -1,0 +1,96 @@
+//! Loads and stores of AArch32: one row per family.
+//!
+//! The opcodes come from an assembler (LLVM 22), the expectations from the architecture: `r` loads, `w` stores.
+
+use unspool_isa::{Isa, transfers};
+
+#[test]
+fn transfers_have_directions() {
+    for (isa, name, opcode, expected) in ROWS {
+        let found = transfers(isa, opcode);
+        let text = [(found.loads, "r"), (found.stores, "w")].map(|(is, letter)| if is { letter } else { "" }).concat();
+        assert_eq!(text, expected, "{name} ({opcode:#010x})");
+    }
+}
+
+#[rustfmt::skip]
+const ROWS: [(Isa, &str, u32, &str); 78] = [
+    (Isa::A32, "ldr r0, [r1]", 0xe591_0000, "r"),
+    (Isa::A32, "str r0, [r1, r2]", 0xe781_0002, "w"),
+    (Isa::A32, "ldrb r0, [r1, #1]", 0xe5d1_0001, "r"),
+    (Isa::A32, "uxtb r0, r1", 0xe6ef_0071, ""),
+    (Isa::A32, "ldm r0, {r1, r2}", 0xe890_0006, "r"),
+    (Isa::A32, "push {r4, lr}", 0xe92d_4010, "w"),
+    (Isa::A32, "ldrh r0, [r1]", 0xe1d1_00b0, "r"),
+    (Isa::A32, "strh r0, [r1]", 0xe1c1_00b0, "w"),
+    (Isa::A32, "ldrsb r0, [r1]", 0xe1d1_00d0, "r"),
+    (Isa::A32, "ldrd r0, r1, [r2]", 0xe1c2_00d0, "r"),
+    (Isa::A32, "strd r0, r1, [r2]", 0xe1c2_00f0, "w"),
+    (Isa::A32, "mul r0, r1, r2", 0xe000_0291, ""),
+    (Isa::A32, "umull r0, r1, r2, r3", 0xe081_0392, ""),
+    (Isa::A32, "swp r0, r1, [r2]", 0xe102_0091, "rw"),
+    (Isa::A32, "ldrex r0, [r1]", 0xe191_0f9f, "r"),
+    (Isa::A32, "strex r0, r1, [r2]", 0xe182_0f91, "w"),
+    (Isa::A32, "vldmia r0, {s0, s1, s2, s3}", 0xec90_0a04, "r"),
+    (Isa::A32, "vstr d0, [r0]", 0xed80_0b00, "w"),
+    (Isa::A32, "vmov d0, r0, r1", 0xec41_0b10, ""),
+    (Isa::A32, "ldc p14, c5, [r0]", 0xed90_5e00, "r"),
+    (Isa::A32, "mcrr p15, #0, r0, r1, c2", 0xec41_0f02, ""),
+    (Isa::A32, "vld1.8 {d0}, [r0]", 0xf420_070f, "r"),
+    (Isa::A32, "vst1.8 {d0}, [r0]", 0xf400_070f, "w"),
+    (Isa::A32, "pld [r0]", 0xf5d0_f000, ""),
+    (Isa::A32, "srsdb sp!, #19", 0xf96d_0513, "w"),
+    (Isa::A32, "add r0, r1, r2", 0xe081_0002, ""),
+    (Isa::T32, "ldr r0, [pc, #8]", 0x4802, "r"),
+    (Isa::T32, "str r0, [r1, r2]", 0x5088, "w"),
+    (Isa::T32, "ldrsb r0, [r1, r2]", 0x5688, "r"),
+    (Isa::T32, "strb r0, [r1, #3]", 0x70c8, "w"),
+    (Isa::T32, "ldrh r0, [r1, #2]", 0x8848, "r"),
+    (Isa::T32, "str r0, [sp, #4]", 0x9001, "w"),
+    (Isa::T32, "push {r4, lr}", 0xb510, "w"),
+    (Isa::T32, "pop {r4, pc}", 0xbd10, "r"),
+    (Isa::T32, "stm r0!, {r1, r2}", 0xc006, "w"),
+    (Isa::T32, "ldm r0!, {r1, r2}", 0xc806, "r"),
+    (Isa::T32, "add r0, sp, #4", 0xa801, ""),
+    (Isa::T32, "adds r0, r1, r2", 0x1888, ""),
+    (Isa::T32, "cbz r0, #4", 0xb110, ""),
+    (Isa::T32, "bx lr", 0x4770, ""),
+    (Isa::T32, "svc #0", 0xdf00, ""),
+    (Isa::T32, "ldrd r0, r1, [r2, #8]", 0xe9d2_0102, "r"),
+    (Isa::T32, "strd r0, r1, [r2, #8]", 0xe9c2_0102, "w"),
+    (Isa::T32, "ldrex r0, [r1]", 0xe851_0f00, "r"),
+    (Isa::T32, "strex r0, r1, [r2]", 0xe842_1000, "w"),
+    (Isa::T32, "ldrexb r0, [r1]", 0xe8d1_0f4f, "r"),
+    (Isa::T32, "lda r0, [r1]", 0xe8d1_0faf, "r"),
+    (Isa::T32, "stl r0, [r1]", 0xe8c1_0faf, "w"),
+    (Isa::T32, "push.w {r4, r5, r6, r7, r8, r9, r10, r11}", 0xe92d_0ff0, "w"),
+    (Isa::T32, "ldm.w r0, {r4, r5, r6, r7}", 0xe890_00f0, "r"),
+    (Isa::T32, "tbb [r0, r1]", 0xe8d0_f001, "r"),
+    (Isa::T32, "ldr.w pc, [r0, #4]", 0xf8d0_f004, "r"),
+    (Isa::T32, "str.w r0, [r1, #100]", 0xf8c1_0064, "w"),
+    (Isa::T32, "ldrsh.w r0, [r1, #100]", 0xf9b1_0064, "r"),
+    (Isa::T32, "pld [r0]", 0xf890_f000, ""),
+    (Isa::T32, "pli [r0]", 0xf990_f000, ""),
+    (Isa::T32, "dmb sy", 0xf3bf_8f5f, ""),
+    (Isa::T32, "mrc p15, #0, r0, c1, c0, #0", 0xee11_0f10, ""),
+    (Isa::T32, "mcrr p15, #0, r0, r1, c2", 0xec41_0f02, ""),
+    (Isa::T32, "vldr s0, [r0]", 0xed90_0a00, "r"),
+    (Isa::T32, "vstr d0, [r0, #8]", 0xed80_0b02, "w"),
+    (Isa::T32, "vpush {d8, d9}", 0xed2d_8b04, "w"),
+    (Isa::T32, "vpop {d8, d9}", 0xecbd_8b04, "r"),
+    (Isa::T32, "vmov d0, r0, r1", 0xec41_0b10, ""),
+    (Isa::T32, "vmov r0, s0", 0xee10_0a10, ""),
+    (Isa::T32, "vadd.f32 s0, s1, s2", 0xee30_0a81, ""),
+    (Isa::T32, "movw r0, #1", 0xf240_0001, ""),
+    (Isa::T32, "sg", 0xe97f_e97f, ""),
+    (Isa::T32, "tt r0, r1", 0xe841_f000, ""),
+    (Isa::T32, "clrm {r0, r1}", 0xe89f_0003, ""),
+    (Isa::T32, "vscclrm {s0, s1, vpr}", 0xec9f_0a02, ""),
+    (Isa::T32, "vlstm r0, {d0 - d15}", 0xec20_0a00, "w"),
+    (Isa::T32, "vlldm r0, {d0 - d15}", 0xec30_0a00, "r"),
+    (Isa::T32, "vldrb.u8 q0, [r0]", 0xed90_1e00, "r"),
+    (Isa::T32, "vstrw.32 q0, [r0]", 0xed80_1f00, "w"),
+    (Isa::T32, "vld20.32 {q0, q1}, [r0]", 0xfc90_1f00, "r"),
+    (Isa::T32, "vst40.32 {q0, q1, q2, q3}, [r0]", 0xfc80_1f01, "w"),
+    (Isa::T32, "vldrw.u32 q0, [r0, q1]", 0xfc90_0f42, "r"),
+];
