@@ -150,7 +150,7 @@ The capture is a snapshot directory that other decoders can read. Where IN has a
 Instruction trace can end only at a branch or an exception, so the instructions between the last branch and the gap are closed \
 by a debug halt exception, which a decoder will show.
 Address and context comparators, single-shot comparators and resource selectors are modeled, with their effects on events, \
-filters and timestamps. Counters, the sequencer, external inputs and data trace are not: their registers are rejected, or a \
+filters and timestamps. Counters, the sequencer, external inputs and data trace of ETMv4 are not: their registers are rejected, or a \
 message reports that a setting has no effect.";
 
 /// The protocols that can be encoded.
