@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod armv7;
 mod loops;
 mod reference;
 
@@ -12,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 use unspool::coresight::Protocol;
 
-use self::loops::{Positions, Setup, armv7_setups, round_trip, setups};
+use self::armv7::armv7_setups;
+use self::loops::{Positions, Setup, round_trip, setups};
 use crate::programs::{Target, built, record, unspool};
 use crate::run::text;
 

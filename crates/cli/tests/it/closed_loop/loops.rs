@@ -25,7 +25,7 @@ use unspool::isa;
 use unspool::model::{Coverage, Event, ExceptionKind, Gap, Instruction, Isa, SourceError, Step, StepSource, TimeUnit};
 use unspool::{CaptureSteps, OpenSteps, OpenedSteps, open_steps};
 
-pub(crate) use self::setups::{Setup, Shown, armv7_setups, setups};
+pub(crate) use self::setups::{Setup, Shown, setups};
 use self::times::{Times, index_of, time_of};
 
 /// Instruction as a trace unit traces it.

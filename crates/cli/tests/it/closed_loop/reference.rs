@@ -7,7 +7,8 @@ use unspool::model::{Event, Step, StepSource};
 use unspool::{OpenSteps, open_steps};
 use unspool_testing::{reference_listing, tool};
 
-use super::loops::{Positions, Setup, Shown, armv7_setups, round_trip, setups};
+use super::armv7::armv7_setups;
+use super::loops::{Positions, Setup, Shown, round_trip, setups};
 use super::recorded;
 use crate::programs::Target;
 
