@@ -335,7 +335,9 @@ fn advance_core(state: &mut CoreAt, summary: CoreSummary, base: u64, options: &I
     if let (Some(previous), Some(first)) = (state.track.previous, &summary.track.first)
         && previous.next != first.address
     {
-        let pointers = state.track.snapshot.unwrap_or_else(|| Pointers::of(&state.registers));
+        // Registers that the segment writes before its first instruction are early lines, unless it started with a state.
+        let at_first = if summary.is_seeded { first.pointers } else { Pointers::of(&state.registers) };
+        let pointers = state.track.snapshot.unwrap_or(at_first);
         let flow = flow(&previous, first.address, pointers);
         flow.iter().for_each(|flow| state.calls.apply(flow, &state.registers));
     }

@@ -85,12 +85,14 @@ pub(super) struct First {
     pub(super) address: u64,
     pub(super) mode: Vec<u8>,
     pub(super) is_a64: Option<bool>,
+    pub(super) pointers: Pointers,
 }
 
 impl First {
     #[cold]
     fn of(address: u64, registers: &Registers) -> Self {
-        Self { address, mode: registers.mode_text().to_vec(), is_a64: registers.is_a64() }
+        let pointers = Pointers::of(registers);
+        Self { address, mode: registers.mode_text().to_vec(), is_a64: registers.is_a64(), pointers }
     }
 }
 

@@ -498,3 +498,37 @@ fn scanner_keeps_to_the_limit_and_the_end() {
     assert_eq!([known(0), known(1)], [[true, true], [true, false]]);
     assert!(finish(3, 0).is_some() && finish(4, 0).is_none());
 }
+
+/// A stack pointer that is written at the start of a segment, before the first instruction of its core there.
+#[test]
+fn depth_depends_on_registers_before_the_first_instruction_of_a_segment() {
+    let mut log = Log::default();
+    let call = |core: &str, address: &str| format!("@ clk {core} IT (@) {address} 94000000 O EL3h_s : BL");
+    let other = || "@ clk cpu0 R X0 0000000000000000".to_string();
+    let sp = |value: u8| format!("@ clk cpu1 R SP 000000000000000{value}");
+    let mut lines = vec![call("cpu0", "00000000"); 4];
+    lines.push(call("cpu1", "00000080"));
+    lines.extend(vec![other(); 6]);
+    let early = lines.len();
+    lines.extend([other(), other(), sp(0), call("cpu0", "00000000"), call("cpu1", "00000000"), sp(1)]);
+    let opcode = |address: &str, opcode: &str| format!("@ clk cpu1 IT (@) {address} {opcode} O EL3h_s : RET");
+    lines.extend([opcode("00000014", "d65f03c0"), opcode("00000084", "d65f03c0"), other()]);
+    for (at, line) in lines.iter().enumerate() {
+        if at == early {
+            // A segment with a load that the log calls a write is scanned again, with the state at its start.
+            log.line(&format!("{} clk cpu0 R X1 1f22586463043374_1f22586463043374", log.lines));
+            log.access("cpu0", true, 4096, 1, 0, true);
+        }
+        log.line(&line.replace('@', &log.lines.to_string()));
+    }
+    let bytes = log.text.as_bytes();
+    for (segment_size, threads) in (60..1000).flat_map(|size| [(size, 1), (size, 2)]) {
+        let mut indexed = indexed(bytes, &options(segment_size, threads));
+        for line in 1..=log.lines {
+            for core in indexed.state(line, &[]).unwrap().cores {
+                let expected = depths(bytes, line, &core.name);
+                assert_eq!(core.depth, expected, "line {line}, segments of {segment_size} bytes");
+            }
+        }
+    }
+}
