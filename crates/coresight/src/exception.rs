@@ -6,6 +6,8 @@ use crate::fields::{Fields, Value};
 
 /// The exception type of a PE reset.
 pub const PE_RESET: u16 = 0;
+/// The exception type of a System Error.
+pub const SYSTEM_ERROR: u16 = 4;
 /// The exception type that reports a failed transaction (ETE).
 pub const TRANSACTION_FAILURE: u16 = 0x18;
 
@@ -213,7 +215,7 @@ pub fn exception_name(number: u16) -> Option<&'static str> {
         1 => "debug halt",
         2 => "call",
         3 => "trap",
-        4 => "system error",
+        SYSTEM_ERROR => "system error",
         6 => "instruction debug",
         7 => "data debug",
         10 => "alignment",

@@ -15,6 +15,7 @@ mod elements;
 mod guess;
 mod limits;
 mod pending;
+mod prohibited;
 mod q;
 mod resources;
 mod settings;
@@ -30,6 +31,7 @@ pub use self::block::Block;
 use self::decision_memo::Decision;
 use self::guess::Guesses;
 use self::pending::PendingAtoms;
+use self::prohibited::Prohibited;
 use self::q::QElements;
 pub use self::settings::Settings;
 use self::view_inst::ViewInst;
@@ -64,6 +66,9 @@ pub struct Unit {
     guesses: Guesses,
     q_elements: QElements,
     overflows: Overflows,
+    prohibited: Prohibited,
+    /// The PE executes in a Trace Prohibited region.
+    is_prohibited: bool,
     /// The traced part of the context.
     context: Context,
     /// The whole context: comparators may need identifiers that are not traced.
@@ -76,6 +81,8 @@ pub struct Unit {
     attention: bool,
     /// Instructions are being traced.
     is_on: bool,
+    /// TRCRSR.TA: the last instruction or exception outside of prohibited regions was traced.
+    is_active: bool,
     /// Instructions were traced after the last P0 element.
     in_block: bool,
     /// The address where execution continues has to be traced.
@@ -116,12 +123,15 @@ impl Unit {
             guesses: Guesses::new(settings.guess_seed, config.max_speculation),
             q_elements: QElements::new(settings),
             overflows: Overflows::new(settings.overflow_seed),
+            prohibited: Prohibited::new(settings),
+            is_prohibited: false,
             context,
             whole_context: context,
             traced_context: None,
             context_changed: true,
             attention: true,
             is_on: false,
+            is_active: settings.is_active(),
             in_block: false,
             needs_address: true,
             address_is_forced: true,
@@ -161,6 +171,10 @@ impl Unit {
         self.whole_context = context;
         self.view.forget();
         self.attention = true;
+        self.is_prohibited = self.prohibited.covers(&context);
+        if self.is_prohibited {
+            self.stop_if_on();
+        }
     }
 
     /// Traces an executed instruction.
@@ -178,12 +192,17 @@ impl Unit {
 
     /// Traces an exception: execution ran up to the return address and continues at the next instruction.
     pub fn exception(&mut self, number: u16, return_address: Target) {
+        if self.is_prohibited {
+            // Exceptions that are taken from there are not traced, even those that leave it (DDI 0487, R_FFVYM).
+            return;
+        }
         let return_address = self.encodable(return_address);
-        if self.needs_address && self.is_on && !self.view.shows(return_address, &self.whole_context) {
-            self.stop();
+        if !self.traces_exception(number, return_address) {
+            self.is_active = false;
+            return self.stop_if_on();
         }
         if !self.is_on {
-            return;
+            self.turn_on();
         }
         if number == PE_RESET && self.is_ete && self.in_block {
             // Of a reset, readers of ETE take no address: the rest of the block needs an exception of its own.
@@ -195,6 +214,9 @@ impl Unit {
             // One packet for target and return address would suffice, but the reference decoder pops its return stack then.
             self.address_is_forced = true;
             self.locate(return_address);
+        } else if !self.needs_address && !self.in_block {
+            // The context that the exception was taken from, if the last P0 element changed it (DDI 0487, R_XGXKK).
+            self.locate(return_address);
         }
         let is_target_too = self.needs_address;
         let address = if is_target_too { ExceptionAddress::TargetAndReturn } else { ExceptionAddress::Return };
@@ -205,6 +227,16 @@ impl Unit {
         self.guesses.element(1);
         self.require_address();
         self.time_due = true;
+    }
+
+    /// Is an exception outside of a prohibited region traced? That depends on what preceded it, not on the filters, except
+    /// for types that are always traced (DDI 0487, R_DPMBQ, R_LTLBB, R_GPKSH).
+    fn traces_exception(&self, number: u16, return_address: Target) -> bool {
+        let follows_traced = match self.is_ete {
+            true => self.is_active,
+            false => self.is_on && !(self.needs_address && !self.view.shows(return_address, &self.whole_context)),
+        };
+        follows_traced || self.view.always_traces(number)
     }
 
     /// A return address without the low bits that packets cannot encode.
@@ -241,6 +273,8 @@ impl Unit {
             self.synchronize();
         }
         self.emit(&Packet::Overflow);
+        // Whether tracing still counts as active is IMPLEMENTATION DEFINED (DDI 0487, R_QZPJD).
+        self.is_active = false;
         (self.sync_due, self.cycles_are_unknown) = (true, true);
     }
 
@@ -284,6 +318,10 @@ impl Unit {
     /// Evaluates the filters and emits what is due before the next instruction. False: it is not traced.
     #[inline(never)]
     fn attend(&mut self, at: Target, window: Option<u16>) -> bool {
+        if self.is_prohibited {
+            // Nothing is traced, no comparator matches and all other resources pause (DDI 0487, R_KTMLZ, R_JLLVN).
+            return false;
+        }
         let decision = self.view.evaluate(at, window, &self.whole_context);
         !self.overflows.lose(decision.is_shown) && self.apply(at, decision)
     }
@@ -293,6 +331,7 @@ impl Unit {
     fn apply(&mut self, at: Target, decision: Decision) -> bool {
         let in_block = self.in_traced_block();
         if !decision.is_shown && !in_block {
+            self.is_active = false;
             self.stop_if_on();
             self.event(decision.events);
             return false;
@@ -332,10 +371,7 @@ impl Unit {
             self.synchronize();
         }
         if !self.is_on {
-            self.flush();
-            self.emit(&Packet::TraceOn);
-            self.is_on = true;
-            self.set_traced_context(None);
+            self.turn_on();
         }
         let is_predicted = self.locate(at);
         if self.time_due {
@@ -346,6 +382,15 @@ impl Unit {
             self.flush();
             self.q_elements.open();
         }
+    }
+
+    /// Starts tracing.
+    fn turn_on(&mut self) {
+        self.synchronize();
+        self.flush();
+        self.emit(&Packet::TraceOn);
+        (self.is_on, self.is_active) = (true, true);
+        self.set_traced_context(None);
     }
 
     /// Emits a point where readers can start, if one is due.

@@ -2,6 +2,7 @@
 
 mod armv7;
 mod decoded;
+mod examples;
 mod flow;
 mod log;
 mod program;

@@ -97,6 +97,7 @@ impl Unit {
     #[inline(always)]
     fn rest_of_block(&mut self, block: &Block, is_shown: bool, count: u64, taken: bool, cycles: u64) {
         if !is_shown && !self.in_traced_block() {
+            self.is_active &= self.is_prohibited;
             self.stop_if_on();
             return self.cycles(cycles.saturating_mul(count));
         }
@@ -112,6 +113,9 @@ impl Unit {
     /// Are all instructions of a block shown, or none, with no other effect?
     #[inline(always)]
     fn steady(&self, block: &Block) -> Option<bool> {
+        if self.is_prohibited {
+            return Some(false);
+        }
         let is_shown = match self.view.steady(block.window) {
             Steady::Not => return None,
             Steady::Timed if self.time.is_some_and(|time| time != self.traced_time) => return None,

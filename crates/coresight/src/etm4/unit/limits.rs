@@ -9,9 +9,11 @@ use crate::Protocol::{self, Ete, Etm4};
 use crate::etm4::config::field;
 
 /// Fields that have no effect: register, lowest bit, width, the protocol if only one has the field, and its purpose.
-const FIELDS: [(&str, u32, u32, Option<Protocol>, &str); 8] = [
-    ("TRCVICTLR", 10, 1, None, "resets are always traced"),
-    ("TRCVICTLR", 11, 1, None, "system errors are always traced"),
+const FIELDS: [(&str, u32, u32, Option<Protocol>, &str); 10] = [
+    ("TRFCR_EL1", 0, 2, Some(Etm4), "prohibited regions"),
+    ("TRFCR_EL2", 0, 2, Some(Etm4), "prohibited regions"),
+    ("TRCRSR", 0, 13, Some(Etm4), "the state of resources"),
+    ("TRCRSR", 8, 4, Some(Ete), "events that occurred while resources were paused"),
     ("TRCEVENTCTL1R", 4, 1, Some(Etm4), "events in data trace"),
     ("TRCEVENTCTL1R", 11, 1, None, "triggers on the trace bus"),
     ("TRCEVENTCTL1R", 13, 1, Some(Ete), "events for other components"),

@@ -44,7 +44,9 @@ const DEFAULTS: [(&str, u64); 11] = [
 const ETE: [(&str, u64); 3] = [("TRCDEVARCH", 0x4770_5a13), ("TRCIDR1", 0x4100_fff0), ("TRCIDR2", 0xc000_1088)];
 const ETM4: [(&str, u64); 3] = [("TRCDEVARCH", 0x4770_4a13), ("TRCIDR1", 0x4100_f424), ("TRCIDR2", 0x0000_1088)];
 /// Other registers of the model.
-const OTHERS: [&str; 4] = ["TRCDEVARCH", "TRCEVENTCTL0R", "TRCEVENTCTL1R", "TRCQCTLR"];
+const OTHERS: [&str; 5] = ["TRCDEVARCH", "TRCEVENTCTL0R", "TRCEVENTCTL1R", "TRCQCTLR", "TRCRSR"];
+/// Registers of the PE, which decide where tracing is prohibited.
+const OF_THE_PE: [&str; 4] = ["TRFCR_EL1", "TRFCR_EL2", "HCR_EL2", "MDCR_EL3"];
 /// Numbered registers: the first number and the end of the numbers.
 const NUMBERED: [(&str, usize, usize); 10] = [
     ("TRCIDR", 0, 14),
@@ -151,6 +153,11 @@ impl Settings {
         self.low("TRCTSCTLR") & 0xff == 1
     }
 
+    /// TRCRSR.TA: tracing counts as active from the start (ETE).
+    pub(super) fn is_active(&self) -> bool {
+        field(self.low("TRCRSR"), 12, 1) == 1 && self.protocol == Protocol::Ete
+    }
+
     pub(super) fn cycle_threshold(&self) -> u32 {
         self.low("TRCCCCTLR") & 0xfff
     }
@@ -172,5 +179,6 @@ fn is_known(name: &str) -> bool {
         let number = name.strip_prefix(head).filter(|number| *number == "0" || !number.starts_with(['0', '+']));
         number.and_then(|number| number.parse().ok()).is_some_and(|number: usize| (*first..*end).contains(&number))
     };
-    OTHERS.contains(&name) || DEFAULTS.iter().any(|(known, _)| *known == name) || NUMBERED.iter().any(is_numbered)
+    let is_other = OTHERS.contains(&name) || OF_THE_PE.contains(&name);
+    is_other || DEFAULTS.iter().any(|(known, _)| *known == name) || NUMBERED.iter().any(is_numbered)
 }

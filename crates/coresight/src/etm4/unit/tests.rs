@@ -191,7 +191,8 @@ fn timestamps_are_requested_by_resources() {
 fn unmodeled_settings_are_reported() {
     let rows: &[(Protocol, &str, u64, &[&str])] = &[
         (Protocol::Ete, "TRCVICTLR", 0x201, &[]),
-        (Protocol::Ete, "TRCVICTLR", 0xe01, &["resets are always traced", "system errors are always traced"]),
+        (Protocol::Ete, "TRCVICTLR", 0xe01, &[]),
+        (Protocol::Etm4, "TRFCR_EL1", 3, &["prohibited regions"]),
         (Protocol::Ete, "TRCRSCTLR2", 0, &[]),
         (Protocol::Ete, "TRCRSCTLR2", 0x4_0001, &[]),
         (Protocol::Ete, "TRCRSCTLR2", 0x1, &["external inputs"]),
@@ -279,5 +280,145 @@ fn trace_restarts_after_an_overflow() {
         let traced: usize =
             texts.iter().filter(|text| text.starts_with("atom")).map(|text| text.matches('E').count()).sum();
         assert_eq!(traced as u64 + losses.instructions, 2000, "{texts:?}");
+    }
+}
+
+/// A context at this level.
+fn level(el: u8) -> Context {
+    Context { el, aarch64: true, security: Security::NonSecure, vmid: None, context_id: None }
+}
+
+/// The first word of each packet after the first trace on.
+fn kinds(unit: &Unit) -> Vec<String> {
+    let kinds = texts(unit).into_iter().skip_while(|text| text != "trace on");
+    kinds.map(|text| text.split([' ', ',']).next().unwrap_or_default().to_string()).collect()
+}
+
+const IRQ: u16 = 14;
+
+/// DDI 0487, Trace Prohibited Regions: R_THBVD (the exception into a region), R_FFVYM (those inside, and out of it), R_RXMJF
+/// (a trace on after it), K10.5.7.1 and K10.5.10 for the use of TRFCR_EL1.
+#[test]
+fn nothing_is_traced_in_prohibited_regions() {
+    for whole_blocks in [false, true] {
+        let mut unit = Unit::new(&settings(Protocol::Ete, &[("TRFCR_EL1", 1), ("TRCCONFIGR", 0x11)]));
+        let run = |unit: &mut Unit, address: u64| match whole_blocks {
+            false => {
+                unit.cycles(1);
+                unit.instruction(&at(address, Class::Direct));
+            }
+            true => {
+                let blocks: Vec<Block> = unit.blocks(address, at(address, Class::Direct)).collect();
+                blocks.iter().for_each(|block| unit.block(block, true, 1));
+            }
+        };
+        let target = |address| Target { address, isa: SubIsa::Is0 };
+        unit.context(level(0));
+        run(&mut unit, 0x1000);
+        unit.exception(2, target(0x1004));
+        let before = unit.bytes().len();
+        unit.context(level(1));
+        (0..9).for_each(|n| run(&mut unit, 0x8000 + 4 * n));
+        unit.exception(IRQ, target(0x8004));
+        unit.instruction(&at(0x9000, Class::ExceptionReturn));
+        assert_eq!(unit.bytes().len(), before, "{:?}", texts(&unit));
+        unit.context(level(0));
+        run(&mut unit, 0x1004);
+        unit.finish();
+        let expected = ["trace", "address", "atoms", "exception", "address", "trace", "address", "atoms", "cycle"];
+        assert_eq!(kinds(&unit), expected, "{:?}", texts(&unit));
+        // R_SZRZR: the 9 cycles of the region are in the count of 11, which is above the threshold of 4.
+        assert!(texts(&unit).iter().any(|text| text.starts_with("cycle count +7")), "{:?}", texts(&unit));
+    }
+}
+
+/// DDI 0487, R_JLLVN and R_YWQNQ: resources pause in prohibited regions (K10.5.9).
+#[test]
+fn resources_pause_in_prohibited_regions() {
+    // A single-shot comparator at 0x8000, a stop point at 0x8004: neither is seen at EL1.
+    let registers = [
+        ("TRFCR_EL1", 1),
+        ("TRCACVR0", 0x8000),
+        ("TRCACVR1", 0x8004),
+        ("TRCSSCCR0", 1),
+        ("TRCRSCTLR2", 0x3_0001),
+        ("TRCEVENTCTL0R", 2),
+        ("TRCEVENTCTL1R", 1),
+        ("TRCVISSCTLR", 0x2_0000),
+    ];
+    let mut unit = Unit::new(&settings(Protocol::Ete, &registers));
+    for el in [1, 0] {
+        unit.context(level(el));
+        [0x8000, 0x8004, 0x8008].into_iter().for_each(|address| unit.instruction(&at(address, Class::Direct)));
+    }
+    unit.finish();
+    let expected = ["trace", "address", "event", "atoms"];
+    assert_eq!(kinds(&unit), expected, "{:?}", texts(&unit));
+    assert!(texts(&unit).ends_with(&["atoms EE".to_string()]), "{:?}", texts(&unit));
+}
+
+/// DDI 0487, R_BFSWZ, R_MLTTK, R_DPMBQ, R_BJQDP: TRCRSR.TA decides whether an exception is traced (K10.5.9).
+#[test]
+fn exceptions_are_traced_where_tracing_is_active() {
+    // What happens before the exception: instructions at EL0 (traced), EL1 (filtered), EL2 (prohibited).
+    let traced = ["trace", "address", "atoms", "exception", "address"];
+    let rows: &[(&str, u64, &[u8], &[&str])] = &[
+        ("nothing, and TA is 0", 0, &[], &[]),
+        ("nothing, and TA is 1", 1 << 12, &[], &["trace", "exception", "address"]),
+        ("a traced instruction", 0, &[0], &traced),
+        ("an instruction that the filter hides", 1 << 12, &[1], &[]),
+        ("one of a prohibited region: TA is as before", 1 << 12, &[2], &["trace", "exception", "address"]),
+        ("the same, and TA was 0", 0, &[2], &[]),
+        (
+            "the same after a traced instruction",
+            0,
+            &[0, 2],
+            &["trace", "address", "atoms", "trace", "exception", "address"],
+        ),
+        ("the same after a hidden one", 0, &[0, 1, 2], &["trace", "address", "atoms"]),
+    ];
+    for (name, status, before, expected) in rows {
+        let registers = [("TRCRSR", *status), ("TRCVICTLR", 0x20_0201), ("TRFCR_EL1", 3)];
+        let mut unit = Unit::new(&settings(Protocol::Ete, &registers));
+        unit.context(level(0));
+        for (number, el) in (0..).zip(*before) {
+            unit.context(level(*el));
+            unit.instruction(&at(0x1000 + 4 * number, Class::Direct));
+        }
+        unit.context(level(0));
+        unit.exception(IRQ, Target { address: 0x1000, isa: SubIsa::Is0 });
+        unit.finish();
+        assert_eq!(kinds(&unit), *expected, "{name}: {:?}", texts(&unit));
+    }
+}
+
+/// DDI 0487, R_LTLBB, R_GPKSH, R_BBBBT, R_SJXYS, R_NCXJN: TRCVICTLR.TRCERR and TRCRESET.
+#[test]
+fn resets_and_system_errors_are_traced_on_demand() {
+    let forced: &[&str] = &["trace", "exception", "address"];
+    // TRCVICTLR excludes EL1; EL2 is prohibited.
+    let rows: &[(u64, u8, u16, &[&str])] = &[
+        (0x20_0201, 1, 4, &[]),
+        (0x20_0a01, 1, 4, forced),
+        (0x20_0a01, 1, PE_RESET, &[]),
+        (0x20_0601, 1, PE_RESET, forced),
+        (0x20_0601, 1, 4, &[]),
+        (0x20_0e01, 1, IRQ, &[]),
+        (0x20_0e01, 2, 4, &[]),
+        (0x20_0e01, 2, PE_RESET, &[]),
+    ];
+    for protocol in [Protocol::Ete, Protocol::Etm4] {
+        for (control, el, number, expected) in rows {
+            let registers = [("TRCVICTLR", *control), ("TRFCR_EL1", 3)];
+            let mut unit = Unit::new(&settings(protocol, &registers));
+            unit.context(level(*el));
+            unit.instruction(&at(0x1000, Class::Direct));
+            unit.exception(*number, Target { address: 0x1004, isa: SubIsa::Is0 });
+            unit.finish();
+            let is_prohibited = *el == 2;
+            if protocol == Protocol::Ete || !is_prohibited {
+                assert_eq!(kinds(&unit), *expected, "{protocol:?}, {control:#x}, {number}: {:?}", texts(&unit));
+            }
+        }
     }
 }

@@ -30,6 +30,7 @@ use super::decision_memo::{Decision, DecisionMemo, State, Steady, Transition};
 use super::resources::Resources;
 use super::settings::Settings;
 use crate::etm4::config::field;
+use crate::exception::{PE_RESET, SYSTEM_ERROR};
 use crate::{Context, Security, Target};
 
 /// The ViewInst function of a trace unit, and the memo of its decisions.
@@ -214,6 +215,15 @@ impl ViewInst {
             && self.resources.holds(field(self.control, 0, 8), at, context)
             && self.has_level(context)
             && self.has_address(at, context)
+    }
+
+    /// Is an exception of this type always traced? TRCVICTLR.TRCRESET and TRCERR.
+    pub(super) fn always_traces(&self, exception: u16) -> bool {
+        match exception {
+            PE_RESET => field(self.control, 10, 1) == 1,
+            SYSTEM_ERROR => field(self.control, 11, 1) == 1,
+            _ => false,
+        }
     }
 
     /// Are targets of direct branches at this address traced?
