@@ -81,6 +81,11 @@ pub struct TraceBuffer {
     has_stopped: bool,
     /// Number of bytes until the Trigger Event, after a trigger.
     countdown: Option<u64>,
+    /// A Trigger Event stops collection after the trace unit has been flushed.
+    is_flushing: bool,
+    /// Events for the trace unit since they were last asked for.
+    has_just_wrapped: bool,
+    is_just_triggered: bool,
     events: Vec<(u64, ManagementEvent)>,
     /// Number of bytes collected.
     collected: u64,
@@ -98,13 +103,17 @@ impl TraceBuffer {
             has_wrapped: false,
             has_stopped: settings.size == 0,
             countdown: settings.is_triggered.then_some(settings.after_trigger),
+            is_flushing: false,
+            has_just_wrapped: false,
+            is_just_triggered: false,
             events: Vec::new(),
             collected: 0,
             lost: 0,
         }
     }
 
-    /// Collects trace.
+    /// Collects trace. A Trigger Event within it that stops collection does so at its end: the trace unit is flushed first
+    /// (DDI 0487, R_XRRWP), so callers that care hand over what belongs to one instruction at a time.
     pub fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && !self.has_stopped {
             let room = self.settings.size - self.pointer;
@@ -119,9 +128,13 @@ impl TraceBuffer {
             }
         }
         self.lost += bytes.len() as u64;
+        if core::mem::take(&mut self.is_flushing) && !self.has_stopped {
+            self.has_stopped = true;
+            self.events.push((self.collected, ManagementEvent::Stopped));
+        }
     }
 
-    /// Detects a trigger. Only the first one counts.
+    /// Detects a trigger, after the trace unit has been flushed. Only the first one counts.
     pub fn trigger(&mut self) {
         if self.has_stopped || self.countdown.is_some() {
             return;
@@ -129,7 +142,14 @@ impl TraceBuffer {
         self.countdown = Some(self.settings.after_trigger);
         if self.settings.after_trigger == 0 {
             self.trigger_event();
+            self.push(&[]);
         }
+    }
+
+    /// Events for the trace unit since the last call: the write pointer wrapped (TRB_WRAP), a Trigger Event occurred
+    /// (TRB_TRIG). They occur in all modes.
+    pub fn take_events(&mut self) -> (bool, bool) {
+        (core::mem::take(&mut self.has_just_wrapped), core::mem::take(&mut self.is_just_triggered))
     }
 
     /// Contents of memory, from the base to the highest written byte. Bytes before the first write pointer that were never
@@ -203,18 +223,16 @@ impl TraceBuffer {
     }
 
     fn trigger_event(&mut self) {
+        self.is_just_triggered = true;
         match self.settings.trigger {
-            TriggerMode::Stop => {
-                self.has_stopped = true;
-                self.events.push((self.collected, ManagementEvent::Stopped));
-            }
+            TriggerMode::Stop => self.is_flushing = true,
             TriggerMode::Interrupt => self.events.push((self.collected, ManagementEvent::Triggered)),
             TriggerMode::Ignore => {}
         }
     }
 
     fn reach_limit(&mut self) {
-        (self.pointer, self.has_wrapped) = (0, true);
+        (self.pointer, self.has_wrapped, self.has_just_wrapped) = (0, true, true);
         match self.settings.fill {
             FillMode::Fill => {
                 self.has_stopped = true;
@@ -261,8 +279,9 @@ mod tests {
     #[test]
     fn bytes_are_collected_after_a_trigger() {
         use ManagementEvent::{Stopped, Triggered};
+        // The Trigger Event is within "ef", all of which is collected.
         let rows = [
-            (TriggerMode::Stop, 3, &b"abcde"[..], vec![(5, Stopped)]),
+            (TriggerMode::Stop, 3, &b"abcdef"[..], vec![(6, Stopped)]),
             (TriggerMode::Interrupt, 3, b"abcdefgh", vec![(5, Triggered)]),
             (TriggerMode::Ignore, 3, b"abcdefgh", vec![]),
             (TriggerMode::Stop, 0, b"ab", vec![(2, Stopped)]),
@@ -271,10 +290,36 @@ mod tests {
             let settings = BufferSettings { size: 100, trigger, after_trigger, ..BufferSettings::default() };
             let mut buffer = filled(settings, &[b"ab"]);
             buffer.trigger();
-            buffer.push(b"cdefgh");
+            let mut seen = vec![buffer.take_events()];
+            for bytes in [b"cd", b"ef", b"gh"] {
+                buffer.push(bytes);
+                seen.push(buffer.take_events());
+            }
             buffer.trigger();
             assert_eq!((buffer.memory(), buffer.events()), (memory, &events[..]), "{trigger:?}");
+            // R_LMQHK: the trace unit sees the Trigger Event in all modes.
+            let at = if after_trigger == 0 { 0 } else { 2 };
+            let expected: Vec<(bool, bool)> = (0..4).map(|index| (false, index == at)).collect();
+            assert_eq!(seen, expected, "{trigger:?}");
         }
+    }
+
+    /// R_MBSHC, R_VBDJZ, R_GDSTS: the trace unit sees a wrap in all modes. I_VPLRF: a buffer that fills during the flush of a
+    /// Trigger Event stops because of that.
+    #[test]
+    fn wraps_are_seen_in_all_modes() {
+        for fill in [FillMode::Fill, FillMode::Wrap, FillMode::Circular] {
+            let mut buffer = filled(BufferSettings { size: 4, fill, ..BufferSettings::default() }, &[b"abc"]);
+            assert_eq!(buffer.take_events(), (false, false));
+            buffer.push(b"d");
+            assert_eq!((buffer.take_events(), buffer.take_events()), ((true, false), (false, false)), "{fill:?}");
+        }
+        let (trigger, after_trigger) = (TriggerMode::Stop, 2);
+        let mut buffer =
+            TraceBuffer::new(BufferSettings { size: 4, trigger, after_trigger, ..BufferSettings::default() });
+        buffer.trigger();
+        buffer.push(b"abcdef");
+        assert_eq!((buffer.events(), buffer.lost()), (&[(4, ManagementEvent::Filled)][..], 2));
     }
 
     /// The two forms of a watermark: a pointer that far from the end, and a trigger from the start.

@@ -29,6 +29,22 @@ pub enum Class {
     ExceptionReturn,
     /// Has an atom and continues after itself: an instruction barrier, perhaps a data barrier or a wait.
     Barrier,
+    /// Waits until the trace before it is complete: TSB CSYNC. It has no element, but requests a timestamp (ETE).
+    TraceSync,
+    /// Starts a transaction, and has an atom: TSTART (ETE).
+    TransactionStart,
+    /// Ends a transaction successfully: TCOMMIT (ETE).
+    TransactionCommit,
+    /// Writes a value into the trace, which the caller reports: TRCIT (ETE).
+    Instrumentation,
+}
+
+impl Class {
+    /// Is it a branch, exception returns included?
+    #[inline(always)]
+    pub const fn is_branch(self) -> bool {
+        matches!(self, Self::Direct | Self::Indirect | Self::ExceptionReturn)
+    }
 }
 
 /// An instruction that the PE executed.

@@ -15,6 +15,7 @@ mod settings;
 pub mod software;
 mod totals;
 mod unit;
+mod values;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -150,6 +151,8 @@ pub struct Encoder {
     options: EncodeOptions,
     output: Output,
     cores: Vec<Core>,
+    /// Trace units and buffers see what the other ones do: trace is written instruction by instruction.
+    is_connected: bool,
     /// Code of all processes, from which a log is made if it is needed.
     code: Option<CodeLog>,
 }
@@ -157,13 +160,14 @@ pub struct Encoder {
 impl Encoder {
     /// Starts a capture in this directory, which has to be new or empty, or hold a capture that may be replaced. Its files
     /// appear when all are complete.
-    pub fn new(directory: &Path, options: EncodeOptions) -> Result<Self, SinkError> {
+    pub fn new(directory: &Path, mut options: EncodeOptions) -> Result<Self, SinkError> {
         if let Some(reason) = options.settings.refusal() {
             return Err(SinkError::Refused { position: None, reason });
         }
         let output = Output::new(directory, options.replace, options.formatted, options.buffer)?;
         let code = options.events.is_none().then(CodeLog::default);
-        Ok(Self { options, output, cores: Vec::new(), code })
+        let is_connected = options.buffer.is_some_and(|buffer| options.settings.connect(&buffer));
+        Ok(Self { options, output, cores: Vec::new(), is_connected, code })
     }
 
     /// Encodes the next step.
@@ -183,12 +187,27 @@ impl Encoder {
     }
 
     fn blocks(&mut self, index: usize, trace: &BlockTrace<'_>) -> Result<(), SinkError> {
-        self.feed(index, |core| core.blocks(trace))?;
+        match self.is_connected {
+            true => self.steps_of(index, trace)?,
+            false => self.feed(index, |core| core.blocks(trace))?,
+        }
         let changed = self.code.as_mut().and_then(|code| {
             code.blocks(trace);
             code.take_untimed_change()
         });
         changed.map_or(Ok(()), |address| Err(refused_change(trace.position, address)))
+    }
+
+    /// Feeds a core with the instructions of blocks one by one.
+    fn steps_of(&mut self, index: usize, trace: &BlockTrace<'_>) -> Result<(), SinkError> {
+        let mut position = trace.position;
+        for execution in 0..trace.executions.len() {
+            for step in trace.steps(execution, position) {
+                self.feed(index, |core| core.step(&step))?;
+                position += 1;
+            }
+        }
+        Ok(())
     }
 
     #[inline]
@@ -198,7 +217,7 @@ impl Encoder {
         }
         let core = &mut self.cores[index];
         feed(core)?;
-        if core.unit.bytes().len() >= output::CHUNK {
+        if core.unit.bytes().len() >= core.collects {
             self.output.write(index, core)?;
         }
         Ok(())
@@ -221,6 +240,9 @@ impl Encoder {
             let has_threads = self.options.events.is_some();
             let mut core = Core::new(settings, id as u8, self.options.time_unit);
             (core.code_may_change, core.has_thread_ids) = (may_change, has_threads);
+            if self.is_connected {
+                core.collects = 0;
+            }
             self.cores.push(core);
         }
         Ok(())

@@ -125,6 +125,28 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = parse_number, requires = "buffer_size", help_heading = "Trace buffer")]
     watermark: Option<u64>,
 
+    /// Effect of a trigger, which is event 0 of the trace unit (TRCEVENTCTL0R, TRCRSCTLR; of an ETMv4 with TRCEVENTCTL1R.ATB)
+    #[arg(
+        long,
+        value_name = "MODE",
+        value_parser = one_of(TRIGGER_MODES),
+        default_value = "ignore",
+        requires = "buffer_size",
+        help_heading = "Trace buffer"
+    )]
+    buffer_trigger: TriggerMode,
+
+    /// Bytes that are collected between the trigger and its effect (TRBTRG_EL1)
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = parse_number,
+        default_value = "0",
+        requires = "buffer_trigger",
+        help_heading = "Trace buffer"
+    )]
+    after_trigger: u64,
+
     /// Source of a capture: its trace id or its name
     #[arg(long, value_name = "ID|NAME")]
     source: Option<String>,
@@ -139,6 +161,8 @@ Examples:
   unspool encode run.tarmac -o capture/ --protocol etm4 --return-stack --timestamps --formatted
   unspool encode run.astf -o capture/ --register TRCVICTLR=0x200201 --register TRCSYNCPR=10
   unspool encode run.astf -o capture/ --q-elements 1
+  unspool encode run.astf -o capture/ --buffer-size 65536 --buffer-mode circular --buffer-trigger stop --after-trigger 4096 \\
+    --register TRCEVENTCTL0R=2 --register TRCRSCTLR2=0x40001 --register TRCACVR0=0x400580
   unspool encode run.astf run.1.astf run.2.astf -o capture/ --formatted
   unspool encode linux.tarmac -o capture/ --events linux.events --context-ids --timestamps
   unspool encode run.tarmac -o capture/ --protocol ptm --return-stack --register ETMSYNCFR=256
@@ -149,9 +173,10 @@ Examples:
 The capture is a snapshot directory that other decoders can read. Where IN has a gap, the trace restarts. \
 Instruction trace can end only at a branch or an exception, so the instructions between the last branch and the gap are closed \
 by a debug halt exception, which a decoder will show.
-Address and context comparators, single-shot comparators and resource selectors are modeled, with their effects on events, \
-filters and timestamps. Counters, the sequencer, external inputs and data trace of ETMv4 are not: their registers are rejected, or a \
-message reports that a setting has no effect.";
+Comparators, counters, the sequencer and resource selectors are modeled, with their effects on events, filters and timestamps; \
+counters count instructions. External inputs of an ETE are modeled for these PMU events: 0x8, 0x9, 0xa, 0xc, 0x11, 0x21, 0x400c \
+(the buffer wrapped) and 0x400e (its trigger). With TRFCR_EL1 and TRFCR_EL2, nothing is traced at levels that they prohibit. Registers that are \
+not modeled are rejected, or a message reports that a setting has no effect.";
 
 /// The protocols that can be encoded.
 const PROTOCOLS: &[Choice<Protocol>] = &[
@@ -167,6 +192,12 @@ pub(super) const FILL_MODES: &[Choice<FillMode>] = &[
     ("fill", "Stop", FillMode::Fill),
     ("wrap", "Continue at the start, and raise an interrupt", FillMode::Wrap),
     ("circular", "Continue at the start", FillMode::Circular),
+];
+
+const TRIGGER_MODES: &[Choice<TriggerMode>] = &[
+    ("ignore", "None", TriggerMode::Ignore),
+    ("interrupt", "Raise an interrupt", TriggerMode::Interrupt),
+    ("stop", "Stop, and raise an interrupt", TriggerMode::Stop),
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
@@ -213,9 +244,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         let contexts = many(encoded.assumed_identifiers, "context");
         diagnostic::warning(format_args!("{contexts} without an identifier that is traced or compared: assumed zero"));
     }
+    if encoded.unknown_values > 0 {
+        let written = many(encoded.unknown_values, "TRCIT instruction");
+        diagnostic::warning(format_args!("{written} left out of the trace: the values of their registers are unknown"));
+    }
     if encoded.overflowed.overflows > 0 {
         let OverflowLosses { overflows, instructions } = encoded.overflowed;
         diagnostic::warning(format_args!("{} lost {}", many(overflows, "overflow"), many(instructions, "instruction")));
+    }
+    if encoded.trigger_stops > 0 {
+        diagnostic::note(format_args!("a trigger stopped {}", many(encoded.trigger_stops, "buffer")));
     }
     if encoded.lost_bytes > 0 || encoded.interrupts > 0 {
         let (lost, interrupts) = (many(encoded.lost_bytes, "byte"), many(encoded.interrupts, "interrupt"));
@@ -258,7 +296,11 @@ fn open(args: &Args) -> anyhow::Result<(Vec<OpenedSteps>, Meter)> {
 fn buffer(args: &Args) -> anyhow::Result<Option<BufferSettings>> {
     let Some(size) = args.buffer_size else { return Ok(None) };
     let fill = args.buffer_mode;
-    let settings = BufferSettings { size, fill, ..BufferSettings::default() };
+    let (trigger, after_trigger) = (args.buffer_trigger, args.after_trigger);
+    let settings = BufferSettings { size, fill, trigger, after_trigger, ..BufferSettings::default() };
+    if args.watermark.is_some() && fill != FillMode::Wrap && trigger != TriggerMode::Ignore {
+        bail!("--watermark is a trigger itself unless --buffer-mode is wrap: it excludes --buffer-trigger");
+    }
     Ok(Some(match args.watermark {
         Some(watermark) if watermark == 0 || watermark > size => {
             bail!("--watermark {watermark} is not within the trace buffer")

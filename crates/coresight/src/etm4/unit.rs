@@ -10,17 +10,22 @@
 mod addresses;
 mod block;
 mod comparators;
+mod counters;
 mod decision_memo;
 mod elements;
 mod guess;
+mod inputs;
+mod instrumentation;
 mod limits;
 mod pending;
 mod prohibited;
 mod q;
 mod resources;
+mod sequencer;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod transactions;
 mod view_inst;
 
 use crate::{Context, Security, SubIsa, Target};
@@ -30,10 +35,13 @@ use self::addresses::Addresses;
 pub use self::block::Block;
 use self::decision_memo::Decision;
 use self::guess::Guesses;
+use self::inputs::Inputs;
+use self::instrumentation::Instrumentation;
 use self::pending::PendingAtoms;
 use self::prohibited::Prohibited;
 use self::q::QElements;
 pub use self::settings::Settings;
+use self::transactions::Transaction;
 use self::view_inst::ViewInst;
 use super::encode::encode;
 use super::packet::{ExceptionAddress, Packet, TraceInfo};
@@ -63,9 +71,15 @@ pub struct Unit {
     addresses: Addresses,
     stack: ReturnStack,
     view: ViewInst,
+    inputs: Inputs,
+    /// Event 0 is a trigger, and it has occurred.
+    signals_triggers: bool,
+    is_triggered: bool,
     guesses: Guesses,
     q_elements: QElements,
     overflows: Overflows,
+    transaction: Transaction,
+    instrumentation: Instrumentation,
     prohibited: Prohibited,
     /// The PE executes in a Trace Prohibited region.
     is_prohibited: bool,
@@ -120,9 +134,14 @@ impl Unit {
             addresses: Addresses::default(),
             stack: ReturnStack::default(),
             view: ViewInst::new(settings),
+            inputs: Inputs::new(settings),
+            signals_triggers: settings.triggers(),
+            is_triggered: false,
             guesses: Guesses::new(settings.guess_seed, config.max_speculation),
             q_elements: QElements::new(settings),
             overflows: Overflows::new(settings.overflow_seed),
+            transaction: Transaction::default(),
+            instrumentation: Instrumentation::new(settings),
             prohibited: Prohibited::new(settings),
             is_prohibited: false,
             context,
@@ -173,6 +192,8 @@ impl Unit {
         self.attention = true;
         self.is_prohibited = self.prohibited.covers(&context);
         if self.is_prohibited {
+            // Readers cannot see the end of a transaction that is open (DDI 0487, R_XQSPC).
+            self.fail(self.transaction_restart().unwrap_or_default());
             self.stop_if_on();
         }
     }
@@ -181,8 +202,11 @@ impl Unit {
     #[inline]
     pub fn instruction(&mut self, executed: &Executed) {
         let is_cached = !self.attention && self.view.is_cached_as_traced(executed.address);
-        if !is_cached && !self.attend(Target { address: executed.address, isa: executed.isa }, None) {
-            return;
+        if !is_cached {
+            self.observe(executed);
+            if !self.attend(Target { address: executed.address, isa: executed.isa }, None) {
+                return self.effect(executed);
+            }
         }
         self.in_block = true;
         if executed.class != Class::Other {
@@ -196,6 +220,7 @@ impl Unit {
             // Exceptions that are taken from there are not traced, even those that leave it (DDI 0487, R_FFVYM).
             return;
         }
+        self.inputs.exception();
         let return_address = self.encodable(return_address);
         if !self.traces_exception(number, return_address) {
             self.is_active = false;
@@ -273,6 +298,7 @@ impl Unit {
             self.synchronize();
         }
         self.emit(&Packet::Overflow);
+        self.transaction.overflow();
         // Whether tracing still counts as active is IMPLEMENTATION DEFINED (DDI 0487, R_QZPJD).
         self.is_active = false;
         (self.sync_due, self.cycles_are_unknown) = (true, true);
@@ -296,6 +322,16 @@ impl Unit {
         self.emit(&Packet::Event { mask: mask & 15 });
     }
 
+    /// Has a trigger for the trace buffer occurred since the last call? The trace before it is complete.
+    pub fn take_trigger(&mut self) -> bool {
+        core::mem::take(&mut self.is_triggered)
+    }
+
+    /// Reports events of the trace buffer (ETE): its write pointer wrapped (TRB_WRAP), a Trigger Event occurred (TRB_TRIG).
+    pub fn buffer_events(&mut self, has_wrapped: bool, is_triggered: bool) {
+        self.inputs.buffer(has_wrapped, is_triggered);
+    }
+
     /// Sets the time.
     #[inline]
     pub fn time(&mut self, time: u64) {
@@ -312,7 +348,28 @@ impl Unit {
 
     /// Ends the trace and flushes it.
     pub fn finish(&mut self) {
+        self.transaction_end();
         self.stop();
+    }
+
+    /// What an instruction does to the trace without an element, whether it is traced or not.
+    fn effect(&mut self, executed: &Executed) {
+        match executed.class {
+            // In a prohibited region, the timestamp is delayed until the PE leaves it (DDI 0487, R_XMJGY).
+            Class::TraceSync => (self.time_due, self.attention) = (true, true),
+            Class::TransactionStart => self.enter_transaction(executed),
+            Class::TransactionCommit => self.leave_transaction(),
+            _ => {}
+        }
+    }
+
+    /// Sets the external inputs that are active with an instruction. Those of prohibited regions are not seen (DDI 0487, R_RFWZB).
+    #[inline]
+    fn observe(&mut self, executed: &Executed) {
+        if self.view.is_dynamic() && !self.is_prohibited {
+            let inputs = self.inputs.with(executed);
+            self.view.set_inputs(inputs);
+        }
     }
 
     /// Evaluates the filters and emits what is due before the next instruction. False: it is not traced.
@@ -333,7 +390,7 @@ impl Unit {
         if !decision.is_shown && !in_block {
             self.is_active = false;
             self.stop_if_on();
-            self.event(decision.events);
+            self.occur(decision.events);
             return false;
         }
         self.time_due |= decision.asks_for_time && self.time.is_some_and(|time| time != self.traced_time);
@@ -341,13 +398,22 @@ impl Unit {
             self.start_block(at);
         }
         if decision.events != 0 {
-            self.event(decision.events);
+            self.occur(decision.events);
         }
         if self.q_elements.is_open() {
             self.extend_q(at);
         }
         self.attention = self.time_due || self.q_elements.is_open() || self.context_changed;
         true
+    }
+
+    /// Events occur, one bit each: some are traced, event 0 may be a trigger.
+    fn occur(&mut self, events: u8) {
+        self.event(events & self.view.traced_events);
+        if self.signals_triggers && events & 1 == 1 {
+            self.flush();
+            self.is_triggered = true;
+        }
     }
 
     /// Does the next instruction continue a traced block?
@@ -391,6 +457,7 @@ impl Unit {
         self.emit(&Packet::TraceOn);
         (self.is_on, self.is_active) = (true, true);
         self.set_traced_context(None);
+        self.start_transaction();
     }
 
     /// Emits a point where readers can start, if one is due.
@@ -408,7 +475,7 @@ impl Unit {
         let counts = self.config.cycle_counting;
         let speculates = self.config.max_speculation > 0;
         self.emit(&Packet::TraceInfo(TraceInfo {
-            info: Some(u32::from(counts)),
+            info: Some(u32::from(counts) | self.transaction.info()),
             key: None,
             speculation: speculates.then_some(self.guesses.outstanding()),
             cycle_threshold: counts.then_some(self.cycle_threshold),
@@ -461,8 +528,16 @@ impl Unit {
         }
     }
 
-    /// Emits the element of a P0 instruction; `taken` replaces its own field.
+    /// Emits the element of a P0 instruction; `taken` replaces its own field. Other instructions have an effect.
     fn p0(&mut self, executed: &Executed, taken: bool) {
+        let is_branch = executed.class.is_branch();
+        if !is_branch && executed.class != Class::Barrier {
+            if executed.class == Class::TransactionStart {
+                self.flush_q();
+                self.p0(&Executed { class: Class::Barrier, ..*executed }, true);
+            }
+            return self.effect(executed);
+        }
         self.in_block = false;
         if self.q_elements.are_made() {
             self.attention = true;
@@ -470,7 +545,6 @@ impl Unit {
                 return;
             }
         }
-        let is_branch = executed.class != Class::Barrier;
         let taken = taken || !is_branch;
         if self.source_addresses && taken && is_branch && self.is_ete {
             self.source_address(executed);

@@ -16,9 +16,11 @@ use unspool_model::{
 use self::blocks::Blocks;
 use super::image::Image;
 use super::known::{KNOWN, Known, Pending, outcome, slot};
+use super::output::CHUNK;
 use super::settings::UnitSettings;
 use super::totals::Encoded;
-use super::unit::{Classes, Unit};
+use super::unit::{Classes, Unit, trcit};
+use super::values::Values;
 
 /// One core, its trace unit, and the instruction whose outcome the next step shows.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub(super) struct Core {
     pub(super) settings: UnitSettings,
     pub(super) id: u8,
     pub(super) unit: Unit,
+    /// Bytes of trace that are collected before they are written.
+    pub(super) collects: usize,
     pub(super) image: Image,
     known: Vec<Known>,
     blocks: Blocks,
@@ -46,6 +50,11 @@ pub(super) struct Core {
     /// Accesses are traced, and those of the pending instruction.
     traces_data: bool,
     accesses: Vec<Access>,
+    /// Values of registers, if instructions may write them into the trace, and that of the pending one.
+    values: Option<Values>,
+    instrumentation: Option<u64>,
+    /// Neither data nor values are traced.
+    is_plain: bool,
     counts_time: bool,
     time: Option<u64>,
     /// Totals, except those of the trace unit.
@@ -59,9 +68,13 @@ impl Core {
         let empty = Known { executed, target: 0, target_isa: None, opcode: 0, isa: Isa::A64, it: 0 };
         Self {
             unit: Unit::new(&settings),
+            collects: CHUNK,
             classes: Classes::of(&settings),
             needs_ids: settings.needs_ids(),
             traces_data: settings.traces_data(),
+            values: settings.traces_instrumentation().then(Values::default),
+            instrumentation: None,
+            is_plain: !settings.traces_data() && !settings.traces_instrumentation(),
             accesses: Vec::new(),
             settings,
             id,
@@ -90,9 +103,10 @@ impl Core {
     pub(super) fn step(&mut self, step: &Step) -> Result<(), SinkError> {
         let Event::Instruction(instruction) = &step.event else {
             self.event(&step.event);
+            self.learn(step);
             return Ok(());
         };
-        if !self.traces_data && self.continues(instruction) {
+        if self.is_plain && self.continues(instruction) {
             self.pass_time(step.time);
             return Ok(());
         }
@@ -108,6 +122,7 @@ impl Core {
                 self.context = context.over(&self.context);
                 self.context_is_new = true;
             }
+            Event::Gap(Gap::TransactionFailed) => self.fail_transaction(),
             Event::Gap(gap) => {
                 self.end();
                 if *gap == Gap::Overflow {
@@ -130,7 +145,7 @@ impl Core {
         let at = Target { address: instruction.address, isa: known.executed.isa };
         match pending.known.executed.class {
             Class::Other | Class::Barrier if at == pending.known.next() => {}
-            Class::Other | Class::Barrier => return false,
+            class if !class.is_branch() => return false,
             _ => match outcome(&pending.known, pending.taken, at) {
                 Some(taken) => pending.known.executed.taken = taken,
                 None => return false,
@@ -171,7 +186,18 @@ impl Core {
             self.accesses.clear();
             self.accesses.extend(step.accesses().flat_map(words));
         }
+        if known.executed.class == Class::Instrumentation {
+            self.instrumentation = trcit(known.opcode).and_then(|number| self.values.as_ref()?.get(number));
+        }
+        self.learn(step);
         Ok(())
+    }
+
+    /// Learns the values of registers, where they matter.
+    fn learn(&mut self, step: &Step) {
+        if let Some(values) = &mut self.values {
+            values.learn(step);
+        }
     }
 
     /// Decodes the instruction, or finds it among the known ones. A new one is added to the program image.
@@ -200,7 +226,7 @@ impl Core {
             Err(at) if !self.code_may_change => return Err(refuse(changed(at))),
             _ => {}
         }
-        let class = self.classes.class(decoded.flow);
+        let class = self.classes.class(isa, opcode, decoded.flow);
         let (conditional, link, length) = (decoded.conditional, decoded.link, decoded.length);
         let sub_isa = sub_isa(isa);
         let changes_isa = decoded.target.is_some_and(|target| self::sub_isa(target.isa) != sub_isa);
@@ -213,7 +239,10 @@ impl Core {
             isa: instruction.isa,
             it: decoded.it,
         };
-        self.known[slot(address)] = known;
+        // An instruction with another effect than an element never takes the fast path.
+        if class.is_branch() || matches!(class, Class::Other | Class::Barrier) {
+            self.known[slot(address)] = known;
+        }
         Ok(known)
     }
 
@@ -221,10 +250,10 @@ impl Core {
     fn resolve(&mut self, pending: &Pending, next: Target) {
         self.pending = None;
         let mut executed = pending.known.executed;
-        if executed.class == Class::Other || executed.class == Class::Barrier {
+        if !executed.class.is_branch() {
             self.execute(&executed);
             if next != pending.known.next() {
-                self.halt(pending.known.next());
+                self.break_off(pending.known.next(), Some(next));
             }
             return;
         }
@@ -233,16 +262,24 @@ impl Core {
                 executed.taken = taken;
                 self.execute(&executed);
             }
-            None => self.resolve_alone(pending),
+            None => self.resolve_alone(pending, Some(next)),
         }
     }
 
-    /// Completes the pending instruction without a successor.
+    /// Execution is at this address, and continues elsewhere: a transaction fails, or steps are missing.
+    fn break_off(&mut self, at: Target, next: Option<Target>) {
+        match next.is_some() && self.unit.transaction_restart() == next {
+            true => self.unit.transaction_failure(at),
+            false => self.halt(at),
+        }
+    }
+
+    /// Completes the pending instruction without a successor: execution continues elsewhere, at `next` if that is known.
     #[inline(never)]
-    fn resolve_alone(&mut self, pending: &Pending) {
+    fn resolve_alone(&mut self, pending: &Pending, next: Option<Target>) {
         self.pending = None;
         let mut executed = pending.known.executed;
-        let is_branch = !matches!(executed.class, Class::Other | Class::Barrier);
+        let is_branch = executed.class.is_branch();
         // A source that reports an unconditional branch as not taken is not trusted further.
         let taken = match (pending.taken, executed.conditional) {
             (Some(false), false) if is_branch => None,
@@ -252,13 +289,18 @@ impl Core {
             Some(taken) => {
                 executed.taken = taken;
                 self.execute(&executed);
-                if is_branch && taken { self.stop(pending) } else { self.halt(pending.known.next()) }
+                let fails = next.is_some() && self.unit.transaction_restart() == next;
+                match is_branch && taken {
+                    true if fails => self.unit.transaction_failure(self.expected(pending)),
+                    true => self.stop(pending),
+                    false => self.break_off(pending.known.next(), next),
+                }
             }
             // Its outcome is unknown: the trace ends before it.
-            None if is_branch => self.halt(Target { address: executed.address, isa: executed.isa }),
+            None if is_branch => self.break_off(Target { address: executed.address, isa: executed.isa }, next),
             None => {
                 self.execute(&executed);
-                self.halt(pending.known.next());
+                self.break_off(pending.known.next(), next);
             }
         }
     }
@@ -272,11 +314,23 @@ impl Core {
         if self.traces_data {
             self.unit.accesses(self.accesses.drain(..));
         }
+        if executed.class == Class::Instrumentation && self.values.is_some() {
+            self.write_value();
+        }
+    }
+
+    /// The value of the last instruction goes into the trace.
+    fn write_value(&mut self) {
+        match self.instrumentation.take() {
+            Some(value) => self.unit.instrumentation(value),
+            None => self.totals.unknown_values += 1,
+        }
     }
 
     fn halt(&mut self, at: Target) {
         self.totals.breaks += 1;
         self.unit.halt(at);
+        self.unit.transaction_end();
     }
 
     /// Stops after a taken branch.
@@ -284,14 +338,24 @@ impl Core {
         self.totals.breaks += 1;
         let is_known = branch.branch_target.is_some() || branch.known.target().is_some();
         self.unit.stop(is_known.then(|| self.expected(branch)));
+        self.unit.transaction_end();
     }
 
     /// Ends the trace at a break between steps.
     pub(super) fn end(&mut self) {
         if let Some(pending) = self.pending {
-            self.resolve_alone(&pending);
+            self.resolve_alone(&pending, None);
         }
         self.in_it = 0;
+    }
+
+    /// A transaction fails, and execution continues where it started.
+    fn fail_transaction(&mut self) {
+        let Some(restart) = self.unit.transaction_restart() else { return self.end() };
+        match self.pending {
+            Some(pending) => self.resolve_alone(&pending, Some(restart)),
+            None => self.unit.transaction_failure(restart),
+        }
     }
 
     fn exception(&mut self, exception: &Exception) {

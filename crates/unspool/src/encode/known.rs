@@ -1,6 +1,6 @@
 //! Cache of decoded instructions, and the outcome of a branch from the next address.
 
-use unspool_coresight::unit::{Class, Executed};
+use unspool_coresight::unit::Executed;
 use unspool_coresight::{SubIsa, Target};
 use unspool_isa::{ControlFlow, decode};
 use unspool_model::{Instruction, Isa};
@@ -21,7 +21,7 @@ impl Pending {
         let branch_target = instruction.branch.and_then(|branch| branch.target);
         let skipped = instruction.is_executed.filter(|is_executed| !is_executed);
         let mut known = *known;
-        if matches!(known.executed.class, Class::Other | Class::Barrier) {
+        if !known.executed.class.is_branch() {
             known.executed.taken = skipped.is_none();
         }
         Self { known, taken: taken.or(skipped), branch_target }

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use unspool_coresight::frame::Formatter;
-use unspool_coresight::trace_buffer::{BufferSettings, TraceBuffer};
+use unspool_coresight::trace_buffer::{BufferSettings, ManagementEvent, TraceBuffer};
 use unspool_model::SinkError;
 
 use super::core::Core;
@@ -80,6 +80,7 @@ impl Output {
         Ok(())
     }
 
+    /// Writes the trace of a core so far. Its trigger follows it into the buffer, and events of the buffer go back.
     pub(super) fn write(&mut self, index: usize, core: &mut Core) -> Result<(), SinkError> {
         let Self { formatter, files, buffers, trace_bytes, .. } = self;
         let mut written = Ok(());
@@ -94,6 +95,12 @@ impl Output {
                 }
             };
         });
+        if let Some(buffer) = buffers.get_mut(if formatter.is_some() { 0 } else { index }) {
+            if core.unit.take_trigger() {
+                buffer.trigger();
+            }
+            core.unit.buffer_events(buffer.take_events());
+        }
         Ok(written?)
     }
 
@@ -130,6 +137,7 @@ impl Output {
             image_bytes,
             event_bytes: events.map_or(0, |events| events.len() as u64),
             lost_bytes: self.buffers.iter().map(|buffer| buffer.lost() + buffer.overwritten()).sum(),
+            trigger_stops: self.buffers.iter().filter(|buffer| stopped_by_trigger(buffer)).count() as u64,
             interrupts: self.buffers.iter().map(|buffer| buffer.events().len() as u64).sum(),
             ..Encoded::default()
         })
@@ -201,6 +209,10 @@ fn collect(file: &mut File, buffer: Option<&mut TraceBuffer>, bytes: &[u8]) -> i
         }
         None => file.write_all(bytes),
     }
+}
+
+fn stopped_by_trigger(buffer: &TraceBuffer) -> bool {
+    buffer.events().iter().any(|(_, event)| *event == ManagementEvent::Stopped)
 }
 
 fn at(path: &Path, error: &io::Error) -> io::Error {

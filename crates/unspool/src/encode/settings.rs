@@ -1,5 +1,6 @@
 //! Settings of a trace unit of any protocol.
 
+use unspool_coresight::trace_buffer::{BufferSettings, TriggerMode};
 use unspool_coresight::{Protocol, etm3, etm4, ptm};
 
 /// Types of an ETMv3, by its minor version.
@@ -109,6 +110,13 @@ impl UnitSettings {
         }
     }
 
+    /// Connects the trace unit to a trace buffer. Returns whether each of them has to see at once what the other one does.
+    pub(super) fn connect(&mut self, buffer: &BufferSettings) -> bool {
+        let Self::Etm4(settings) = self else { return false };
+        settings.signals_triggers = buffer.trigger != TriggerMode::Ignore || settings.sees_buffer();
+        settings.signals_triggers
+    }
+
     /// Whether instructions are lost to overflows.
     pub fn has_overflows(&self) -> bool {
         match self {
@@ -142,6 +150,11 @@ impl UnitSettings {
             Self::Etm3(settings) => settings.config().data_addresses || settings.config().data_values,
             Self::Etm4(_) | Self::Ptm(_) => false,
         }
+    }
+
+    /// Whether software may write values into the trace.
+    pub(super) fn traces_instrumentation(&self) -> bool {
+        if let Self::Etm4(settings) = self { settings.traces_instrumentation() } else { false }
     }
 
     /// Whether context and virtual context identifiers are traced or compared.

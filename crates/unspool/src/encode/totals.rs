@@ -15,6 +15,8 @@ pub struct Encoded {
     pub assumed_contexts: u64,
     /// Contexts without an identifier that is traced or compared: zero was assumed.
     pub assumed_identifiers: u64,
+    /// Instructions that write a register into the trace whose value is unknown: nothing was written.
+    pub unknown_values: u64,
     /// Whether any step had a time.
     pub has_times: bool,
     /// Overflows of the trace units, and what was lost to them.
@@ -23,6 +25,8 @@ pub struct Encoded {
     pub trace_bytes: u64,
     /// Bytes that the buffers had no room for, or that were overwritten.
     pub lost_bytes: u64,
+    /// Buffers that a trigger stopped.
+    pub trigger_stops: u64,
     /// Buffer interrupts that software would have seen.
     pub interrupts: u64,
     /// Bytes of the program image.
@@ -38,6 +42,7 @@ impl Encoded {
         self.breaks += core.breaks;
         self.assumed_contexts += core.assumed_contexts;
         self.assumed_identifiers += core.assumed_identifiers;
+        self.unknown_values += core.unknown_values;
         self.has_times |= core.has_times;
         self.overflowed.overflows += core.overflowed.overflows;
         self.overflowed.instructions += core.overflowed.instructions;

@@ -7,7 +7,7 @@
 
 use unspool_coresight::etm3::unit::Access;
 use unspool_coresight::unit::{Class, Executed, OverflowLosses};
-use unspool_coresight::{Context, Target, etm3, etm4, exception, ptm};
+use unspool_coresight::{Context, Protocol, Target, etm3, etm4, exception, ptm};
 use unspool_isa::ControlFlow;
 use unspool_model::{Exception, ExceptionKind, Isa};
 
@@ -96,6 +96,44 @@ impl Unit {
         }
     }
 
+    /// Software writes a value into the trace. Only an ETE traces that.
+    pub(super) fn instrumentation(&mut self, value: u64) {
+        if let Self::Etm4(unit) = self {
+            unit.instrumentation(value);
+        }
+    }
+
+    /// Whether a trigger for the trace buffer has occurred. Only ETE and ETMv4 have them.
+    pub(super) fn take_trigger(&mut self) -> bool {
+        if let Self::Etm4(unit) = self { unit.take_trigger() } else { false }
+    }
+
+    /// The trace buffer wrapped, or had a Trigger Event.
+    pub(super) fn buffer_events(&mut self, (has_wrapped, is_triggered): (bool, bool)) {
+        if let Self::Etm4(unit) = self {
+            unit.buffer_events(has_wrapped, is_triggered);
+        }
+    }
+
+    /// Where execution continues if the transaction fails that the PE is in. Only an ETE traces them.
+    pub(super) fn transaction_restart(&self) -> Option<Target> {
+        if let Self::Etm4(unit) = self { unit.transaction_restart() } else { None }
+    }
+
+    /// The transaction fails, with execution at this address.
+    pub(super) fn transaction_failure(&mut self, at: Target) {
+        if let Self::Etm4(unit) = self {
+            unit.transaction_failure(at);
+        }
+    }
+
+    /// It is not known whether the transaction fails.
+    pub(super) fn transaction_end(&mut self) {
+        if let Self::Etm4(unit) = self {
+            unit.transaction_end();
+        }
+    }
+
     pub(super) fn overflow(&mut self) {
         each!(self, unit => unit.overflow());
     }
@@ -135,25 +173,35 @@ pub(super) struct Classes {
     traces_a64: bool,
     wfx_is_p0: bool,
     barriers_are_p0: bool,
+    /// It is an ETE: TSB CSYNC, transactions and instrumentation have an effect.
+    is_ete: bool,
 }
 
 impl Classes {
     pub(super) fn of(settings: &UnitSettings) -> Self {
         match settings {
-            UnitSettings::Etm4(settings) => {
-                Self { traces_a64: true, wfx_is_p0: settings.config().wfx_is_p0, barriers_are_p0: false }
-            }
+            UnitSettings::Etm4(settings) => Self {
+                traces_a64: true,
+                wfx_is_p0: settings.config().wfx_is_p0,
+                barriers_are_p0: false,
+                is_ete: settings.protocol == Protocol::Ete,
+            },
             UnitSettings::Ptm(settings) => {
-                Self { traces_a64: false, wfx_is_p0: false, barriers_are_p0: settings.config().barrier_waypoints }
+                let barriers_are_p0 = settings.config().barrier_waypoints;
+                Self { traces_a64: false, wfx_is_p0: false, barriers_are_p0, is_ete: false }
             }
             // All instructions have an atom.
-            UnitSettings::Etm3(_) => Self { traces_a64: false, wfx_is_p0: false, barriers_are_p0: false },
+            UnitSettings::Etm3(_) => {
+                Self { traces_a64: false, wfx_is_p0: false, barriers_are_p0: false, is_ete: false }
+            }
         }
     }
 
     /// Kind of an instruction with this control flow.
-    pub(super) fn class(self, flow: ControlFlow) -> Class {
+    pub(super) fn class(self, isa: Isa, opcode: u32, flow: ControlFlow) -> Class {
         match flow {
+            ControlFlow::TransactionStart if self.is_ete => Class::TransactionStart,
+            ControlFlow::FallThrough if self.is_ete => effect(isa, opcode),
             ControlFlow::Wfx if !self.wfx_is_p0 => Class::Other,
             ControlFlow::DataBarrier if self.barriers_are_p0 => Class::Barrier,
             ControlFlow::Direct => Class::Direct,
@@ -176,6 +224,23 @@ impl Classes {
             _ => None,
         }
     }
+}
+
+/// Kind of an instruction that is not a P0 instruction, and that an ETE takes notice of.
+fn effect(isa: Isa, opcode: u32) -> Class {
+    match (isa, opcode) {
+        // TSB CSYNC.
+        (Isa::A64, 0xd503_225f) | (Isa::A32, 0xe320_f012) | (Isa::T32, 0xf3af_8012) => Class::TraceSync,
+        // TCOMMIT.
+        (Isa::A64, 0xd503_307f) => Class::TransactionCommit,
+        (Isa::A64, opcode) if trcit(opcode).is_some() => Class::Instrumentation,
+        _ => Class::Other,
+    }
+}
+
+/// The number of the register whose value a TRCIT instruction writes into the trace.
+pub(super) fn trcit(opcode: u32) -> Option<usize> {
+    (opcode & !0x1f == 0xd50b_72e0).then_some(opcode as usize & 0x1f)
 }
 
 /// Exception type of a call, of ETMv4 and of Armv7.

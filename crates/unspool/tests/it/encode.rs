@@ -3,6 +3,7 @@
 mod armv7;
 mod decoded;
 mod examples;
+mod features;
 mod flow;
 mod log;
 mod program;

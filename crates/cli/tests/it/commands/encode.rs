@@ -69,7 +69,7 @@ fn unsupported_registers_are_reported() {
             "TRCCONFIGR asks for loads or stores as P0 elements",
         ),
         (&["--register", "TRCRSCTLR2=0x20001"], 0, "TRCRSCTLR2: not supported by the trace unit model"),
-        (&["--register", "TRCVICTLR=0x601"], 0, "resets are always traced"),
+        (&["--register", "TRCRSCTLR2=0x10001"], 0, "comparator inputs of the PE"),
         (&["--context-ids"], 0, "1 context without an identifier that is traced or compared: assumed zero"),
     ];
     for (options, code, words) in rows {

@@ -82,6 +82,9 @@ impl Unit {
             }
             left -= 1;
             self.cycles(cycles);
+            if self.view.is_dynamic() {
+                self.observe(&if left == 0 { Executed { taken, ..block.last } } else { Executed::default() });
+            }
             let is_shown = self.attend(block.before(left), Some(block.window));
             self.in_block |= is_shown;
             if left == 0 {
@@ -138,8 +141,13 @@ mod tests {
 
     /// Filters, events and other options of all kinds.
     fn settings(state: &mut u64) -> Settings {
-        let mut settings = view_inst::tests::settings(state);
+        // Some rows select counters, sequencer states and external inputs too, which few can do without.
+        let groups: &[u64] = if random(state).is_multiple_of(4) { &[0, 2, 2, 3, 4, 5, 6] } else { &[3, 4, 5, 6] };
+        let mut settings = view_inst::tests::settings(state, groups);
         let random = random(state);
+        let counters = [("TRCCNTCTLR0", 0x1_0301), ("TRCCNTRLDVR0", random & 7), ("TRCCNTCTLR1", 0x2_0402)];
+        let others = [("TRCSEQEVR0", 0x304), ("TRCSEQEVR1", 0x205), ("TRCEXTINSELR0", 0x9), ("TRCEXTINSELR1", 0xc)];
+        counters.iter().chain(&others).for_each(|(name, value)| assert!(settings.set(name, *value)));
         // Branch broadcast, cycle counts, contexts, timestamps, return stack, Q elements.
         let config = 1 | random & 0x38d8 | (random >> 20 & 1) << 11;
         assert!(settings.set("TRCCONFIGR", config) && settings.set("TRCIDR0", 0x2800_8ea1));

@@ -29,7 +29,7 @@ impl Unit {
         if guess.junk > 0 {
             self.flush();
             self.emit(&Packet::CancelFormat1 { count: guess.junk, mispredict: guess.is_wrong });
-            self.guesses.resolve(guess.junk);
+            self.guesses.cancel(guess.junk);
         } else if guess.is_wrong {
             self.flush();
             self.emit(&Packet::Mispredict(FewAtoms::None));

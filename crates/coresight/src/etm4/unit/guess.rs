@@ -11,6 +11,8 @@ pub(super) struct Guesses {
     state: Option<u64>,
     max: u32,
     outstanding: u32,
+    /// Number of P0 elements that were traced and not canceled.
+    elements: u64,
 }
 
 /// Speculation about one atom.
@@ -29,7 +31,7 @@ pub(super) struct Guess {
 impl Guesses {
     pub(super) fn new(seed: Option<u64>, max: u32) -> Self {
         let state = seed.filter(|_| max > 0).map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        Self { state, max, outstanding: 0 }
+        Self { state, max, outstanding: 0, elements: 0 }
     }
 
     pub(super) fn are_made(&self) -> bool {
@@ -42,12 +44,31 @@ impl Guesses {
 
     /// Counts traced P0 elements. Those above the maximum are committed by that.
     pub(super) fn element(&mut self, count: u32) {
+        self.elements += u64::from(count);
         self.outstanding = self.outstanding.saturating_add(count).min(self.max);
     }
 
     /// Counts P0 elements that were committed or canceled.
     pub(super) fn resolve(&mut self, count: u32) {
         self.outstanding = self.outstanding.saturating_sub(count);
+    }
+
+    /// Counts P0 elements that were canceled.
+    pub(super) fn cancel(&mut self, count: u32) {
+        self.elements = self.elements.saturating_sub(count.into());
+        self.resolve(count);
+    }
+
+    /// Number of P0 elements that were traced and not canceled.
+    pub(super) fn elements(&self) -> u64 {
+        self.elements
+    }
+
+    /// The number of P0 elements after the first `before`, if the PE still can cancel them all, and does.
+    pub(super) fn cancels(&mut self, before: u64) -> Option<u32> {
+        let after = u32::try_from(self.elements.saturating_sub(before)).ok();
+        let cancelable = after.filter(|count| self.state.is_some() && (1..=self.outstanding).contains(count));
+        cancelable.filter(|_| self.random() & 1 == 0)
     }
 
     /// A random number of the speculative elements, to be committed.

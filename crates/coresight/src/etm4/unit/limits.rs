@@ -4,20 +4,22 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::inputs::is_modeled;
 use super::settings::Settings;
 use crate::Protocol::{self, Ete, Etm4};
 use crate::etm4::config::field;
 
 /// Fields that have no effect: register, lowest bit, width, the protocol if only one has the field, and its purpose.
-const FIELDS: [(&str, u32, u32, Option<Protocol>, &str); 10] = [
+const FIELDS: [(&str, u32, u32, Option<Protocol>, &str); 11] = [
     ("TRFCR_EL1", 0, 2, Some(Etm4), "prohibited regions"),
     ("TRFCR_EL2", 0, 2, Some(Etm4), "prohibited regions"),
     ("TRCRSR", 0, 13, Some(Etm4), "the state of resources"),
+    ("TRCSSCSR", 30, 1, Some(Ete), "single-shot comparators that fired while resources were paused"),
+    ("TRCEXTINSELR", 0, 16, Some(Etm4), "external inputs"),
     ("TRCRSR", 8, 4, Some(Ete), "events that occurred while resources were paused"),
     ("TRCEVENTCTL1R", 4, 1, Some(Etm4), "events in data trace"),
-    ("TRCEVENTCTL1R", 11, 1, None, "triggers on the trace bus"),
+    ("TRCEVENTCTL1R", 11, 1, Some(Ete), "triggers on the trace bus"),
     ("TRCEVENTCTL1R", 13, 1, Some(Ete), "events for other components"),
-    ("TRCCONFIGR", 18, 1, Some(Ete), "instrumentation"),
     ("TRCACATR", 0, 2, Some(Etm4), "addresses of loads and stores"),
     ("TRCACATR", 16, 2, Some(Etm4), "data of loads and stores"),
 ];
@@ -40,8 +42,12 @@ impl Settings {
         };
         let fields = FIELDS.iter().filter(is_enabled).map(|(.., what)| *what);
         let selects = is_of(register, "TRCRSCTLR") && field(value, 0, 16) != 0;
-        let resource = if selects { missing_resource(field(value, 16, 4)) } else { None };
-        fields.chain(resource).map(|what| (String::from(register), what)).collect()
+        let resource = if selects { missing_resource(field(value, 16, 4), self.protocol) } else { None };
+        let selects_other = self.protocol == Ete && is_of(register, "TRCEXTINSELR") && !is_modeled(value as u16);
+        let input = (selects_other && value != 0).then_some("external inputs of this PMU event");
+        let is_shared = register == "TRCITEEDCR" && field(self.low("TRCCONFIGR"), 18, 1) == 0;
+        let shared = (is_shared && value != 0).then_some("instrumentation without TRCCONFIGR.ITO");
+        fields.chain(resource).chain(input).chain(shared).map(|what| (String::from(register), what)).collect()
     }
 
     /// The reason why the trace could not be decoded, if the registers enable elements that the model does not emit.
@@ -59,12 +65,11 @@ fn is_of(register: &str, name: &str) -> bool {
 }
 
 /// A group of resources that is not modeled.
-fn missing_resource(group: u32) -> Option<&'static str> {
+fn missing_resource(group: u32, protocol: Protocol) -> Option<&'static str> {
     match group {
-        0 => Some("external inputs"),
+        0 if protocol != Ete => Some("external inputs"),
         1 => Some("comparator inputs of the PE"),
-        2 => Some("counters and the sequencer"),
-        3..=7 => None,
+        0 | 2..=7 => None,
         _ => Some("undefined resources"),
     }
 }

@@ -1,10 +1,12 @@
-//! Resources: selectors that combine comparators into events.
+//! Resources: selectors that combine comparators, counters, sequencer states and external inputs into events.
 //!
 //! Takes register values, then each instruction. Produces whether an event holds with it. An event is chosen by eight
-//! bits: one selector, or a pair of them. Selector 0 never holds, selector 1 always. Counters, the sequencer, external
-//! inputs and inputs from the PE are not modeled and never hold: [`Settings::unmodeled`] lists their users.
+//! bits: one selector, or a pair of them. Selector 0 never holds, selector 1 always. Inputs from comparators of the PE are
+//! not modeled and never hold: [`Settings::unmodeled`] lists their users.
 
 use super::comparators::{Comparators, any};
+use super::counters::Counters;
+use super::sequencer::Sequencer;
 use super::settings::Settings;
 use crate::etm4::config::field;
 use crate::{Context, Target};
@@ -24,15 +26,27 @@ pub(super) struct Resources {
     shots_in_use: u32,
     /// Single-shot comparators that have matched.
     pub(super) fired: u32,
+    counters: Counters,
+    sequencer: Sequencer,
+    /// External inputs that are active, one bit each.
+    pub(super) inputs: u32,
+    /// Selectors look at counters, the sequencer or external inputs: events depend on more than addresses and contexts.
+    pub(super) are_dynamic: bool,
 }
 
 impl Resources {
     pub(super) fn new(settings: &Settings) -> Self {
         let shots = core::array::from_fn(|n| settings.numbered("TRCSSCCR", n) as u32);
         let bits = |test: &dyn Fn(usize) -> bool| (0..SHOTS).fold(0, |bits, n| bits | u32::from(test(n)) << n);
+        let selectors: [u32; SELECTORS] = core::array::from_fn(|n| settings.numbered("TRCRSCTLR", n) as u32);
+        let is_dynamic = |control: &u32| field(*control, 0, 16) != 0 && [0, 2].contains(&field(*control, 16, 4));
         Self {
             comparators: Comparators::new(settings),
-            selectors: core::array::from_fn(|n| settings.numbered("TRCRSCTLR", n) as u32),
+            are_dynamic: selectors.iter().any(is_dynamic),
+            selectors,
+            counters: Counters::new(settings),
+            sequencer: Sequencer::new(settings),
+            inputs: 0,
             shots,
             shots_in_use: bits(&|n: usize| shots[n] & 0xff_ffff != 0),
             fired: bits(&|n| settings.numbered("TRCSSCSR", n) >> 31 & 1 == 1),
@@ -46,9 +60,27 @@ impl Resources {
         if is_pair { self.pair(event & 0xf, at, context) } else { self.selector(event & 0x1f, at, context) }
     }
 
-    /// Records which single-shot comparators match an executed instruction.
+    /// Updates the resources after an executed instruction.
     #[inline]
     pub(super) fn pass(&mut self, at: Target, context: &Context) {
+        if self.are_dynamic {
+            self.step(at, context);
+        }
+        self.fire(at, context);
+    }
+
+    /// Advances counters and sequencer, which see each other as they were.
+    fn step(&mut self, at: Target, context: &Context) {
+        let (mut counters, mut sequencer) = (self.counters, self.sequencer);
+        let holds = |event| self.holds(event, at, context);
+        counters.step(holds);
+        sequencer.step(holds);
+        (self.counters, self.sequencer) = (counters, sequencer);
+    }
+
+    /// Records which single-shot comparators match.
+    #[inline]
+    fn fire(&mut self, at: Target, context: &Context) {
         let open = self.shots_in_use & !self.fired;
         if open == 0 {
             return;
@@ -71,6 +103,8 @@ impl Resources {
         };
         let which = field(control, 0, 16);
         let holds = match field(control, 16, 4) {
+            0 => which & self.inputs != 0,
+            2 => which & (self.counters.at_zero() | self.sequencer.active() << 4) != 0,
             3 => any(which & 0xff, |n| self.shot(n, at, context)),
             4 => self.comparators.address(which, at, context),
             5 => self.comparators.range(which, at, context),

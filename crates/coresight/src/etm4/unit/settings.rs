@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::inputs::Inputs;
 use crate::etm4::config::field;
 use crate::etm4::{Config, Registers};
 use crate::{Profile, Protocol};
@@ -24,6 +25,8 @@ pub struct Settings {
     pub q_seed: Option<u64>,
     /// Seed of overflows.
     pub overflow_seed: Option<u64>,
+    /// Event 0 is a trigger for the trace buffer: always that of an ETE, that of an ETMv4 if TRCEVENTCTL1R.ATB is set.
+    pub signals_triggers: bool,
 }
 
 /// Default register values.
@@ -44,11 +47,13 @@ const DEFAULTS: [(&str, u64); 11] = [
 const ETE: [(&str, u64); 3] = [("TRCDEVARCH", 0x4770_5a13), ("TRCIDR1", 0x4100_fff0), ("TRCIDR2", 0xc000_1088)];
 const ETM4: [(&str, u64); 3] = [("TRCDEVARCH", 0x4770_4a13), ("TRCIDR1", 0x4100_f424), ("TRCIDR2", 0x0000_1088)];
 /// Other registers of the model.
-const OTHERS: [&str; 5] = ["TRCDEVARCH", "TRCEVENTCTL0R", "TRCEVENTCTL1R", "TRCQCTLR", "TRCRSR"];
-/// Registers of the PE, which decide where tracing is prohibited.
-const OF_THE_PE: [&str; 4] = ["TRFCR_EL1", "TRFCR_EL2", "HCR_EL2", "MDCR_EL3"];
+const OTHERS: [&str; 7] =
+    ["TRCDEVARCH", "TRCEVENTCTL0R", "TRCEVENTCTL1R", "TRCQCTLR", "TRCRSR", "TRCSEQRSTEVR", "TRCSEQSTR"];
+/// Registers that decide where trace and instrumentation are permitted, most of them of the PE.
+const PERMITS: [&str; 7] =
+    ["TRFCR_EL1", "TRFCR_EL2", "HCR_EL2", "MDCR_EL3", "TRCITECR_EL1", "TRCITECR_EL2", "TRCITEEDCR"];
 /// Numbered registers: the first number and the end of the numbers.
-const NUMBERED: [(&str, usize, usize); 10] = [
+const NUMBERED: [(&str, usize, usize); 15] = [
     ("TRCIDR", 0, 14),
     ("TRCACVR", 0, 16),
     ("TRCACATR", 0, 16),
@@ -59,6 +64,11 @@ const NUMBERED: [(&str, usize, usize); 10] = [
     ("TRCRSCTLR", 2, 32),
     ("TRCSSCCR", 0, 8),
     ("TRCSSCSR", 0, 8),
+    ("TRCCNTCTLR", 0, 4),
+    ("TRCCNTRLDVR", 0, 4),
+    ("TRCCNTVR", 0, 4),
+    ("TRCSEQEVR", 0, 3),
+    ("TRCEXTINSELR", 0, 4),
 ];
 
 impl Settings {
@@ -73,14 +83,14 @@ impl Settings {
             guess_seed: None,
             q_seed: None,
             overflow_seed: None,
+            signals_triggers: false,
         };
         let own = if protocol == Protocol::Ete { ETE } else { ETM4 };
         DEFAULTS.iter().chain(&own).for_each(|(name, value)| settings.keep((*name).into(), *value));
         settings
     }
 
-    /// Sets a register by its architectural name. False: the model does not have the register. Counters (TRCCNT…) and the
-    /// sequencer (TRCSEQ…) are not modeled.
+    /// Sets a register by its architectural name. False: the model does not have the register.
     pub fn set(&mut self, name: &str, value: u64) -> bool {
         let name = name.to_ascii_uppercase();
         let is_known = is_known(&name);
@@ -153,6 +163,22 @@ impl Settings {
         self.low("TRCTSCTLR") & 0xff == 1
     }
 
+    /// May software write values into the trace? (ETE, FEAT_ITE.)
+    pub fn traces_instrumentation(&self) -> bool {
+        let may_be_set = ["TRCITECR_EL1", "TRCITECR_EL2", "TRCITEEDCR"];
+        self.protocol == Protocol::Ete && may_be_set.iter().any(|name| self.low(name) != 0)
+    }
+
+    /// Do resources see events of the trace buffer? Then it has to report them as they occur.
+    pub fn sees_buffer(&self) -> bool {
+        Inputs::new(self).see_buffer()
+    }
+
+    /// Does event 0 reach the trace buffer? (DDI 0487, I_YRQCN.)
+    pub(super) fn triggers(&self) -> bool {
+        self.signals_triggers && (self.protocol == Protocol::Ete || field(self.low("TRCEVENTCTL1R"), 11, 1) == 1)
+    }
+
     /// TRCRSR.TA: tracing counts as active from the start (ETE).
     pub(super) fn is_active(&self) -> bool {
         field(self.low("TRCRSR"), 12, 1) == 1 && self.protocol == Protocol::Ete
@@ -179,6 +205,6 @@ fn is_known(name: &str) -> bool {
         let number = name.strip_prefix(head).filter(|number| *number == "0" || !number.starts_with(['0', '+']));
         number.and_then(|number| number.parse().ok()).is_some_and(|number: usize| (*first..*end).contains(&number))
     };
-    let is_other = OTHERS.contains(&name) || OF_THE_PE.contains(&name);
+    let is_other = OTHERS.contains(&name) || PERMITS.contains(&name);
     is_other || DEFAULTS.iter().any(|(known, _)| *known == name) || NUMBERED.iter().any(is_numbered)
 }

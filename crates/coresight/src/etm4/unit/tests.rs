@@ -162,7 +162,30 @@ fn events_happen_where_their_resources_start_to_hold() {
             &[("TRCRSCTLR2", address), ("TRCEVENTCTL0R", 0x0200_0101), ("TRCEVENTCTL1R", 0xb)],
             &[(0, 3), (1, 8), (5, 8)],
         ),
-        ("counters are not modeled", &[("TRCRSCTLR2", 0x2_0001)], &[]),
+        // D4.6.9: counter 0 counts 0x1004, from 1; it is at zero from the next instruction on, and reloaded at 0x1008.
+        (
+            "a counter",
+            &[
+                ("TRCRSCTLR2", 0x2_0001),
+                ("TRCRSCTLR3", address),
+                ("TRCRSCTLR4", 0x4_0002),
+                ("TRCCNTCTLR0", 0x403),
+                ("TRCCNTRLDVR0", 1),
+                ("TRCCNTVR0", 1),
+            ],
+            &[(2, 1), (6, 1)],
+        ),
+        (
+            "a counter that reloads itself, every third instruction",
+            &[("TRCRSCTLR2", 0x2_0001), ("TRCCNTCTLR0", 0x1_0001), ("TRCCNTRLDVR0", 2), ("TRCCNTVR0", 2)],
+            &[(3, 1), (6, 1)],
+        ),
+        // D4.6.10: from state 0 to 1 at 0x1004, back at 0x1008.
+        (
+            "a state of the sequencer",
+            &[("TRCRSCTLR2", 0x2_0020), ("TRCRSCTLR3", address), ("TRCRSCTLR4", 0x4_0002), ("TRCSEQEVR0", 0x403)],
+            &[(2, 1), (6, 1)],
+        ),
     ];
     for protocol in [Protocol::Ete, Protocol::Etm4] {
         for (name, registers, expected) in rows {
@@ -195,8 +218,13 @@ fn unmodeled_settings_are_reported() {
         (Protocol::Etm4, "TRFCR_EL1", 3, &["prohibited regions"]),
         (Protocol::Ete, "TRCRSCTLR2", 0, &[]),
         (Protocol::Ete, "TRCRSCTLR2", 0x4_0001, &[]),
-        (Protocol::Ete, "TRCRSCTLR2", 0x1, &["external inputs"]),
-        (Protocol::Ete, "TRCRSCTLR31", 0x2_0010, &["counters and the sequencer"]),
+        (Protocol::Ete, "TRCRSCTLR2", 0x1, &[]),
+        (Protocol::Etm4, "TRCRSCTLR2", 0x1, &["external inputs"]),
+        (Protocol::Ete, "TRCRSCTLR2", 0x1_0001, &["comparator inputs of the PE"]),
+        (Protocol::Ete, "TRCRSCTLR31", 0x2_0010, &[]),
+        (Protocol::Ete, "TRCEXTINSELR3", 0x8, &[]),
+        (Protocol::Ete, "TRCEXTINSELR3", 0x2, &["external inputs of this PMU event"]),
+        (Protocol::Etm4, "TRCEXTINSELR3", 0x8, &["external inputs"]),
         (Protocol::Ete, "TRCEVENTCTL1R", 0x80f, &["triggers on the trace bus"]),
         (Protocol::Ete, "TRCACATR15", 0x3, &[]),
         (Protocol::Etm4, "TRCACATR15", 0x3, &["addresses of loads and stores"]),
@@ -217,7 +245,7 @@ fn unmodeled_settings_are_reported() {
         assert_eq!(refusal.is_some(), *is_refused, "{protocol:?} {value:#x}");
     }
     let mut settings = Settings::new(Protocol::Ete);
-    let unknown = ["TRCCNTCTLR0", "TRCSEQEVR0", "TRCRSCTLR1", "TRCRSCTLR32", "TRCACVR16", "TRCACVR01", "TRCACVR", "X"];
+    let unknown = ["TRCCNTCTLR4", "TRCSEQEVR3", "TRCRSCTLR1", "TRCRSCTLR32", "TRCACVR16", "TRCACVR01", "TRCACVR", "X"];
     unknown.iter().for_each(|name| assert!(!settings.set(name, 1), "{name}"));
 }
 
@@ -420,5 +448,110 @@ fn resets_and_system_errors_are_traced_on_demand() {
                 assert_eq!(kinds(&unit), *expected, "{protocol:?}, {control:#x}, {number}: {:?}", texts(&unit));
             }
         }
+    }
+}
+
+/// DDI 0487, External inputs (D4.6.13): PMU events that follow from execution and from the trace buffer.
+#[test]
+fn external_inputs_are_events_of_the_pe() {
+    // Instructions 0 to 7, an exception before 4, a wrapped buffer before 5, a trigger before 6.
+    let classes = [
+        (Class::Other, true),
+        (Class::Direct, false),
+        (Class::Direct, true),
+        (Class::ExceptionReturn, true),
+        (Class::Other, true),
+        (Class::Indirect, true),
+        (Class::Other, true),
+        (Class::Other, true),
+    ];
+    let rows: &[(&str, u64, u64, &[usize])] = &[
+        ("INST_RETIRED", 0x08, 0, &[0]),
+        ("CPU_CYCLES", 0x11, 0, &[0]),
+        ("EXC_TAKEN", 0x09, 0, &[4]),
+        ("EXC_RETURN", 0x0a, 0, &[3]),
+        ("PC_WRITE_RETIRED", 0x0c, 0, &[2, 5]),
+        ("BR_RETIRED", 0x21, 0, &[1, 5]),
+        ("TRB_WRAP", 0x400c, 0, &[5]),
+        ("TRB_TRIG", 0x400e, 0, &[6]),
+        ("TRCRSR.EXTIN, active for a cycle", 0x400e, 1, &[0, 6]),
+        ("nothing that is modeled", 0x2, 0, &[]),
+    ];
+    for (name, event, status, expected) in rows {
+        let registers = [
+            ("TRCEXTINSELR0", *event),
+            ("TRCRSR", *status),
+            ("TRCRSCTLR2", 1),
+            ("TRCEVENTCTL0R", 2),
+            ("TRCEVENTCTL1R", 1),
+        ];
+        let mut unit = Unit::new(&settings(Protocol::Ete, &registers));
+        let mut found = Vec::new();
+        for (index, (class, taken)) in classes.into_iter().enumerate() {
+            match index {
+                4 => unit.exception(IRQ, Target { address: 0x1010, isa: SubIsa::Is0 }),
+                5 | 6 => unit.buffer_events(index == 5, index == 6),
+                _ => {}
+            }
+            let before = texts(&unit).len();
+            unit.instruction(&Executed { taken, ..at(0x1000 + 4 * index as u64, class) });
+            found.extend(texts(&unit).iter().skip(before).any(|text| text.starts_with("event")).then_some(index));
+        }
+        assert_eq!(found, *expected, "{name}: {:?}", texts(&unit));
+    }
+}
+
+/// K10.5.9: the execution of a TSB CSYNC requests a timestamp. DDI 0487, R_XMJGY: that of a prohibited region follows it.
+#[test]
+fn trace_synchronization_requests_a_timestamp() {
+    for (el, control) in [(0, 0x201), (1, 0x201), (0, 0x10_0201), (1, 0x20_0201)] {
+        // EL1 is prohibited, or filtered.
+        let permitted = if control == 0x201 { 1 } else { 3 };
+        let registers = [("TRCCONFIGR", 0x801), ("TRFCR_EL1", permitted), ("TRCVICTLR", control)];
+        let mut unit = Unit::new(&settings(Protocol::Ete, &registers));
+        let run = |unit: &mut Unit, el, time, class| {
+            unit.context(level(el));
+            unit.time(time);
+            unit.instruction(&at(0x1000, class));
+        };
+        // Traced or not: the level of the others is one that is.
+        let other = u8::from(control == 0x10_0201);
+        (1..4).for_each(|time| run(&mut unit, other, time, Class::Direct));
+        run(&mut unit, el, 4, Class::TraceSync);
+        (5..9).for_each(|time| run(&mut unit, other, time, Class::Direct));
+        unit.finish();
+        let times: Vec<String> = texts(&unit).into_iter().filter(|text| text.starts_with("timestamp")).collect();
+        // The second one comes with the first block after the request, and its time.
+        assert_eq!(times.len(), 2, "EL{el} {control:#x}: {:?}", texts(&unit));
+        assert!(times[0].starts_with("timestamp 0x1 "), "{times:?}");
+        let second = if el == other { "timestamp 0x6 " } else { "timestamp 0x5 " };
+        assert!(times[1].starts_with(second), "EL{el} {control:#x}: {times:?}");
+    }
+}
+
+/// DDI 0487, I_YRQCN: event 0 of an ETE is the trigger condition. That of an ETMv4 is one on the trace bus, on demand.
+#[test]
+fn event_0_is_a_trigger() {
+    let rows = [
+        (Protocol::Ete, true, 0, true),
+        (Protocol::Ete, false, 0, false),
+        (Protocol::Ete, true, 1, true),
+        (Protocol::Etm4, true, 0, false),
+        (Protocol::Etm4, true, 1 << 11, true),
+    ];
+    for (protocol, signals, control, is_triggered) in rows {
+        let registers =
+            [("TRCEVENTCTL0R", 2), ("TRCEVENTCTL1R", control), ("TRCRSCTLR2", 0x4_0001), ("TRCACVR0", 0x1004)];
+        let mut settings = settings(protocol, &registers);
+        settings.signals_triggers = signals;
+        let mut unit = Unit::new(&settings);
+        let mut found = Vec::new();
+        for index in 0..3 {
+            unit.instruction(&at(0x1000 + 4 * index, Class::Direct));
+            found.push(unit.take_trigger());
+        }
+        assert_eq!(found, [false, is_triggered, false], "{protocol:?} {control:#x}");
+        let is_traced = texts(&unit).iter().any(|text| text.starts_with("event"));
+        assert_eq!(is_traced, control & 1 == 1, "{protocol:?} {control:#x}");
     }
 }

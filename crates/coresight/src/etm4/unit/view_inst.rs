@@ -24,7 +24,8 @@
 //! 2. [`DecisionMemo`]: the table above, state × window → decision and next state.
 //! 3. The registers themselves, once for each cell of the table.
 //!
-//! A change of context changes what comparators answer, so it clears the first two levels.
+//! A change of context changes what comparators answer, so it clears the first two levels. Counters, the sequencer and external
+//! inputs have too many states: where selectors look at them, each instruction asks the registers.
 
 use super::decision_memo::{Decision, DecisionMemo, State, Steady, Transition};
 use super::resources::Resources;
@@ -42,8 +43,10 @@ pub(super) struct ViewInst {
     start_stop: u32,
     broadcast: u32,
     q: u32,
-    /// Selectors of the traced events; zero for those that are not traced.
+    /// Selectors of the events; zero for those that are neither traced nor triggers.
     events: [u32; 4],
+    /// Events that are traced, one bit each.
+    pub(super) traced_events: u8,
     /// Selector of the event that requests timestamps.
     time: u32,
     /// Events that held with the last instruction.
@@ -83,9 +86,10 @@ impl ViewInst {
                 .map(|name| settings.low(name));
         let levels = control & 0x07ff_0000;
         let filters = levels | include_exclude | start_stop != 0 || control & 0xff != 1 || control & 1 << 9 == 0;
+        let watched = enabled | u32::from(settings.triggers());
         let events = core::array::from_fn(|n| {
             let n = n as u32;
-            if field(enabled, n, 1) == 1 { field(sources, 8 * n, 8) } else { 0 }
+            if field(watched, n, 1) == 1 { field(sources, 8 * n, 8) } else { 0 }
         });
         // Timestamps that are always requested need no decision per instruction.
         let time = if settings.times_all() { 0 } else { settings.low("TRCTSCTLR") & 0xff };
@@ -103,6 +107,7 @@ impl ViewInst {
             broadcast,
             q,
             events,
+            traced_events: field(enabled, 0, 4) as u8,
             time,
             holding: 0,
             is_started,
@@ -124,6 +129,27 @@ impl ViewInst {
             self.cached = CachedWindow::default();
             self.memo.clear(self.state());
         }
+    }
+
+    /// Is the start/stop function between a start point and a stop point?
+    pub(super) fn is_started(&self) -> bool {
+        self.is_started
+    }
+
+    /// Takes the start/stop function back to an earlier state (DDI 0487, R_CYQZV).
+    pub(super) fn set_started(&mut self, is_started: bool) {
+        self.is_started = is_started;
+        self.forget();
+    }
+
+    /// Do decisions depend on more than addresses and contexts?
+    pub(super) fn is_dynamic(&self) -> bool {
+        self.resources.are_dynamic
+    }
+
+    /// Sets the external inputs that are active with the next instruction, one bit each.
+    pub(super) fn set_inputs(&mut self, inputs: u32) {
+        self.resources.inputs = inputs;
     }
 
     /// The window that an address is in, and the end of that window.
@@ -153,6 +179,9 @@ impl ViewInst {
 
     #[inline(never)]
     fn evaluate_and_cache(&mut self, at: Target, window: u16, context: &Context) -> Decision {
+        if self.resources.are_dynamic {
+            return self.evaluate_registers(at, context);
+        }
         let before = self.memo.state;
         let decision = match self.memo.find(window) {
             Some(Transition { decision, next }) => {
@@ -272,7 +301,7 @@ pub(super) mod tests {
     use crate::{Protocol, SubIsa};
 
     /// Registers that use addresses in many ways: filters, start and stop points, events of all kinds, single shots.
-    pub(in super::super) fn settings(state: &mut u64) -> Settings {
+    pub(in super::super) fn settings(state: &mut u64, groups: &[u64]) -> Settings {
         let mut settings = Settings::new(Protocol::Ete);
         let mut set = |name: &str, value: u64| assert!(settings.set(name, value), "{name}");
         let mut pick = |values: &[u64]| values[random(state) as usize % values.len()];
@@ -284,7 +313,7 @@ pub(super) mod tests {
         set("TRCVIIECTLR", pick(&[0, 1, 2, 0x1_0000, 0x4_0003]));
         set("TRCVISSCTLR", pick(&[0, 0x2_0001, 0x10_0008]));
         for n in 2..6 {
-            let group = pick(&[3, 4, 5, 6]);
+            let group = pick(groups);
             set(&alloc::format!("TRCRSCTLR{n}"), group << 16 | pick(&[1, 2, 3, 7]) | pick(&[0, 1, 2, 3]) << 20);
         }
         set("TRCSSCCR0", pick(&[0x100_0001, 0x1_0000, 4]));
@@ -300,7 +329,7 @@ pub(super) mod tests {
         let state = &mut 1;
         let mut cached = 0;
         for row in 0..300 {
-            let settings = settings(state);
+            let settings = settings(state, &[3, 4, 5, 6]);
             let (mut view, mut fresh) = (ViewInst::new(&settings), ViewInst::new(&settings));
             let (el, aarch64, security) = (0, true, Security::NonSecure);
             let mut context = Context { el, aarch64, security, vmid: None, context_id: Some(0) };

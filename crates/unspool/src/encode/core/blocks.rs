@@ -146,7 +146,7 @@ impl Core {
 
 /// Successors of a block if the branch at its end is not taken, and if it is taken. A contradiction has none.
 fn successors(last: &Known, block: &model::Block) -> [u64; 2] {
-    let is_branch = !matches!(last.executed.class, Class::Other | Class::Barrier);
+    let is_branch = last.executed.class.is_branch();
     let target = last.target().filter(|target| target.isa == SubIsa::Is0).map_or(NOWHERE, |target| target.address);
     match (is_branch, block.ends_in_branch) {
         (false, _) => [block.end(), NOWHERE],

@@ -108,7 +108,13 @@ fn without_end(mut all: Vec<Decoded>) -> Vec<Decoded> {
 }
 
 /// Encodes steps, compares the output of both decoders, and returns it.
-fn judge(name: &str, program: &Program, steps: &[Step], settings: &Settings, formatted: bool) -> Vec<Decoded> {
+pub(super) fn judge(
+    name: &str,
+    program: &Program,
+    steps: &[Step],
+    settings: &Settings,
+    formatted: bool,
+) -> Vec<Decoded> {
     let folder = encoded(steps, settings, formatted);
     let same =
         |all: Vec<Decoded>| tidy(without_end(all).into_iter().map(|decoded| as_range(decoded, program)).collect());
