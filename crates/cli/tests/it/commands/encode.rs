@@ -60,15 +60,15 @@ fn q_elements_leave_a_count() {
 #[test]
 fn unsupported_registers_are_reported() {
     let rows: &[(&[&str], i32, &str)] = &[
-        (&["--register", "TRCCNTCTLR0=1"], 2, "the trace unit model has no register 'TRCCNTCTLR0'"),
-        (&["--register", "TRCSEQEVR0=1"], 2, "the trace unit model has no register 'TRCSEQEVR0'"),
-        (&["--register", "TRCCNTCTLR0=0"], 0, "401 instructions of 1 core"),
+        (&["--register", "TRCCNTCTLR4=1"], 2, "the trace unit model has no register 'TRCCNTCTLR4'"),
+        (&["--register", "TRCSTALLCTLR=1"], 2, "the trace unit model has no register 'TRCSTALLCTLR'"),
+        (&["--register", "TRCSTALLCTLR=0"], 0, "401 instructions of 1 core"),
+        (&["--register", "TRCEXTINSELR0=0x2"], 0, "TRCEXTINSELR0: not supported by the trace unit model"),
         (
             &["--protocol", "etm4", "--register", "TRCCONFIGR=3"],
             2,
             "TRCCONFIGR asks for loads or stores as P0 elements",
         ),
-        (&["--register", "TRCRSCTLR2=0x20001"], 0, "TRCRSCTLR2: not supported by the trace unit model"),
         (&["--register", "TRCRSCTLR2=0x10001"], 0, "comparator inputs of the PE"),
         (&["--context-ids"], 0, "1 context without an identifier that is traced or compared: assumed zero"),
     ];
@@ -77,6 +77,37 @@ fn unsupported_registers_are_reported() {
         assert_eq!(made.code, *code, "{options:?}: {}", made.err);
         assert!(made.err.contains(words), "{options:?}: {}", made.err);
     }
+}
+
+/// Event 0 stops the buffer, at once or after some bytes; it is the 50th lap.
+#[test]
+fn a_trigger_stops_the_buffer() {
+    let registers = [
+        "TRCEVENTCTL0R=2",
+        "TRCRSCTLR2=0x20001",
+        "TRCRSCTLR3=0x40001",
+        "TRCACVR0=0x8004",
+        "TRCCNTCTLR0=3",
+        "TRCCNTVR0=50",
+        // Branches have addresses, so that the trace has some bytes.
+        "TRCCONFIGR=9",
+    ];
+    let registers: Vec<&str> = registers.iter().flat_map(|register| ["--register", register]).collect();
+    let with = |options: &[&str]| {
+        let (made, lines) = there_and_back(&[&registers[..], &["--buffer-size", "4096"], options].concat());
+        (made, count(&lines, "instruction"))
+    };
+    let (made, all) = with(&[]);
+    assert!(made.code == 0 && all == INSTRUCTIONS, "{all}: {}", made.err);
+    let (made, before) = with(&["--buffer-trigger", "stop"]);
+    assert!(made.err.contains("a trigger stopped 1 buffer"), "{}", made.err);
+    assert!((1..INSTRUCTIONS).contains(&before), "{before}");
+    let (_, around) = with(&["--buffer-trigger", "stop", "--after-trigger", "40"]);
+    assert!((before + 1..INSTRUCTIONS).contains(&around), "{around}");
+    let (made, all) = with(&["--buffer-trigger", "interrupt"]);
+    assert!(made.err.contains("raised 1 interrupt") && all == INSTRUCTIONS, "{all}: {}", made.err);
+    let (made, _) = with(&["--buffer-trigger", "stop", "--watermark", "100"]);
+    assert_eq!(made.code, 2, "{}", made.err);
 }
 
 /// Names in a directory.
