@@ -4,11 +4,11 @@
 
 use std::fmt::Write as _;
 
-use unspool::{EventMeanings, Program, Trace};
 use unspool::capture::Pid;
 use unspool::flow::{Instruction, MapId};
 use unspool::isa::{ControlFlow, Disassembler, Isa, OpcodeCache, OpcodeKey, decode};
 use unspool::model::json::quoted;
+use unspool::{EventMeanings, Program, Trace};
 
 use crate::style::Palette;
 use crate::symbols::{printable, symbol_text};
