@@ -12,9 +12,9 @@ use unspool::capture::{Capture, Note, NoteKind, PackageFormat};
 use unspool::coresight::ElementError;
 use unspool::coresight::fields::{Fields, Value};
 use unspool::coresight::frame::FrameError;
-use unspool::model::json::Object;
+use unspool::model::json::{Object, quoted};
 use unspool::number::{grouped, many};
-use unspool::{Error, PresentIds, Trace, Watch};
+use unspool::{Error, EventMeanings, PresentIds, Trace, Watch};
 
 use crate::args::{ListingArgs, RangeArgs, SourceArgs};
 use crate::diagnostic;
@@ -149,6 +149,8 @@ pub(crate) struct Listing<'o, 'c> {
     pub(crate) progress: Progress,
     pub(crate) line: String,
     pub(crate) problems: Problems,
+    /// What the events of the source mean.
+    pub(crate) events: EventMeanings,
 }
 
 impl<'o, 'c> Listing<'o, 'c> {
@@ -167,6 +169,7 @@ impl<'o, 'c> Listing<'o, 'c> {
             window,
             line: String::new(),
             problems: Problems::default(),
+            events: EventMeanings::new(trace),
         }
     }
 
@@ -217,6 +220,17 @@ pub(crate) fn push_object(line: &mut String, trace: &Trace<'_>, kind: &str, fiel
     object.nullable("source", trace.source().id).plain("session", trace.session()).string("kind", kind);
     fields(&mut object);
     object.end_line();
+}
+
+/// Adds what the events of a packet mean, as far as it is known.
+pub(crate) fn put_meanings(object: &mut Object<'_>, events: &EventMeanings, mask: u8) {
+    let meanings = events.of(mask);
+    if !meanings.is_empty() {
+        object.list("meanings", meanings, |text, meaning| match meaning {
+            Some(meaning) => quoted(text, meaning),
+            None => text.push_str("null"),
+        });
+    }
 }
 
 /// The line of an error as text.
