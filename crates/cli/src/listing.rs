@@ -12,9 +12,9 @@ use unspool::capture::{Capture, Note, NoteKind, PackageFormat};
 use unspool::coresight::ElementError;
 use unspool::coresight::fields::{Fields, Value};
 use unspool::coresight::frame::FrameError;
-use unspool::model::json::Object;
+use unspool::model::json::{Object, quoted};
 use unspool::number::{grouped, many};
-use unspool::{Error, PresentIds, Trace, Watch};
+use unspool::{Error, EventMeanings, PresentIds, Trace, Watch};
 
 use crate::args::{ListingArgs, RangeArgs, SourceArgs};
 use crate::diagnostic;
@@ -149,6 +149,8 @@ pub(crate) struct Listing<'o, 'c> {
     pub(crate) progress: Progress,
     pub(crate) line: String,
     pub(crate) problems: Problems,
+    /// What the events of the source mean.
+    pub(crate) events: EventMeanings,
 }
 
 impl<'o, 'c> Listing<'o, 'c> {
@@ -167,6 +169,7 @@ impl<'o, 'c> Listing<'o, 'c> {
             window,
             line: String::new(),
             problems: Problems::default(),
+            events: EventMeanings::new(trace),
         }
     }
 
@@ -219,6 +222,17 @@ pub(crate) fn push_object(line: &mut String, trace: &Trace<'_>, kind: &str, fiel
     object.end_line();
 }
 
+/// Adds what the events of a packet mean, as far as it is known.
+pub(crate) fn put_meanings(object: &mut Object<'_>, events: &EventMeanings, mask: u8) {
+    let meanings = events.of(mask);
+    if !meanings.is_empty() {
+        object.list("meanings", meanings, |text, meaning| match meaning {
+            Some(meaning) => quoted(text, meaning),
+            None => text.push_str("null"),
+        });
+    }
+}
+
 /// The line of an error as text.
 pub(crate) fn error_text(error: &ElementError, palette: &Palette) -> String {
     let ElementError { offset, skipped, kind } = error;
@@ -229,7 +243,11 @@ pub(crate) fn error_text(error: &ElementError, palette: &Palette) -> String {
 
 /// Makes the JSON line of an error.
 pub(crate) fn push_error(line: &mut String, trace: &Trace<'_>, error: &ElementError) {
-    let name = if error.kind.is_ordinary() { "no_sync" } else { "error" };
+    let name = match error.kind {
+        kind if kind.is_note() => "note",
+        kind if kind.is_ordinary() => "no_sync",
+        _ => "error",
+    };
     push_object(line, trace, name, |object| {
         object.plain("offset", error.offset).plain("skipped", error.skipped).string("what", error.kind);
     });

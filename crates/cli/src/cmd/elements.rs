@@ -1,13 +1,13 @@
 //! `elements`: lists the elements of each trace source; with `--committed`, only those that were architecturally executed.
 
-use unspool::coresight::{ElementItem, Located, Sink, Transactions};
+use unspool::coresight::{Element, ElementItem, Located, Sink, Transactions};
 use unspool::number::many;
 use unspool::{Error, Trace};
 
 use crate::args::ListingArgs;
 use crate::diagnostic;
 use crate::json::write_summary;
-use crate::listing::{JsonFields, Listing, Window, each_trace};
+use crate::listing::{JsonFields, Listing, Window, each_trace, push_object, put_meanings};
 use crate::output::Output;
 use crate::verdict::Verdict;
 
@@ -34,6 +34,7 @@ Examples:
 
 Each packet is expanded into elements. The atoms of one packet share a line; a packet with an address and a context gives \
 two lines. --skip and --limit count lines.
+An event is listed with its meaning where the registers of the trace unit show it.
 Without --committed, elements are listed in trace order, including those that are canceled later. \
 Exit code 1: invalid bytes were found, or a source cannot be read.";
 
@@ -70,6 +71,19 @@ fn list(trace: &Trace<'_>, args: &Args, output: &mut Output, window: &mut Window
     Ok(listing.verdict())
 }
 
+impl Listing<'_, '_> {
+    fn json(&mut self, Located { offset, value, .. }: &Located<Element>) {
+        push_object(&mut self.line, &self.trace, value.name(), |object| {
+            object.plain("offset", offset);
+            value.fields(&mut JsonFields(object));
+            if let Element::Event { mask } = *value {
+                put_meanings(object, &self.events, mask);
+            }
+        });
+        self.output.write(|out| out.write_all(self.line.as_bytes()));
+    }
+}
+
 impl Sink<ElementItem> for Listing<'_, '_> {
     fn item(&mut self, item: ElementItem) {
         // Items of a chunk after the last one requested are not printed.
@@ -81,10 +95,11 @@ impl Sink<ElementItem> for Listing<'_, '_> {
             return;
         }
         match item {
-            Ok(Located { offset, value, .. }) if self.json => self.object(value.name(), |object| {
-                object.plain("offset", offset);
-                value.fields(&mut JsonFields(object));
-            }),
+            Ok(element) if self.json => self.json(&element),
+            Ok(Located { offset, value: Element::Event { mask }, .. }) => {
+                let text = self.events.text(mask);
+                self.output.write(|out| writeln!(out, "{offset:#010x}  {text}"));
+            }
             Ok(element) => self.output.write(|out| writeln!(out, "{:#010x}  {}", element.offset, element.value)),
             Err(error) => self.error(&error),
         }

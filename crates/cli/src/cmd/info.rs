@@ -22,6 +22,7 @@ use crate::file::{each_file, tarmac_verdict};
 use crate::json::write_summary;
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::symbols::printable;
 use crate::verdict::Verdict;
 
 /// Summarize captures and trace files: format, sources and their configuration, sizes, time span, missing files
@@ -305,6 +306,9 @@ impl Page<'_> {
             registers.try_for_each(|it| writeln!(out, "        {} = {:#010x}", it.name, it.value))?;
         }
         self.explained(trace, out)?;
+        for (number, meaning) in self.info.event_meanings(trace).all() {
+            writeln!(out, "        event {number}: {}", printable(meaning))?;
+        }
         assumed.iter().try_for_each(|it| match it.contradicted_by {
             None => writeln!(out, "        assumed {it}"),
             Some(_) => writeln!(out, "        {it}"),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::program::{
-    Buffer, Levels, Listing, Plan, Remark, Value, Verdict as Traced, audit, listing,
+    At, Buffer, Event, Levels, Listing, Plan, Remark, Value, Verdict as Traced, audit, listing,
 };
 use unspool::coresight::etm4::{ExplainedField, explain};
 use unspool::coresight::trace_buffer::FillMode;
@@ -42,7 +42,8 @@ pub(crate) struct Args {
     #[arg(long)]
     explain: bool,
 
-    /// Print the instructions for this, in the syntax of the GNU assembler (ETE)
+    /// Print the instructions for this, in the syntax of the GNU assembler (ETE). Loops that wait for the trace unit may
+    /// never end, if the system does not accept its trace: comments mark them
     #[arg(long, value_name = "WHAT", value_parser = one_of(LISTINGS), conflicts_with_all = ["explain", "unit", "json"])]
     listing: Option<Listing>,
 
@@ -71,6 +72,27 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR|NAME", help_heading = "Filters", conflicts_with = "input")]
     stop: Vec<String>,
 
+    /// Trace only the process with this context identifier (CONTEXTIDR_EL1). Can be repeated up to 8 times
+    #[arg(
+        long,
+        value_name = "ID",
+        value_parser = parse_identifier,
+        help_heading = "Filters",
+        conflicts_with = "input"
+    )]
+    context_id: Vec<u32>,
+
+    /// Trace only the virtual machine or host process with this virtual context identifier (CONTEXTIDR_EL2; of an ETMv4
+    /// also VTTBR_EL2.VMID). Can be repeated; with --context-id, both have to match
+    #[arg(
+        long,
+        value_name = "ID",
+        value_parser = parse_identifier,
+        help_heading = "Filters",
+        conflicts_with = "input"
+    )]
+    vmid: Vec<u32>,
+
     /// Exception levels to trace: ns-el0 to ns-el2, s-el0 to s-el2, el3, realm-el0 to realm-el2, or all [default: ns-el0,
     /// and realm-el0 of an ETE]
     #[arg(long, value_name = "LEVELS", value_delimiter = ',', help_heading = "Filters", conflicts_with = "input")]
@@ -98,6 +120,24 @@ pub(crate) struct Args {
     /// Do not trace timestamps
     #[arg(long, help_heading = "Trace contents")]
     no_timestamps: bool,
+
+    /// Trace event N (0 to 3) when this instruction is executed, or when execution enters this range. A function of --image
+    /// stands for its first instruction. Can be repeated
+    #[arg(long, value_name = "N=ADDR|A..B|NAME", help_heading = "Trace contents", conflicts_with = "input")]
+    event: Vec<String>,
+
+    /// The same, but only the first time (a single-shot comparator)
+    #[arg(long, value_name = "N=ADDR|A..B|NAME", help_heading = "Trace contents", conflicts_with = "input")]
+    event_once: Vec<String>,
+
+    /// Request timestamps in this range or function; elsewhere, they are only traced with synchronizations. Can be repeated
+    #[arg(
+        long,
+        value_name = "A..B|NAME",
+        help_heading = "Trace contents",
+        conflicts_with_all = ["input", "no_timestamps"]
+    )]
+    timestamps_in: Vec<String>,
 
     /// Do not trace context identifiers and virtual context identifiers
     #[arg(long, help_heading = "Trace contents")]
@@ -134,6 +174,8 @@ const EXAMPLES: &str = "\
 Examples:
   unspool program                                        trace a process at Non-secure EL0
   unspool program --include 0x400000..0x401000
+  unspool program --context-id 1234 --include 0x400000..0x401000
+  unspool program --event 0=main --event-once 1=0x400580 --timestamps-in main --image program.elf
   unspool program --include main --image program.elf --unit > unit.ini
   unspool encode run.astf -o capture/ --unit unit.ini    simulate that trace unit
   unspool program --listing enable --buffer 0x80000000..0x80100000 --buffer-mode circular
@@ -141,13 +183,24 @@ Examples:
   unspool program registers.txt --explain
 
 A range A..B starts at A and ends before B.
+With --context-id or --vmid, addresses are those of these processes: events, start and stop points have an address comparator \
+for each of them.
+The values need optional parts of a trace unit. To check that yours has them, add its TRCIDR4 to a file of --unit, and run \
+'unspool program FILE'.
 Exit codes: 0 no problem in the registers, 1 at least one line is marked 'problem', 2 the command failed.";
 
 const LISTINGS: &[Choice<Listing>] = &[
     ("enable", "Write the registers and start tracing", Listing::Enable),
     ("disable", "Stop tracing", Listing::Disable),
-    ("save", "Save the registers", Listing::Save),
-    ("restore", "Restore the registers", Listing::Restore),
+    ("save", "Save the registers before a power-down", Listing::Save),
+    ("restore", "Restore the registers after a power-up", Listing::Restore),
+    ("switch-out", "Save the registers when a process is switched out; prohibits tracing first", Listing::SwitchOut),
+    (
+        "switch-out-unprohibited",
+        "The same where tracing cannot be prohibited; the last instructions may not be traced",
+        Listing::SwitchOutUnprohibited,
+    ),
+    ("switch-in", "Restore the registers when a process is switched in", Listing::SwitchIn),
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
@@ -198,8 +251,12 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         exclude: ranges(&args.exclude)?,
         start: points(&args.start)?,
         stop: points(&args.stop)?,
+        only_context_ids: args.context_id.clone(),
+        only_vmids: args.vmid.clone(),
+        events: events(args, &program)?,
         return_stack: !args.no_return_stack,
         timestamps: !args.no_timestamps,
+        timestamps_in: ranges(&args.timestamps_in)?,
         context_ids: !args.no_context_ids,
         cycle_threshold: args.cycle_counts,
         branch_broadcast: args.branch_broadcast,
@@ -229,6 +286,32 @@ fn point(text: &str, program: &Program) -> anyhow::Result<u64> {
         return parse_number(text).map_err(anyhow::Error::msg);
     }
     Ok(function(text, program)?.start)
+}
+
+/// The causes of the events, by their numbers.
+fn events(args: &Args, program: &Program) -> anyhow::Result<[Option<Event>; 4]> {
+    let mut events = [const { None }; 4];
+    let all = args.event.iter().map(|text| (text, false)).chain(args.event_once.iter().map(|text| (text, true)));
+    for (text, once) in all {
+        let (number, place) = text.split_once('=').unwrap_or(("", ""));
+        let slot = number.parse().ok().and_then(|number: usize| events.get_mut(number));
+        let Some(slot) = slot.filter(|_| !place.is_empty()) else {
+            bail!("'{text}' is not an event: use N=ADDR, N=A..B or N=NAME, with N from 0 to 3");
+        };
+        let at = match place.contains("..") {
+            true => At::Range(range(place, program)?),
+            false => At::Address(point(place, program)?),
+        };
+        if slot.replace(Event { at, once }).is_some() {
+            bail!("event {number} has two causes: use another of the numbers 0 to 3 for one of them");
+        }
+    }
+    Ok(events)
+}
+
+fn parse_identifier(text: &str) -> Result<u32, String> {
+    let number = parse_number(text)?;
+    u32::try_from(number).map_err(|_| format!("{number:#x} is not an identifier: they have 32 bits"))
 }
 
 fn function(name: &str, program: &Program) -> anyhow::Result<Range<u64>> {

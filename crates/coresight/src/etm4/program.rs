@@ -2,18 +2,21 @@
 //!
 //! ```text
 //! plan ─▶ register values ─▶ audit: what they trace, what they do not, what is wrong
-//!                         └─▶ listing: the instructions that write, save and restore them
+//!                         ├─▶ condition: what the events of a trace mean
+//!                         └─▶ listing: the instructions that write, save, restore and switch them
 //! ```
 //!
 //! Specification: the programming section of ETE, and the registers in DDI 0487.
 
 mod audit;
+mod condition;
 mod listing;
 mod plan;
 
 pub use audit::{Remark, Verdict, audit};
+pub use condition::{AddressName, event_meanings};
 pub use listing::{Listing, SAVED, listing};
-pub use plan::{Buffer, Levels, Plan, Unprogrammable};
+pub use plan::{At, Buffer, Event, Levels, Plan, Unprogrammable};
 
 use alloc::borrow::Cow;
 use alloc::string::String;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use unspool_capture::{Capture, Code, EventSummary, Image, LoadedCode, Note, NoteKind, Source, Spaces};
 use unspool_coresight::Protocol;
 
-use crate::{Overview, Trace, TraceOverview};
+use crate::{EventMeanings, Overview, Trace, TraceOverview, demangle};
 
 /// Description of a capture, with its overview.
 #[derive(Debug)]
@@ -128,6 +128,17 @@ impl CaptureInfo<'_> {
         self.loaded.codes.iter().find(is_meant)
     }
 
+    /// What the events of a stream mean, with the names of functions in the images that were read.
+    pub fn event_meanings(&self, trace: &Trace<'_>) -> EventMeanings {
+        let mut meanings = EventMeanings::new(trace);
+        meanings.name_addresses(&|address| {
+            let (name, offset) = self.loaded.codes.iter().find_map(|code| code.symbols.find(address))?;
+            let name = demangle(name).unwrap_or_else(|| name.to_string());
+            Some(if offset == 0 { name } else { format!("{name}+{offset:#x}") })
+        });
+        meanings
+    }
+
     /// The streams, without those that a recording could have and does not.
     pub fn traces(&self) -> Vec<Trace<'_>> {
         match self.overview {
@@ -231,6 +242,13 @@ impl CaptureInfo<'_> {
             "buffer": trace.buffer().name,
             "registers": registers,
         });
+        let meanings: BTreeMap<String, String> = {
+            let meanings = self.event_meanings(trace);
+            meanings.all().map(|(number, meaning)| (number.to_string(), meaning.to_string())).collect()
+        };
+        if !meanings.is_empty() {
+            value["event_meanings"] = json!(meanings);
+        }
         match self.overview.map(|overview| &overview.traces[index].1) {
             None => {}
             Some(Err(error)) => value["error"] = json!(error.to_string()),

@@ -4,11 +4,11 @@
 
 use std::fmt::Write as _;
 
-use unspool::Program;
 use unspool::capture::Pid;
 use unspool::flow::{Instruction, MapId};
 use unspool::isa::{ControlFlow, Disassembler, Isa, OpcodeCache, OpcodeKey, decode};
 use unspool::model::json::quoted;
+use unspool::{EventMeanings, Program, Trace};
 
 use crate::style::Palette;
 use crate::symbols::{printable, symbol_text};
@@ -40,6 +40,29 @@ pub(super) struct CodeCache<'p> {
     palette: Palette,
     /// The address map of what follows.
     map: MapId,
+}
+
+/// Meanings of the events of a source, with the names of the addresses in them.
+pub(super) struct NamedEvents {
+    meanings: EventMeanings,
+    /// The address map that the names are of.
+    map: Option<MapId>,
+}
+
+impl NamedEvents {
+    pub(super) fn new(trace: &Trace<'_>) -> Self {
+        Self { meanings: EventMeanings::new(trace), map: None }
+    }
+
+    /// The meanings, with the names that addresses have where the trace is now.
+    pub(super) fn named(&mut self, cache: &CodeCache<'_>) -> &EventMeanings {
+        if self.map.replace(cache.map) != Some(cache.map) {
+            self.meanings.name_addresses(&|address| {
+                cache.program.symbol_in(cache.map, address).map(|symbol| printable(&symbol_text(symbol)))
+            });
+        }
+        &self.meanings
+    }
 }
 
 /// Key of the instruction cache.

@@ -24,7 +24,7 @@ impl<'p> Form<'p> {
     ) -> Self {
         match is_json {
             true => Self::Json(Box::new(Json::new(trace, cache))),
-            false => Self::Text(Box::new(Text::new(features, cache, palette))),
+            false => Self::Text(Box::new(Text::new(trace, features, cache, palette))),
         }
     }
 

@@ -11,11 +11,12 @@ use unspool::flow::{FlowItem, Instruction, Item, Range, item_fields};
 use unspool::isa::ControlFlow;
 use unspool::model::digits::push_short_hex;
 
-use super::code::{CodeCache, Process, flow_name};
-use crate::listing::{JsonFields, push_error, push_object};
+use super::code::{CodeCache, NamedEvents, Process, flow_name};
+use crate::listing::{JsonFields, push_error, push_object, put_meanings};
 
 pub(super) struct Json<'p> {
     cache: CodeCache<'p>,
+    events: NamedEvents,
     /// Start of every line of the source.
     pub(super) start: String,
     line: String,
@@ -27,7 +28,7 @@ impl<'p> Json<'p> {
     pub(super) fn new(trace: &Trace<'_>, cache: CodeCache<'p>) -> Self {
         let id = trace.source().id.map_or("null".into(), |id| id.to_string());
         let start = format!("{{\"source\":{id},\"session\":{},\"kind\":\"", trace.session());
-        Self { cache, start, line: String::new(), cycles: 0 }
+        Self { cache, events: NamedEvents::new(trace), start, line: String::new(), cycles: 0 }
     }
 
     pub(super) fn instruction(&mut self, instruction: &Instruction) -> &[u8] {
@@ -81,6 +82,9 @@ impl<'p> Json<'p> {
         }
         push_object(&mut self.line, trace, item.value.name(), |object| {
             item_fields(item, &mut JsonFields(object));
+            if let Item::Event { mask } = item.value {
+                put_meanings(object, self.events.named(&self.cache), mask);
+            }
             if matches!(item.value, Item::CycleCount(_)) {
                 // The total so far, as the cycle column of the text has it.
                 object.plain("total_cycles", cycles);

@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use unspool::Trace;
 use unspool::capture::KERNEL;
 use unspool::coresight::{Element, ElementError, Features, Located};
 use unspool::flow::{Around, Cause, FlowItem, Instruction, Item, MapId, Outcome, Range, Space};
@@ -13,7 +14,7 @@ use unspool::isa::{ControlFlow, Isa};
 use unspool::model::digits::{push_address, push_short_hex};
 use unspool::number::many;
 
-use super::code::{CodeCache, Process, flow_name};
+use super::code::{CodeCache, NamedEvents, Process, flow_name};
 use crate::style::Palette;
 
 /// Width of address, opcode and text of an A64 instruction, before its outcome.
@@ -21,6 +22,7 @@ const WIDTH: usize = 64;
 
 pub(super) struct Text<'p> {
     cache: CodeCache<'p>,
+    events: NamedEvents,
     palette: Palette,
     columns: Columns,
     /// Columns before the address.
@@ -43,9 +45,10 @@ struct Columns {
 }
 
 impl<'p> Text<'p> {
-    pub(super) fn new(features: &Features, cache: CodeCache<'p>, palette: Palette) -> Self {
+    pub(super) fn new(trace: &Trace<'_>, features: &Features, cache: CodeCache<'p>, palette: Palette) -> Self {
         Self {
             cache,
+            events: NamedEvents::new(trace),
             palette,
             columns: Columns { time: features.timestamps, cycles: features.cycle_counting },
             head: String::new(),
@@ -203,7 +206,11 @@ impl<'p> Text<'p> {
         if is_break(&item.value) {
             self.function = None;
         }
-        self.push_mark(matches!(item.value, Item::Finding(_) | Item::Overflow), &item_text(item));
+        let text = match item.value {
+            Item::Event { mask } => self.events.named(&self.cache).text(mask),
+            _ => item_text(item),
+        };
+        self.push_mark(matches!(item.value, Item::Finding(_) | Item::Overflow), &text);
     }
 
     fn push_mark(&mut self, is_problem: bool, text: &str) {
@@ -246,13 +253,15 @@ fn item_text(item: &Located<Item>) -> String {
         Item::FunctionReturn => "function return".into(),
         Item::TraceOn => "trace on".into(),
         Item::Overflow => "overflow: trace was lost".into(),
-        Item::Discard => "discard: tracing stopped".into(),
+        Item::Discard { uncertain_branch: None } => "discard: tracing stopped".into(),
+        Item::Discard { uncertain_branch: Some(at) } => {
+            format!("discard: tracing stopped; the last branch, at {at:#x}, may have gone elsewhere")
+        }
         Item::NoCode { address, space } => format!("no code at {address:#x} in {space}"),
         Item::Lost { elements, cause } => format!("{} lost: {}", many(elements, "P0 element"), cause_text(&cause)),
         Item::Finding(finding) => format!("{:#x}: {finding}", item.offset),
         Item::Timestamp { value, cycles } => Element::Timestamp { value, cycles }.to_string(),
         Item::CycleCount(cycles) => Element::CycleCount(cycles).to_string(),
-        Item::Event { mask } => Element::Event { mask }.to_string(),
         Item::Marker => Element::TimestampMarker.to_string(),
         Item::Trigger => Element::Trigger.to_string(),
         Item::Instrumentation { el, value } => Element::Instrumentation { el, value }.to_string(),

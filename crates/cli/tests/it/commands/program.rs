@@ -1,7 +1,6 @@
 //! `program`: values, audits, listings, and a trace unit that follows them.
 
 use std::fs;
-use std::process::Command;
 
 use crate::run::{Folder, Run, text, unspool, unspool_with};
 
@@ -59,6 +58,32 @@ fn invalid_arguments_are_rejected() {
         (&["--buffer", "0x2000..0x1000"], "is empty"),
         (&["--include", "main"], "no image has a function 'main'"),
         (&["--levels", "el7"], "'el7' is not a level"),
+        (&["--context-id", "0x100000000"], "0x100000000 is not an identifier: they have 32 bits"),
+        (&["--vmid", "one"], "'one' is not a number"),
+        (&["--event", "4=0x1000"], "'4=0x1000' is not an event: use N=ADDR, N=A..B or N=NAME, with N from 0 to 3"),
+        (&["--event", "0x1000"], "'0x1000' is not an event"),
+        (&["--event", "0="], "'0=' is not an event"),
+        (&["--event", "0=0x10", "--event-once", "0=0x20"], "event 0 has two causes"),
+        (&["--event", "0=main"], "no image has a function 'main'"),
+        (&["--timestamps-in", "0x20..0x10"], "'0x20..0x10' is empty"),
+        (&["--timestamps-in", "0x10..0x20", "--no-timestamps"], "cannot be used with"),
+        (
+            &[
+                "--context-id",
+                "1",
+                "--context-id",
+                "2",
+                "--context-id",
+                "3",
+                "--vmid",
+                "1",
+                "--vmid",
+                "2",
+                "--vmid",
+                "3",
+            ],
+            "9 comparators of context identifiers are needed, but a trace unit has at most 8",
+        ),
         (&["--buffer", "0x1000..0x2800"], "on 4 KiB pages"),
         (&["--protocol", "etm4", "--listing", "enable"], "--listing supports ETE only"),
         (&["--protocol", "etm4", "--levels", "realm-el1"], "an ETMv4 has no Realm"),
@@ -108,24 +133,5 @@ fn the_trace_unit_follows_the_plan() {
         let found = lines.iter().filter(|line| line["kind"] == "instruction");
         let found: Vec<&str> = found.map(|line| line["address"].as_str().unwrap()).collect();
         assert_eq!(&found, wanted, "{options:?}: {} {}", run.out, run.err);
-    }
-}
-
-#[test]
-fn listings_can_be_assembled() {
-    let folder = Folder::new();
-    let assembler = unspool_testing::tool("aarch64-linux-gnu-as", "binutils-aarch64-linux-gnu");
-    for which in ["enable", "disable", "save", "restore"] {
-        let path = folder.path(format!("{which}.s"));
-        let buffer = ["--buffer", "0x80000000..0x80100000", "--buffer-mode", "wrap", "--watermark", "65536"];
-        let run = program(&[&["--listing", which, "-o", text(&path)][..], &buffer].concat());
-        assert_eq!(run.code, 0, "{}", run.err);
-        assert!(fs::read_to_string(&path).unwrap().contains("isb"));
-        if let Some(assembler) = &assembler {
-            let object = folder.path(format!("{which}.o"));
-            let made = Command::new(assembler).args(["-march=armv9-a", text(&path), "-o", text(&object)]).output();
-            let made = made.unwrap();
-            assert!(made.status.success(), "{which}: {}", String::from_utf8_lossy(&made.stderr));
-        }
     }
 }

@@ -10,9 +10,9 @@ use super::rules::Rule::{
     self, Address, Bytes, Choice, Count, Debug, Event, Excluded, Flag, Levels, Number, Numbered, Odd, Ones, Unless,
 };
 use super::rules::{
-    architect, architecture, bits, context_comparator, designer, external_inputs, ignored_bytes, major_version,
-    minimum_threshold, minor_version, not_at, part, period, processing_elements, range_mode, realm_excluded, selected,
-    selector_pairs, threshold, trace_id,
+    architect, architecture, bits, context_comparator, designer, external_inputs, ignored_bytes,
+    implementation_enabled, major_version, minimum_threshold, minor_version, not_at, part, period, processing_elements,
+    range_mode, realm_excluded, selected, selector_pairs, threshold, trace_id, virtual_context,
 };
 use crate::Protocol;
 
@@ -92,8 +92,9 @@ registers! {
         DASIZE[19:15] => Bytes("data addresses"),
         DVSIZE[24:20] => Bytes("data values"),
         CCSIZE[28:25] => Odd(|value, _| (format!("{}-bit cycle counts", 12 + value), value != 0)),
-        VMIDOPT[30:29] => Choice(&[(0, "virtual context identifier is VTTBR_EL2.VMID"),
+        VMIDOPT[30:29] Etm4 => Choice(&[(0, "virtual context identifier is VTTBR_EL2.VMID"),
             (1, "virtual context identifier can be chosen"), (2, "virtual context identifier is CONTEXTIDR_EL2")]),
+        VMIDOPT[30:29] Ete => Odd(virtual_context),
         WFXMODE[31] => Flag("WFI and WFE are P0", "WFI and WFE are not P0"),
     }
     TRCIDR3 "what the trace unit can do about levels, stalls and overflows", "nothing special" {
@@ -153,8 +154,10 @@ registers! {
         RS[12] => Flag("return stack", "no return stack"),
         QE[14:13] => Choice(&[(0, "no Q elements"), (1, "Q elements with counts"),
             (3, "Q elements with and without counts")]),
-        VMIDOPT[15] => Flag("virtual context identifier is CONTEXTIDR_EL2",
+        VMIDOPT[15] Etm4 => Flag("virtual context identifier is CONTEXTIDR_EL2",
             "virtual context identifier is VTTBR_EL2.VMID"),
+        // No choice: an ETE has no other one (K10.5.9).
+        VMIDOPT[15] Ete => Odd(|_, _| ("virtual context identifier is CONTEXTIDR_EL2".into(), false)),
         DA[16] Etm4 => Flag("data addresses", "no data addresses"),
         DV[17] Etm4 => Flag("data values", "no data values"),
         ITO[18] Ete => Flag("instrumentation override", "no instrumentation override"),
@@ -181,6 +184,13 @@ registers! {
         LPOVERRIDE[12] => Flag("traces through low power", "low power as usual"),
         OE[13] Ete => Flag("output on", "output off"),
     }
+    TRCAUXCTLR "implementation defined control", "nothing" { AUX[31:0] => Number("implementation defined:"), }
+    TRCIMSPEC0 "implementation defined features", "no such feature" {
+        SUPPORT[3:0] => Number("supports implementation defined feature set"),
+        EN[7:4] => Odd(implementation_enabled),
+    }
+    // The one with the number 0 is above.
+    TRCIMSPEC[8] "implementation defined", "nothing" { IMPLEMENTATION_DEFINED[31:0] => Number("implementation defined:"), }
     TRCSTALLCTLR "what may be slowed down or lost against overflows", "no stalls" {
         LEVEL[3:0] => Odd(|value, _| (format!("stall level {value} of 15"), value != 0)),
         ISTALL[8] => Flag("instruction trace may stall the PE", "instruction trace stalls nothing"),
@@ -295,6 +305,25 @@ registers! {
         PC[3] => Flag("uses PE comparator inputs", "no PE comparator inputs"),
         PENDING[30] => Flag("about to match", "nothing pending"),
         STATUS[31] => Flag("has matched", "has not matched"),
+    }
+    TRCSSPCICR[8] "which PE comparator inputs a single-shot comparator looks for", "none" {
+        PC[7:0] => Numbered("PE comparator input"),
+    }
+    // An input of an ETE is an event of the PMU; an ETMv4 has one register for up to four inputs.
+    TRCEXTINSELR[4] "what an external input selector selects", "event 0" {
+        EVTCOUNT[15:0] Ete => Number("PMU event"),
+        SEL0[7:0] Etm4 => Odd(|input, _| (format!("selector 0: external input {input}"), true)),
+    }
+    TRCEXTINSELR "what the external input selectors select", "external input 0" {
+        SEL0[7:0] Etm4 => Odd(|input, _| (format!("selector 0: external input {input}"), true)),
+        SEL1[15:8] Etm4 => Odd(|input, _| (format!("selector 1: external input {input}"), true)),
+        SEL2[23:16] Etm4 => Odd(|input, _| (format!("selector 2: external input {input}"), true)),
+        SEL3[31:24] Etm4 => Odd(|input, _| (format!("selector 3: external input {input}"), true)),
+    }
+    TRCRSR "state of tracing, events and inputs", "not tracing, nothing active" {
+        EXTIN[3:0] Ete => Numbered("external input selector active:"),
+        EVENT[11:8] Ete => Numbered("event active:"),
+        TA[12] Ete => Flag("tracing was active", "tracing was not active"),
     }
     TRCSTATR "what the trace unit is doing", "busy" {
         IDLE[0] => Flag("idle", "not idle"),

@@ -184,6 +184,20 @@ pub(super) fn external_inputs(value: u64, _: u64) -> Meaning {
     (if any_event { "PMU events as external inputs".to_string() } else { count(value, "external input") }, value != 0)
 }
 
+/// TRCIDR2.VMIDOPT of an ETE, whose virtual context identifier is always the same; other values than 2 are reserved.
+pub(super) fn virtual_context(option: u64, _: u64) -> Meaning {
+    let text = "virtual context identifier is CONTEXTIDR_EL2";
+    if option == 2 { (text.to_string(), true) } else { (format!("{text} (reserved value {option:#x})"), false) }
+}
+
+/// TRCIMSPEC0.EN: which of the features that SUPPORT shows are on.
+pub(super) fn implementation_enabled(enabled: u64, _: u64) -> Meaning {
+    match enabled {
+        0 => ("implementation defined features are off".to_string(), false),
+        _ => (format!("implementation defined features are on: {enabled:#x}"), true),
+    }
+}
+
 const PART_OF_TRACE_UNITS: u64 = 0xa13;
 const ARM: u64 = 0x23b;
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use proptest::prelude::*;
 
-use super::{REGISTERS, explain, mask};
+use super::{REGISTERS, Register, explain, mask};
 use crate::Protocol::{self, Ete, Etm4};
 
 #[test]
@@ -163,6 +163,65 @@ fn summaries() {
     }
 }
 
+/// K10.5.9: the virtual context identifier of an ETE is CONTEXTIDR_EL2, whatever the registers contain.
+#[test]
+fn the_virtual_context_of_an_ete_is_contextidr_el2() {
+    let rows: &[(Protocol, &str, u64, &str)] = &[
+        (Ete, "TRCCONFIGR", 1, "virtual context identifier is CONTEXTIDR_EL2"),
+        (Ete, "TRCCONFIGR", 0x8001, "virtual context identifier is CONTEXTIDR_EL2"),
+        (Etm4, "TRCCONFIGR", 1, "virtual context identifier is VTTBR_EL2.VMID"),
+        (Etm4, "TRCCONFIGR", 0x8001, "virtual context identifier is CONTEXTIDR_EL2"),
+        (Ete, "TRCIDR2", 2 << 29, "virtual context identifier is CONTEXTIDR_EL2"),
+        (Ete, "TRCIDR2", 0, "virtual context identifier is CONTEXTIDR_EL2 (reserved value 0x0)"),
+        (Etm4, "TRCIDR2", 0, "virtual context identifier is VTTBR_EL2.VMID"),
+        (Etm4, "TRCIDR2", 1 << 29, "virtual context identifier can be chosen"),
+    ];
+    for &(protocol, register, value, wanted) in rows {
+        let explanation = explain(register, value, protocol).unwrap();
+        let field = explanation.fields.iter().find(|field| field.name == "VMIDOPT").unwrap();
+        assert_eq!(field.meaning, wanted, "{protocol} {register} {value:#x}");
+    }
+}
+
+/// Registers of the list in K10.5.7.6 that hold state or are implementation defined, and the external inputs of K10.5.9.
+#[test]
+fn state_and_inputs() {
+    let rows: &[(Protocol, &str, u64, &str)] = &[
+        (Ete, "TRCRSR", 0, "not tracing, nothing active"),
+        (Ete, "TRCRSR", 0x1502, "external input selector active: 1, event active: 0/2, tracing was active"),
+        (Etm4, "TRCRSR", 0x1000, "reserved bit 12 set"),
+        (Ete, "TRCEXTINSELR0", 0x11, "PMU event 0x11"),
+        (Ete, "TRCEXTINSELR3", 0x4_8001, "PMU event 0x8001, reserved bit 18 set"),
+        (
+            Etm4,
+            "TRCEXTINSELR",
+            0x0403_0201,
+            "selector 0: external input 1, selector 1: external input 2, selector 2: external input 3, \
+             selector 3: external input 4",
+        ),
+        (Etm4, "TRCEXTINSELR0", 7, "selector 0: external input 7"),
+        (Ete, "TRCAUXCTLR", 0, "nothing"),
+        (Ete, "TRCAUXCTLR", 0x30, "implementation defined: 0x30"),
+        (Ete, "TRCSSPCICR0", 0x5, "PE comparator input 0/2"),
+        (Ete, "TRCSSPCICR7", 0, "none"),
+        (Ete, "TRCSSPCICR1", 0x100, "reserved bit 8 set"),
+        (Ete, "TRCIMSPEC0", 0, "no such feature"),
+        (
+            Ete,
+            "TRCIMSPEC0",
+            0x21,
+            "supports implementation defined feature set 0x1, implementation defined features are on: 0x2",
+        ),
+        (Ete, "TRCIMSPEC7", 0xff, "implementation defined: 0xff"),
+    ];
+    for &(protocol, register, value, expected) in rows {
+        let summary = explain(register, value, protocol).map(|explanation| explanation.summary());
+        assert_eq!(summary.as_deref(), Some(expected), "{protocol} {register} {value:#x}");
+    }
+    assert_eq!(explain("TRCIMSPEC8", 0, Ete), None);
+    assert_eq!(explain("TRCSSPCICR8", 0, Ete), None);
+}
+
 type Row = (&'static str, u8, u8, u64, &'static str, bool);
 
 fn assert_explained(protocol: Protocol, register: &str, value: u64, expected: &[Row]) {
@@ -186,7 +245,7 @@ fn fields_of_a_programmed_ete() {
         ("TS", 11, 11, 1, "timestamps", true),
         ("RS", 12, 12, 1, "return stack", true),
         ("QE", 14, 13, 0, "no Q elements", false),
-        ("VMIDOPT", 15, 15, 0, "virtual context identifier is VTTBR_EL2.VMID", false),
+        ("VMIDOPT", 15, 15, 0, "virtual context identifier is CONTEXTIDR_EL2", false),
         ("ITO", 18, 18, 0, "no instrumentation override", false),
     ];
     assert_explained(Ete, "TRCCONFIGR", 0x18c1, rows);
@@ -251,7 +310,9 @@ fn names_are_matched_exactly_but_for_case() {
 #[test]
 fn registers_are_unique_and_fields_do_not_overlap() {
     for (index, register) in REGISTERS.iter().enumerate() {
-        assert!(REGISTERS.iter().take(index).all(|other| other.name != register.name), "{}", register.name);
+        // One of an ETMv4 has no number, and those of an ETE have.
+        let is_same = |other: &Register| other.name == register.name && (other.count == 0) == (register.count == 0);
+        assert!(!REGISTERS.iter().take(index).any(is_same), "{}", register.name);
         for protocol in [Ete, Etm4] {
             let mut taken = 0;
             for field in register.fields.iter().filter(|field| field.is_on(protocol)) {

@@ -7,7 +7,6 @@ use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
 use crate::Protocol;
-use crate::etm4::explain;
 
 /// A consequence of the registers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,16 +163,22 @@ impl Audit {
         (0..8_u32)
             .filter(|pair| pairs >> pair & 1 == 1)
             .map(|pair| {
-                self.check_comparator(2 * pair + 1, register);
-                let [low, high] = [2 * pair, 2 * pair + 1].map(|number| self.get(&format!("TRCACVR{number}")));
-                let [first, last] = [low, high].map(|end| end.map_or("?".to_string(), |end| format!("{end:#x}")));
-                if low.zip(high).is_some_and(|(low, high)| low > high) {
-                    let text = format!("the range {first}..{last} ends before it starts");
-                    self.note(Verdict::Problem, format!("TRCACVR{}", 2 * pair), text);
-                }
-                format!("{first} to {last}{}", self.attributes(2 * pair))
+                self.check_range(pair, register);
+                let ends = [2 * pair, 2 * pair + 1].map(|number| self.get(&format!("TRCACVR{number}")));
+                let [first, last] = ends.map(|end| end.map_or("?".to_string(), |end| format!("{end:#x}")));
+                format!("{first} to {last}{}", self.words().attributes(2 * pair))
             })
             .collect()
+    }
+
+    /// A pair of comparators that a register selects has to exist, and to be in order.
+    fn check_range(&mut self, pair: u32, register: &str) {
+        self.check_comparator(2 * pair + 1, register);
+        let [low, high] = [2 * pair, 2 * pair + 1].map(|number| self.get(&format!("TRCACVR{number}")));
+        if let Some((low, high)) = low.zip(high).filter(|(low, high)| low > high) {
+            let text = format!("the range {low:#x}..{high:#x} ends before it starts");
+            self.note(Verdict::Problem, format!("TRCACVR{}", 2 * pair), text);
+        }
     }
 
     /// The addresses of the single comparators that a register selects.
@@ -184,7 +189,7 @@ impl Audit {
                 self.check_comparator(number, register);
                 let address = self.get(&format!("TRCACVR{number}"));
                 let address = address.map_or("?".to_string(), |address| format!("{address:#x}"));
-                format!("{address}{}", self.attributes(number))
+                format!("{address}{}", self.words().attributes(number))
             })
             .collect()
     }
@@ -198,15 +203,19 @@ impl Audit {
         } else if self.get(&format!("TRCACVR{number}")).is_none() {
             self.note(Verdict::Unknown, format!("TRCACVR{number}"), "the address to compare with");
         }
+        self.check_context(number);
     }
 
-    /// The other conditions of a comparator.
-    fn attributes(&self, number: u32) -> String {
+    /// The comparators of identifiers that an address comparator uses.
+    fn check_context(&mut self, number: u32) {
         let name = format!("TRCACATR{number}");
         let value = self.get(&name).unwrap_or(0);
-        match explain(&name, value, self.protocol) {
-            Some(explained) if value != 0 => format!(" ({})", explained.summary()),
-            _ => String::new(),
+        let context = (value >> 4 & 7) as u32;
+        if value >> 2 & 1 == 1 {
+            self.check_part("context identifier comparator", context, 24, &name, "TRCCIDCVR");
+        }
+        if value >> 3 & 1 == 1 {
+            self.check_part("virtual context identifier comparator", context, 28, &name, "TRCVMIDCVR");
         }
     }
 
@@ -239,6 +248,9 @@ impl Audit {
         }
         self.thresholds(configuration);
         self.q_elements(configuration);
+        if configuration >> 11 & 1 == 1 {
+            self.timestamp_requests();
+        }
         self.events();
     }
 

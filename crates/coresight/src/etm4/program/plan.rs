@@ -1,4 +1,9 @@
 //! Register values for a plan of what to trace.
+//!
+//! Takes a [`Plan`]; produces values in the order of writing, or the reason why there are none. Does not know which of the
+//! optional comparators and selectors a trace unit has: `audit` compares the values with its identification registers.
+
+mod resources;
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString as _};
@@ -6,6 +11,7 @@ use alloc::vec::Vec;
 use alloc::{format, vec};
 use core::ops::RangeInclusive;
 
+use self::resources::{Comparators, Resources, mask};
 use super::Value;
 use crate::Protocol;
 use crate::etm4::explain;
@@ -40,10 +46,18 @@ pub struct Plan {
     pub start: Vec<u64>,
     /// Addresses where tracing stops.
     pub stop: Vec<u64>,
+    /// The only context identifiers that are traced; none: all.
+    pub only_context_ids: Vec<u32>,
+    /// The only virtual context identifiers that are traced; none: all.
+    pub only_vmids: Vec<u32>,
+    /// Causes of the events 0 to 3, which are traced.
+    pub events: [Option<Event>; 4],
     /// Leave out targets that a return stack predicts.
     pub return_stack: bool,
     /// Trace timestamps.
     pub timestamps: bool,
+    /// Address ranges that request timestamps; none: timestamps are traced only with synchronizations.
+    pub timestamps_in: Vec<RangeInclusive<u64>>,
     /// Trace context identifiers and virtual context identifiers.
     pub context_ids: bool,
     /// Count cycles, with this threshold.
@@ -54,6 +68,24 @@ pub struct Plan {
     pub sync_bytes: u32,
     /// The trace buffer of the PE (ETE).
     pub buffer: Option<Buffer>,
+}
+
+/// Cause of an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// The code that causes it.
+    pub at: At,
+    /// Only the first time (a single-shot comparator).
+    pub once: bool,
+}
+
+/// An instruction, or the instructions of a range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum At {
+    /// The address of the instruction.
+    Address(u64),
+    /// Both ends included. The event occurs when execution enters the range.
+    Range(RangeInclusive<u64>),
 }
 
 /// Exception levels, one bit each: bit 0 is EL0.
@@ -97,8 +129,20 @@ pub enum Unprogrammable {
     #[error("the range {0:#x}..{1:#x} ends before it starts")]
     Range(u64, u64),
     /// There are sixteen address comparators, and a range takes two of them.
-    #[error("{0} address comparators are needed, but a trace unit has at most 16")]
+    #[error(
+        "{0} address comparators are needed, but a trace unit has at most 16: a range takes two, and with several \
+         processes an address takes one for each of them; use fewer or join adjacent ranges"
+    )]
     Comparators(usize),
+    /// There are eight comparators of each kind of identifiers.
+    #[error(
+        "{0} comparators of context identifiers are needed, but a trace unit has at most 8: context ids and VMIDs given \
+         together take one for each combination; use fewer"
+    )]
+    Identifiers(usize),
+    /// Timestamps of a range are requested, but none are traced.
+    #[error("timestamps are off: a range can only request them if they are traced")]
+    TimestampsOff,
     /// A period that no register value encodes.
     #[error("invalid period of {0} bytes: choose a power of two from 256 to 1048576, or 0")]
     SyncBytes(u32),
@@ -129,8 +173,12 @@ impl Plan {
             exclude: Vec::new(),
             start: Vec::new(),
             stop: Vec::new(),
+            only_context_ids: Vec::new(),
+            only_vmids: Vec::new(),
+            events: [const { None }; 4],
             return_stack: true,
             timestamps: true,
+            timestamps_in: Vec::new(),
             context_ids: true,
             cycle_threshold: None,
             branch_broadcast: false,
@@ -141,14 +189,20 @@ impl Plan {
 
     /// The registers and their values, in the order of writing.
     pub fn values(&self) -> Result<Vec<Value>, Unprogrammable> {
-        self.validate()?;
+        let identifiers = resources::identifiers(self);
+        if identifiers > 8 {
+            return Err(Unprogrammable::Identifiers(identifiers));
+        }
+        let comparators = Comparators::new(self);
+        self.validate(comparators.addresses.len())?;
+        let resources = Resources::new(self, &comparators);
         let mut values = self.buffer.map_or_else(Vec::new, Buffer::values);
         let mut set = |register: &'static str, value| values.push(self.value(register.into(), value));
         set("TRCCONFIGR", self.configuration());
-        set("TRCEVENTCTL0R", 0);
-        set("TRCEVENTCTL1R", 0);
+        set("TRCEVENTCTL0R", resources.events);
+        set("TRCEVENTCTL1R", resources.traced_events);
         set("TRCSTALLCTLR", 0);
-        set("TRCTSCTLR", 0);
+        set("TRCTSCTLR", resources.timestamps);
         set("TRCSYNCPR", if self.sync_bytes == 0 { 0 } else { u64::from(self.sync_bytes.trailing_zeros()) });
         if let Some(threshold) = self.cycle_threshold {
             set("TRCCCCTLR", u64::from(threshold));
@@ -157,30 +211,67 @@ impl Plan {
             set("TRCBBCTLR", 0);
         }
         set("TRCTRACEIDR", u64::from(self.trace_id));
-        set("TRCVICTLR", self.view());
-        let ranges = self.include.len() + self.exclude.len();
-        set("TRCVIIECTLR", ones(0, self.include.len()) | ones(self.include.len(), self.exclude.len()) << 16);
-        // Single comparators come after the pairs.
-        let (first, starts) = (2 * ranges, self.start.len());
-        set("TRCVISSCTLR", ones(first, starts) | ones(first + starts, self.stop.len()) << 16);
-        for (number, address) in self.comparators().into_iter().enumerate() {
-            values.push(self.value(format!("TRCACATR{number}").into(), 0));
-            values.push(self.value(format!("TRCACVR{number}").into(), address));
-        }
+        set("TRCVICTLR", self.view(resources.view));
+        set("TRCVIIECTLR", mask(&comparators.include) | mask(&comparators.exclude) << 16);
+        set("TRCVISSCTLR", mask(&comparators.start) | mask(&comparators.stop) << 16);
+        self.set_resources(&resources, &mut values);
+        self.set_comparators(&comparators, &mut values);
         Ok(values)
     }
 
-    fn validate(&self) -> Result<(), Unprogrammable> {
+    fn set_resources(&self, resources: &Resources, values: &mut Vec<Value>) {
+        let mut set = |name: &str, number: usize, value| {
+            values.push(self.value(format!("{name}{number}").into(), value));
+        };
+        // The first two are constants.
+        for (number, selector) in resources.selectors.iter().enumerate() {
+            set("TRCRSCTLR", number + 2, *selector);
+        }
+        for (number, control) in resources.single_shots.iter().enumerate() {
+            set("TRCSSCCR", number, *control);
+            // It has not matched yet.
+            set("TRCSSCSR", number, 0);
+        }
+    }
+
+    fn set_comparators(&self, comparators: &Comparators, values: &mut Vec<Value>) {
+        let mut set = |name: &str, number: usize, value| {
+            values.push(self.value(format!("{name}{number}").into(), value));
+        };
+        for (number, one) in comparators.addresses.iter().enumerate() {
+            set("TRCACATR", number, one.attributes);
+            set("TRCACVR", number, one.address);
+        }
+        for (number, (context_id, vmid)) in comparators.identifiers.iter().enumerate() {
+            let of_kinds = [("TRCCIDCVR", "TRCCIDCCTLR", context_id), ("TRCVMIDCVR", "TRCVMIDCCTLR", vmid)];
+            for (value, control, id) in of_kinds {
+                let Some(id) = id else { continue };
+                // All bytes are compared; a register is for four comparators.
+                if number.is_multiple_of(4) {
+                    set(control, number / 4, 0);
+                }
+                set(value, number, u64::from(*id));
+            }
+        }
+    }
+
+    fn validate(&self, comparators: usize) -> Result<(), Unprogrammable> {
         if matches!(self.trace_id, 0 | 0x70..) {
             return Err(Unprogrammable::TraceId(self.trace_id));
         }
-        let mut ranges = self.include.iter().chain(&self.exclude);
+        let of_events = self.events.iter().flatten().filter_map(|event| match &event.at {
+            At::Range(range) => Some(range),
+            At::Address(_) => None,
+        });
+        let mut ranges = self.include.iter().chain(&self.exclude).chain(&self.timestamps_in).chain(of_events);
         if let Some(range) = ranges.find(|range| range.is_empty()) {
             return Err(Unprogrammable::Range(*range.start(), *range.end()));
         }
-        let comparators = self.comparators().len();
         if comparators > 16 {
             return Err(Unprogrammable::Comparators(comparators));
+        }
+        if !self.timestamps && !self.timestamps_in.is_empty() {
+            return Err(Unprogrammable::TimestampsOff);
         }
         let is_period = self.sync_bytes.is_power_of_two() && (1 << 8..=1 << 20).contains(&self.sync_bytes);
         if self.sync_bytes != 0 && !is_period {
@@ -217,28 +308,16 @@ impl Plan {
         flags.iter().filter(|(is_set, _)| *is_set).fold(0, |value, (_, bit)| value | 1 << bit)
     }
 
-    /// TRCVICTLR: always on, started unless there are start points, other levels excluded.
-    fn view(&self) -> u64 {
+    /// TRCVICTLR: on while the event holds, started unless there are start points, other levels excluded.
+    fn view(&self, event: u64) -> u64 {
         let Levels { secure, non_secure, realm } = self.levels;
         let excluded = |levels: u8, all: u8| u64::from(!levels & all);
         let is_started = u64::from(self.start.is_empty());
         let non_secure = excluded(non_secure, 7);
         // The bit of a Realm level inverts that of the Non-secure one.
         let realm = if self.protocol == Protocol::Ete { excluded(realm, 7) ^ non_secure } else { 0 };
-        1 | is_started << 9 | excluded(secure, 0xf) << 16 | non_secure << 20 | realm << 24
+        event | is_started << 9 | excluded(secure, 0xf) << 16 | non_secure << 20 | realm << 24
     }
-
-    /// Addresses of the comparators: pairs for ranges, then single ones.
-    fn comparators(&self) -> Vec<u64> {
-        let ranges = self.include.iter().chain(&self.exclude);
-        let pairs = ranges.flat_map(|range| [*range.start(), *range.end()]);
-        pairs.chain(self.start.iter().copied()).chain(self.stop.iter().copied()).collect()
-    }
-}
-
-/// `count` ones from a bit on.
-fn ones(from: usize, count: usize) -> u64 {
-    ((1 << count) - 1) << from
 }
 
 impl Buffer {
@@ -282,3 +361,6 @@ impl Buffer {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Values from the tables of the specification, and the consequences of registers.
 
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString as _};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -121,6 +121,18 @@ fn invalid_plans_are_rejected() {
         ),
         (Plan { buffer: Some(buffer), ..Plan::new(Etm4) }, Unprogrammable::NotInEtm4("trace buffer")),
         (Plan { levels: Levels::ALL, ..Plan::new(Etm4) }, Unprogrammable::NotInEtm4("Realm")),
+        (Plan { only_context_ids: vec![1; 9], ..plan.clone() }, Unprogrammable::Identifiers(9)),
+        (Plan { only_vmids: vec![1; 9], ..plan.clone() }, Unprogrammable::Identifiers(9)),
+        (Plan { only_context_ids: vec![1; 3], only_vmids: vec![1; 3], ..plan.clone() }, Unprogrammable::Identifiers(9)),
+        // An address takes a comparator in each of the processes.
+        (Plan { only_context_ids: vec![1; 6], start: vec![0; 3], ..plan.clone() }, Unprogrammable::Comparators(18)),
+        (Plan { timestamps_in: vec![range(8, 4)], ..plan.clone() }, Unprogrammable::Range(8, 4)),
+        (Plan { timestamps_in: vec![range(4, 8); 9], ..plan.clone() }, Unprogrammable::Comparators(18)),
+        (Plan { timestamps_in: vec![range(4, 8)], timestamps: false, ..plan.clone() }, Unprogrammable::TimestampsOff),
+        (
+            Plan { events: [None, Some(Event { at: At::Range(range(8, 4)), once: true }), None, None], ..plan.clone() },
+            Unprogrammable::Range(8, 4),
+        ),
     ];
     for (plan, wanted) in rows {
         assert_eq!(plan.values().unwrap_err(), wanted);
@@ -150,6 +162,44 @@ fn registers_of_a_plan_have_no_problems() {
     assert!(texts.contains(&"instructions at Non-secure EL0, Realm EL0"));
     assert!(texts.contains(&"only instructions in 0x8000 to 0x8ffc"));
     assert!(texts.contains(&"instructions in 0x8100 to 0x81fc"));
+}
+
+/// Every kind of filter and event at once, in a trace unit that has just enough of everything.
+#[test]
+fn a_plan_with_everything_has_no_problems() {
+    let at = |at, once| Some(Event { at, once });
+    let plan = Plan {
+        include: vec![0x8000..=0x8fff],
+        start: vec![0x8000],
+        only_context_ids: vec![0x12],
+        only_vmids: vec![3],
+        timestamps_in: vec![0x8100..=0x81ff],
+        events: [at(At::Address(0x8010), false), None, at(At::Address(0x8020), true), at(At::Range(4..=8), true)],
+        ..Plan::new(Ete)
+    };
+    let values = plan.values().unwrap();
+    let registers = values.iter().map(|value| (&*value.register, value.value));
+    let remarks = audit(Ete, registers.chain([("TRCIDR4", 0x1123_0005)]));
+    assert!(remarks.iter().all(|remark| matches!(remark.verdict, Verdict::Traced | Verdict::NotTraced)), "{remarks:?}");
+    let context = "with context identifier 0x12 and virtual context identifier 0x3";
+    let rows = [
+        "only while its event holds: context identifier is 0x12 and virtual context identifier is 0x3".to_string(),
+        format!("only instructions in 0x8000 to 0x8fff {context}"),
+        format!("from 0x8000 {context} on"),
+        format!("timestamps while this holds: code from 0x8100 to 0x81ff executed {context}"),
+        format!("event 0, when this starts to hold: address 0x8010 executed {context}"),
+        format!("event 2, when this starts to hold: address 0x8020 executed {context} for the first time"),
+        format!("event 3, when this starts to hold: code from 0x4 to 0x8 executed {context} for the first time"),
+    ];
+    for wanted in rows {
+        assert!(remarks.iter().any(|remark| remark.text == wanted), "{wanted}: {remarks:#?}");
+    }
+    // One of each less is too few.
+    for identification in [0x0123_0005, 0x1023_0005, 0x1113_0005, 0x1122_0005, 0x1123_0004] {
+        let registers = values.iter().map(|value| (&*value.register, value.value));
+        let remarks = audit(Ete, registers.chain([("TRCIDR4", identification)]));
+        assert!(remarks.iter().any(|remark| remark.verdict == Verdict::Problem), "{identification:#x}");
+    }
 }
 
 #[test]
@@ -182,19 +232,57 @@ fn remarks_of_registers() {
                 ("TRCACVR0", 4),
                 ("TRCACVR1", 8),
             ],
-            "Traced TRCVICTLR: only while its event holds: not (0x4 or 0x8) and context identifier comparator 0",
+            "Traced TRCVICTLR: only while its event holds: not (address 0x4 executed or address 0x8 executed) and context identifier comparator 0 matches",
         ),
         (
             &[("TRCVICTLR", 0x202), ("TRCRSCTLR2", 0x5_0001), ("TRCACVR0", 4), ("TRCACVR1", 8)],
-            "Traced TRCVICTLR: only while its event holds: 0x4 to 0x8",
+            "Traced TRCVICTLR: only while its event holds: code from 0x4 to 0x8 executed",
         ),
         (
             &[("TRCVICTLR", 0x281), ("TRCRSCTLR2", 0x34_0001), ("TRCRSCTLR3", 0x6_0004), ("TRCACVR0", 4)],
-            "Traced TRCVICTLR: only while its event holds: not (not 0x4 and context identifier comparator 2)",
+            "Traced TRCVICTLR: only while its event holds: not (not (address 0x4 executed) and context identifier comparator 2 matches)",
         ),
         (
             &[("TRCCONFIGR", 1), ("TRCEVENTCTL0R", 0x200), ("TRCEVENTCTL1R", 2), ("TRCRSCTLR2", 0x3_0001)],
-            "Traced TRCEVENTCTL1R: event 1, when this starts to hold: single-shot comparator 0",
+            "Traced TRCEVENTCTL1R: event 1, when this starts to hold: single-shot comparator 0 fires",
+        ),
+        (
+            &[("TRCVICTLR", 0x202), ("TRCRSCTLR2", 0x3_0002), ("TRCIDR4", 0x11_0001)],
+            "Problem TRCRSCTLR2: single-shot comparator 1 is used, but there are only 1",
+        ),
+        (
+            &[("TRCVICTLR", 0x202), ("TRCRSCTLR2", 0x3_0001), ("TRCSSCCR0", 4), ("TRCIDR4", 0x11_0001)],
+            "Problem TRCSSCCR0: address comparator 2 is used, but there are only 2",
+        ),
+        (
+            &[("TRCVICTLR", 0x202), ("TRCRSCTLR2", 0x6_0001), ("TRCIDR4", 0x1_0000)],
+            "Problem TRCRSCTLR2: context identifier comparator 0 is used, but there are none",
+        ),
+        (
+            &[("TRCVICTLR", 0x202), ("TRCRSCTLR2", 0x7_0002), ("TRCIDR4", 0x1001_0000)],
+            "Problem TRCRSCTLR2: virtual context identifier comparator 1 is used, but there are only 1",
+        ),
+        (
+            &[("TRCVICTLR", 0x202), ("TRCRSCTLR2", 0x6_0001)],
+            "Unknown TRCCIDCVR0: what context identifier comparator 0 compares with",
+        ),
+        (
+            &[("TRCVIIECTLR", 1), ("TRCACVR0", 4), ("TRCACVR1", 8), ("TRCACATR0", 4), ("TRCCIDCVR0", 0x12)],
+            "Traced TRCVIIECTLR: only instructions in 0x4 to 0x8 with context identifier 0x12",
+        ),
+        (
+            &[("TRCVIIECTLR", 1), ("TRCACVR0", 4), ("TRCACVR1", 8), ("TRCACATR1", 0x18), ("TRCIDR4", 0x1000_0001)],
+            "Problem TRCACATR1: virtual context identifier comparator 1 is used, but there are only 1",
+        ),
+        (
+            &[
+                ("TRCCONFIGR", 0x801),
+                ("TRCTSCTLR", 2),
+                ("TRCRSCTLR2", 0x5_0001),
+                ("TRCACVR0", 0x8000),
+                ("TRCACVR1", 0x8fff),
+            ],
+            "Traced TRCTSCTLR: timestamps while this holds: code from 0x8000 to 0x8fff executed",
         ),
         (&[("TRCCONFIGR", 0x2001)], "NotTraced TRCCONFIGR: branches that Q elements replace"),
         (
@@ -261,44 +349,9 @@ fn remarks_of_registers() {
 }
 
 #[test]
-fn listings_keep_the_required_order() {
-    let buffer = Buffer { base: 0x10_0000, limit: 0x14_0000, mode: FillMode::Wrap, watermark: None };
-    let values = Plan { buffer: Some(buffer), ..Plan::new(Ete) }.values().unwrap();
-    let rows: [(Listing, &[&str]); 4] = [
-        (
-            Listing::Enable,
-            &["msr trbbaser_el1", "isb", "msr trblimitr_el1", "msr trcconfigr", "isb", "msr trcprgctlr", "trcstatr"],
-        ),
-        (
-            Listing::Disable,
-            &[
-                "msr trfcr_el1, x1",
-                "isb",
-                "tsb csync",
-                "msr trcprgctlr, xzr",
-                "trcstatr",
-                "trblimitr_el1",
-                "dsb",
-                "isb",
-            ],
-        ),
-        (Listing::Save, &["tsb csync", "msr oslar_el1, x1", "trcstatr", "mrs x1, trcconfigr", "trcstatr"]),
-        (Listing::Restore, &["msr trcconfigr", "msr trcprgctlr", "msr trblimitr_el1", "isb", "msr oslar_el1, xzr"]),
-    ];
-    for (which, order) in rows {
-        let text = listing(which, &values, true);
-        let mut rest = &*text;
-        for part in order {
-            let at = rest.find(part).unwrap_or_else(|| panic!("{part} is not in {rest}"));
-            rest = &rest[at + part.len()..];
-        }
-    }
-}
-
-#[test]
 fn only_implemented_registers_are_saved() {
     let of = |register: &'static str, value| Value { register: register.into(), value, why: String::new() };
-    let values = [of("TRCIDR4", 0x0012_0001), of("TRCIDR5", 0)];
+    let values = [of("TRCIDR4", 0x0512_0001), of("TRCIDR5", 0), of("TRCIDR0", 0), of("TRCIDR3", 0)];
     let text = listing(Listing::Save, &values, false);
     let has = |register: &str| text.contains(&format!("mrs x1, {register}\n"));
     let rows =
@@ -307,5 +360,29 @@ fn only_implemented_registers_are_saved() {
         assert_eq!(has(register), is_saved, "{register}");
     }
     assert!(!has("trccntvr0") && !has("trcseqevr0") && !has("trblimitr_el1"));
-    assert!(has("trcssccr0") && !has("trcssccr1"));
+    assert!(has("trcssccr0") && !has("trcssccr1") && !has("trcsspcicr0") && !has("trcvipcssctlr"));
+    assert!(has("trccidcvr4") && has("trccidcctlr1") && !has("trcvmidcvr0") && !has("trcvmidcctlr0"));
+    assert!(!has("trcqctlr") && !has("trcstallctlr") && !has("trcseqstr") && has("trcprgctlr"));
+}
+
+/// The list of K10.5.7.6: all of its registers are saved if no identification register shows that they are missing.
+#[test]
+fn all_registers_of_the_list_are_saved() {
+    let text = listing(Listing::Save, &[], false);
+    let count = |number: u32| if number == 0 { 1 } else { number as usize };
+    // The first two resource selectors are constants.
+    let wanted = SAVED.iter().map(|(_, number)| count(*number)).sum::<usize>() - 2;
+    assert_eq!(text.matches("    str x1, [x2, #").count(), wanted);
+    assert_eq!(SAVED.len(), 35);
+}
+
+/// Registers of a capture that only identify the trace unit are not written.
+#[test]
+fn identification_registers_are_not_written() {
+    let of = |register: &'static str, value| Value { register: register.into(), value, why: String::new() };
+    let values = [of("TRCIDR4", 1), of("TRCPRGCTLR", 1), of("TRCDEVARCH", 1), of("TRCCONFIGR", 1), of("TRCACVR3", 1)];
+    let text = listing(Listing::Enable, &values, false);
+    let written: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("msr ")).collect();
+    let written: Vec<&str> = written.iter().filter_map(|line| line.split(',').next()).collect();
+    assert_eq!(written, ["trcconfigr", "trcacvr3", "trcprgctlr"]);
 }

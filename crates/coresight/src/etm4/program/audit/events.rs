@@ -1,14 +1,14 @@
-//! Audit of events: their resource selectors, and the comparators that those select.
+//! Audit of events: their conditions, and the parts of the trace unit that those rest on.
 //!
-//! Takes an event, as eight bits of a register: TYPE in bit 7, then SEL, one resource selector or a pair of them. Produces
-//! its condition as text, and remarks about selectors and comparators that do not exist.
+//! Takes an event, as eight bits of a register. Produces its condition as text, and remarks about selectors and comparators
+//! that do not exist or have no value.
 
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
+use super::super::condition::{Part, Words};
 use super::{Audit, Verdict};
-use crate::etm4::explain;
 
 impl Audit {
     pub(super) fn events(&mut self) {
@@ -25,24 +25,45 @@ impl Audit {
         }
     }
 
-    /// The condition of an event that `register` selects.
-    pub(super) fn event(&mut self, event: u64, register: &str) -> String {
-        let is_pair = event & 0x80 != 0;
-        if !is_pair {
-            return self.resource_selector(event & 0x1f, register);
+    /// Requests for timestamps, where those are traced.
+    pub(super) fn timestamp_requests(&mut self) {
+        match self.get("TRCTSCTLR").map(|value| value & 0xff) {
+            None | Some(0) => {}
+            Some(event) => {
+                let condition = self.event(event, "TRCTSCTLR");
+                self.note(Verdict::Traced, "TRCTSCTLR", format!("timestamps while this holds: {condition}"));
+            }
         }
-        let first = 2 * (event & 0xf);
-        let both = [first, first + 1].map(|number| self.resource_selector(number, register)).join(" and ");
-        let pairinv = self.get(&format!("TRCRSCTLR{first}")).is_some_and(|value| value >> 21 & 1 == 1);
-        if pairinv { format!("not ({both})") } else { both }
     }
 
-    fn resource_selector(&mut self, number: u64, register: &str) -> String {
-        match number {
-            0 => return "never".to_string(),
-            1 => return "always".to_string(),
-            _ => {}
+    /// The condition of an event that `register` selects.
+    pub(super) fn event(&mut self, event: u64, register: &str) -> String {
+        let mut parts = Vec::new();
+        let condition = self.words().event(event, &mut parts).text();
+        parts.iter().for_each(|part| self.check(part, register));
+        condition
+    }
+
+    pub(super) fn words(&self) -> Words<'_> {
+        Words { protocol: self.protocol, registers: &self.registers, names: &|_| None }
+    }
+
+    fn check(&mut self, part: &Part, register: &str) {
+        match part {
+            Part::Selector(number) => self.check_selector(*number, register),
+            Part::Address(number, by) => self.check_comparator(*number, by),
+            Part::Range(pair, by) => self.check_range(*pair, by),
+            Part::SingleShot(number, by) => self.check_part("single-shot comparator", *number, 20, by, "TRCSSCCR"),
+            Part::ContextId(number, by) => {
+                self.check_part("context identifier comparator", *number, 24, by, "TRCCIDCVR");
+            }
+            Part::Vmid(number, by) => {
+                self.check_part("virtual context identifier comparator", *number, 28, by, "TRCVMIDCVR");
+            }
         }
+    }
+
+    fn check_selector(&mut self, number: u64, register: &str) {
         // Zero: none from ETMv4.3 on, before that only the first pair, which is constant.
         let numrspair = self.get("TRCIDR4").map(|value| value >> 16 & 0xf);
         if let Some(last_pair) = numrspair.filter(|last_pair| number / 2 > *last_pair) {
@@ -53,28 +74,19 @@ impl Audit {
             self.note(Verdict::Problem, register, format!("resource selector {number} is used, but {limit}"));
         }
         let name = format!("TRCRSCTLR{number}");
-        let Some(value) = self.get(&name) else {
+        if self.get(&name).is_none() {
             self.note(Verdict::Unknown, name, format!("what resource selector {number} selects"));
-            return format!("resource selector {number}");
-        };
-        self.selected(&name, value)
+        }
     }
 
-    /// Describes address comparators by their addresses, other resources by their number.
-    fn selected(&mut self, name: &str, value: u64) -> String {
-        let (select, group, inv) = (value & 0xffff, value >> 16 & 0xf, value >> 20 & 1);
-        let addresses = match group {
-            4 => self.addresses(select, name),
-            5 => self.address_ranges(select & 0xff, name),
-            _ => Vec::new(),
-        };
-        let without_inv = value & 0xf_ffff;
-        let text = match addresses.len() {
-            0 => explain(name, without_inv, self.protocol).map(|explained| explained.summary()).unwrap_or_default(),
-            1 => addresses.concat(),
-            // The parentheses separate it from "not" and "and".
-            _ => format!("({})", addresses.join(" or ")),
-        };
-        if inv == 1 { format!("not {text}") } else { text }
+    /// Something of which there are as many as a field of TRCIDR4 has, at bit `low`, and that needs a value.
+    pub(super) fn check_part(&mut self, what: &str, number: u32, low: u32, register: &str, value: &str) {
+        let count = self.get("TRCIDR4").map(|value| value >> low & 0xf);
+        if let Some(count) = count.filter(|count| u64::from(number) >= *count) {
+            let limit = if count == 0 { "there are none".to_string() } else { format!("there are only {count}") };
+            self.note(Verdict::Problem, register, format!("{what} {number} is used, but {limit}"));
+        } else if self.get(&format!("{value}{number}")).is_none() {
+            self.note(Verdict::Unknown, format!("{value}{number}"), format!("what {what} {number} compares with"));
+        }
     }
 }
