@@ -259,7 +259,7 @@ impl Unit {
     fn traces_exception(&self, number: u16, return_address: Target) -> bool {
         let follows_traced = match self.is_ete {
             true => self.is_active,
-            false => self.is_on && !(self.needs_address && !self.view.shows(return_address, &self.whole_context)),
+            false => self.is_on && (!self.needs_address || self.view.shows(return_address, &self.whole_context)),
         };
         follows_traced || self.view.always_traces(number)
     }

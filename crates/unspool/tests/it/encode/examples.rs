@@ -142,7 +142,7 @@ fn with_any_seed(settings: &mut Settings, execution: &[Do], expected: &[String])
 
 fn assert_rows(rows: &[Row<'_>]) {
     for (name, registers, execution, expected) in rows {
-        let expected: Vec<String> = expected.iter().map(|element| element.to_string()).collect();
+        let expected: Vec<String> = expected.iter().map(ToString::to_string).collect();
         let found = with_any_seed(&mut settings(registers), execution, &expected);
         assert_eq!(found, expected, "{name}");
     }
