@@ -294,7 +294,8 @@ fn malformed_bytes_are_reported_and_reading_resumes() {
 /// Each row: a packet with bits that should be zero, and the bytes that have one (DDI 0487: long addresses, contexts).
 #[test]
 fn reserved_bits_are_a_note_on_a_packet() {
-    let rows: &[(&[u8], &[(usize, u8)])] = &[
+    type Row<'r> = (&'r [u8], &'r [(usize, u8)]);
+    let rows: &[Row<'_>] = &[
         (&[0x9a, 1, 2, 3, 4], &[(1, 0x80), (2, 0x80)]),
         (&[0x9b, 1, 2, 3, 4], &[(1, 0x80)]),
         (&[0x9d, 1, 2, 3, 4, 5, 6, 7, 8], &[(1, 0x80), (2, 0x80)]),

@@ -17,7 +17,8 @@ fn meaning(protocol: Protocol, event: u64, registers: &[(&str, u64)]) -> Option<
 #[test]
 fn meanings_of_events() {
     let address = ("TRCACVR0", 0x40_0580);
-    let rows: &[(Protocol, u64, &[(&str, u64)], &str)] = &[
+    type Row<'r> = (Protocol, u64, &'r [(&'r str, u64)], &'r str);
+    let rows: &[Row<'_>] = &[
         (Ete, 1, &[], "always"),
         (Ete, 2, &[("TRCRSCTLR2", 0x4_0001), address], "address 0x400580 <main> executed"),
         (Ete, 2, &[("TRCRSCTLR2", 0x4_0001), ("TRCACVR0", 4)], "address 0x4 executed"),

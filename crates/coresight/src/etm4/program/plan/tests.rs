@@ -26,7 +26,8 @@ fn at(address: u64) -> Option<Event> {
 #[test]
 fn processes_events_and_timestamps_have_their_registers() {
     let base = Plan::new(Ete);
-    let rows: Vec<(&str, Plan, &[(&str, u64)])> = vec![
+    type Row<'r> = (&'r str, Plan, &'r [(&'r str, u64)]);
+    let rows: Vec<Row<'_>> = vec![
         (
             "a context identifier: TRCVICTLR.EVENT is a selector of group 6",
             Plan { only_context_ids: vec![0x12], ..base.clone() },
