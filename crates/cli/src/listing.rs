@@ -243,7 +243,11 @@ pub(crate) fn error_text(error: &ElementError, palette: &Palette) -> String {
 
 /// Makes the JSON line of an error.
 pub(crate) fn push_error(line: &mut String, trace: &Trace<'_>, error: &ElementError) {
-    let name = if error.kind.is_ordinary() { "no_sync" } else { "error" };
+    let name = match error.kind {
+        kind if kind.is_note() => "note",
+        kind if kind.is_ordinary() => "no_sync",
+        _ => "error",
+    };
     push_object(line, trace, name, |object| {
         object.plain("offset", error.offset).plain("skipped", error.skipped).string("what", error.kind);
     });

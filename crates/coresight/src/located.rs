@@ -91,6 +91,9 @@ pub enum Malformed {
     /// There is no synchronization near the start: the first byte is presumed to start a packet. No byte is skipped.
     #[error("no synchronization: a packet is presumed to start here")]
     PresumedStart,
+    /// Bits of the following packet are set that should be zero. The packet is read without them, and no byte is skipped.
+    #[error("reserved bits are set in the packet with header {0:#04x}")]
+    ReservedBits(u8),
     /// A synchronization starts inside the packet.
     #[error("packet cut by a synchronization")]
     CutBySync,
@@ -140,7 +143,12 @@ impl Malformed {
     /// Does an undamaged trace contain this too, as the bytes before the first synchronization?
     pub fn is_ordinary(self) -> bool {
         use Malformed::{Discontinuity, NotSynchronized, PresumedStart, StopMarker};
-        matches!(self, NotSynchronized | Discontinuity | PresumedStart | StopMarker)
+        matches!(self, NotSynchronized | Discontinuity | PresumedStart | StopMarker) || self.is_note()
+    }
+
+    /// Is nothing missing: is this a note on the item that follows?
+    pub fn is_note(self) -> bool {
+        matches!(self, Malformed::ReservedBits(_))
     }
 }
 
@@ -182,6 +190,11 @@ pub enum Broken {
 }
 
 impl Broken {
+    /// Is nothing missing: is this a note on the item that follows?
+    pub fn is_note(self) -> bool {
+        matches!(self, Broken::Packet(kind) if kind.is_note())
+    }
+
     /// Does an undamaged trace contain this too?
     pub fn is_ordinary(self) -> bool {
         match self {
@@ -193,10 +206,11 @@ impl Broken {
 
     /// Is the position in the program lost: do the following elements not continue those before?
     pub fn breaks_flow(self) -> bool {
-        matches!(
-            self,
-            Broken::Packet(_) | Broken::NoTraceInfo | Broken::NoInstructionSync | Broken::ExceptionWithoutAddress
-        )
+        match self {
+            Broken::Packet(kind) => !kind.is_note(),
+            Broken::NoTraceInfo | Broken::NoInstructionSync | Broken::ExceptionWithoutAddress => true,
+            _ => false,
+        }
     }
 }
 

@@ -171,7 +171,7 @@ fn preserves_flow(item: &Item) -> bool {
         | Item::Exception { .. }
         | Item::TraceOn
         | Item::Overflow
-        | Item::Discard
+        | Item::Discard { .. }
         | Item::NoCode { .. }
         | Item::Lost { .. }
         | Item::Finding(_)

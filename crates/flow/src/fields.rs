@@ -17,7 +17,7 @@ impl Item {
             Item::FunctionReturn => "function_return",
             Item::TraceOn => "trace_on",
             Item::Overflow => "overflow",
-            Item::Discard => "discard",
+            Item::Discard { .. } => "discard",
             Item::NoCode { .. } => "no_code",
             Item::Lost { .. } => "lost",
             Item::Finding(_) => "finding",
@@ -77,12 +77,16 @@ pub fn item_fields(item: &Located<Item>, out: &mut impl Fields) {
             out.field("address", Value::Hex(*address));
             out.field("passed", Value::Flag(*passed));
         }
+        Item::Discard { uncertain_branch } => {
+            if let Some(address) = uncertain_branch {
+                out.field("uncertain_branch", Value::Hex(*address));
+            }
+        }
         Item::Etm3(own) => own.fields(out),
         Item::ExceptionReturn
         | Item::FunctionReturn
         | Item::TraceOn
         | Item::Overflow
-        | Item::Discard
         | Item::Marker
         | Item::Trigger
         | Item::End => {}

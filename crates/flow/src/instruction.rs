@@ -67,7 +67,7 @@ impl Around {
             Ok(Item::CycleCount(Some(cycles))) => {
                 self.cycles = Some(self.cycles.unwrap_or(0).saturating_add(u64::from(cycles)));
             }
-            Ok(Item::TraceOn | Item::Overflow | Item::Discard) => self.context = None,
+            Ok(Item::TraceOn | Item::Overflow | Item::Discard { .. }) => self.context = None,
             Err(error) if error.kind.breaks_flow() => self.context = None,
             _ => {}
         }

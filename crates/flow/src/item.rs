@@ -53,8 +53,11 @@ pub enum Item {
     TraceOn,
     /// The trace unit lost trace.
     Overflow,
-    /// Tracing stopped. The outcome of the last P0 instruction before may be wrong.
-    Discard,
+    /// Tracing stopped.
+    Discard {
+        /// The branch before, if its outcome or target may be wrong: the trace unit had no chance to correct it.
+        uncertain_branch: Option<u64>,
+    },
     /// Execution continued at an address whose code is unknown.
     NoCode {
         /// The address.

@@ -268,7 +268,10 @@ impl<M: CodeMemory> Walker<M> {
                 self.conditions.clear();
             }
             Element::TraceOn => self.break_flow(extent, Item::TraceOn, sink),
-            Element::Discard => self.break_flow(extent, Item::Discard, sink),
+            Element::Discard => {
+                let uncertain_branch = self.uncertain_branch();
+                self.break_flow(extent, Item::Discard { uncertain_branch }, sink);
+            }
             Element::Overflow => self.break_flow(extent, Item::Overflow, sink),
             Element::Mispredict => self.mispredict(extent, sink),
             Element::Q { count } => self.q(extent, count, sink),

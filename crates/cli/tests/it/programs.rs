@@ -2,11 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use unspool_testing::tool;
 
@@ -123,11 +124,23 @@ pub(crate) fn with_signals() -> Command {
     command
 }
 
+fn bytes_in(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).unwrap().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
 fn ended_by(signal: &str, prefix: &str, args: &[&str]) -> Run {
     let mut command = with_signals();
     command.args(args).process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = args.iter().skip_while(|arg| **arg != "-o").nth(1).map(Path::new);
+    let directory = output.and_then(Path::parent).unwrap();
+    let enough = bytes_in(directory) + (16 << 20);
     let child = command.spawn().unwrap();
-    thread::sleep(Duration::from_secs(3));
+    // Every second of a recording makes millions of instructions, which have to be checked.
+    let start = Instant::now();
+    while bytes_in(directory) < enough && start.elapsed() < Duration::from_secs(3) {
+        thread::sleep(Duration::from_millis(20));
+    }
     let target = child.id() as i32;
     send_signal(signal, if prefix == "-" { -target } else { target });
     child.wait_with_output().unwrap().into()

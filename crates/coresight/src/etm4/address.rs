@@ -41,7 +41,7 @@ impl AddressForm {
 }
 
 /// The address packet at the start of `bytes` and its length, if it has one of the most frequent forms of A64 trace and
-/// eight bytes follow the header. Tests the most frequent form first: a `match` would be reordered.
+/// eight bytes follow the header; not if reserved bits are set. Tests the most frequent form first: a `match` would be reordered.
 #[inline(always)]
 pub(super) fn common_address(bytes: &[u8], header: u8) -> Option<(Address, usize)> {
     let payload = u64::from_le_bytes(*bytes.get(1..)?.first_chunk()?);
@@ -54,7 +54,7 @@ pub(super) fn common_address(bytes: &[u8], header: u8) -> Option<(Address, usize
     if header & 0xfc == 0x90 && header != 0x93 {
         return Some((Address::same_as(header & 3), 1));
     }
-    if header == 0x9a {
+    if header == 0x9a && payload & 0x8080 == 0 {
         let value = (payload & 0x7f) << 2 | (payload & 0x7f00) << 1 | payload & 0xffff_0000;
         return Some((Address::low(SubIsa::Is0, 32, value), 5));
     }

@@ -71,6 +71,7 @@ impl ElementDecoder {
     fn uncommon(&mut self, item: PacketItem, sink: &mut impl Sink<ElementItem>) {
         match item {
             Ok(packet) => self.packet(packet, sink),
+            Err(note) if note.kind.is_note() => sink.item(Err(note.into())),
             Err(error) => self.lose(error, sink),
         }
     }

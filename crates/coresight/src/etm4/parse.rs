@@ -234,6 +234,22 @@ fn address(input: &mut Cursor<'_>, header: u8) -> Result<Address, Ended> {
     Ok(address)
 }
 
+/// Are bits of a packet set that should be zero? They are the top bits of the first bytes of a long address, of both in IS0, and
+/// a bit of the context.
+pub(super) fn has_reserved_bits(packet: &[u8]) -> bool {
+    let [header, payload @ ..] = packet else { return false };
+    let (top_bits, address_bytes) = match header {
+        0x9a | 0x82 | 0xaa | 0xb6 => (2, 4),
+        0x9b | 0x83 | 0xab | 0xb7 => (1, 4),
+        0x9d | 0x85 | 0xb8 => (2, 8),
+        0x9e | 0x86 | 0xb9 => (1, 8),
+        0x81 => (0, 0),
+        _ => return false,
+    };
+    let context = payload.get(address_bytes).filter(|_| matches!(header, 0x81..=0x86));
+    payload.iter().take(top_bits).any(|byte| byte & 0x80 != 0) || context.is_some_and(|info| info & 0x04 != 0)
+}
+
 fn q_with_address(input: &mut Cursor<'_>, header: u8) -> Result<Packet, Ended> {
     let address = address(input, header ^ 0x30)?;
     Ok(Packet::Q { count: Some(input.continued_u32()?), address: Some(address) })

@@ -10,7 +10,7 @@ use super::Config;
 use super::address::common_address;
 use super::atoms;
 use super::packet::Packet;
-use super::parse::{Fault, SYNC_END, SYNC_ZEROS, extension, parse};
+use super::parse::{Fault, SYNC_END, SYNC_ZEROS, extension, has_reserved_bits, parse};
 use crate::cursor::Cursor;
 use crate::decode::DecodePackets;
 use crate::{Located, Malformed, PacketError, Sink};
@@ -33,6 +33,8 @@ pub struct PacketDecoder {
     accepted: [bool; 256],
     state: State,
     offset: u64,
+    /// Reserved bits of the packet at the offset are reported.
+    is_noted: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +60,7 @@ impl PacketDecoder {
     pub fn new(config: &Config) -> Self {
         let mut accepted = [false; 256];
         (0..=255).zip(&mut accepted).for_each(|(header, accepted)| *accepted = config.accepts(header));
-        Self { config: *config, accepted, state: unsynchronized(0), offset: 0 }
+        Self { config: *config, accepted, state: unsynchronized(0), offset: 0, is_noted: false }
     }
 
     /// Reads until there is an item. `None`: there is none before more bytes arrive.
@@ -89,6 +91,11 @@ impl PacketDecoder {
         let kind = match self.step(header, &mut cursor) {
             Step::Packet(value) => {
                 let length = cursor.position();
+                self.is_noted = !self.is_noted && has_reserved_bits(&bytes[..length]);
+                if self.is_noted {
+                    let kind = Malformed::ReservedBits(header);
+                    return Some((0, Some(Err(PacketError { offset, skipped: 0, kind }))));
+                }
                 return Some((length, Some(Ok(Located { offset, length: length as u64, value }))));
             }
             Step::Impossible if cursor.position() == 1 => {

@@ -57,6 +57,14 @@ impl<M: CodeMemory> Walker<M> {
         self.held_steps().last().is_some_and(|&last| self.is_impossible(last))
     }
 
+    /// The last P0 instruction, if a mispredict or an address could still have corrected it: a conditional or indirect
+    /// branch.
+    pub(super) fn uncertain_branch(&self) -> Option<u64> {
+        let last = self.held_steps().last().filter(|last| last.block() != SCRATCH)?;
+        let block = self.graph.block(last.block());
+        (block.can_be(false) || block.last.flow.is_indirect()).then(|| block.last_address())
+    }
+
     fn is_impossible(&self, step: WalkStep) -> bool {
         step.block() != SCRATCH && !self.graph.block(step.block()).can_be(step.taken())
     }

@@ -289,6 +289,7 @@ impl<'c, 't, 'f> SourceCheck<'c, 't, 'f> {
             skipped => format!(", {} skipped", many(skipped, "byte")),
         };
         match error.kind {
+            kind if kind.is_note() => self.add(RuleId::ReservedBits, error.offset, &kind.to_string()),
             // A discontinuity is a consequence of something else.
             kind if kind.is_ordinary() && error.skipped == 0 => {}
             kind if kind.is_ordinary() && !self.is_synchronized && self.unsynchronized.is_none() => {

@@ -29,6 +29,8 @@ PacketCut "capture-packet-cut" Error "packets"
     "No synchronization starts inside a packet.";
 VersionMissing "capture-version-missing" Error "packets"
     "The version of the protocol follows a synchronization, and is one that exists (STM).";
+ReservedBits "capture-reserved-bits" Warning "packets"
+    "The reserved bits of a packet are zero; the packet is read without them.";
 PresumedStart "capture-presumed-start" Warning "packets"
     "A synchronization is near the start of the bytes; without one, the first byte is taken for a packet (ITM).";
 Unsynchronized "capture-unsynchronized" Warning "packets"

@@ -186,7 +186,7 @@ impl Counter<'_> {
                 self.execution.followed = self.execution.followed.saturating_sub(1);
             }
             Item::Overflow => self.execution.overflows.add(1, at),
-            Item::Discard => self.execution.discards.add(1, at),
+            Item::Discard { .. } => self.execution.discards.add(1, at),
             Item::Context(context) => {
                 self.execution.has_context_ids |= context.context_id.is_some() || context.vmid.is_some();
             }

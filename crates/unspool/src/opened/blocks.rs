@@ -69,7 +69,7 @@ impl FlowSink for RangeFeed<'_> {
                 item.value,
                 Item::TraceOn
                     | Item::Overflow
-                    | Item::Discard
+                    | Item::Discard { .. }
                     | Item::NoCode { .. }
                     | Item::Lost { .. }
                     | Item::Finding(_)

@@ -388,7 +388,7 @@ impl<'t> StepEmitter<'t> {
             }
             Item::TraceOn => self.gap(position, Gap::Start),
             Item::Overflow => self.gap(position, Gap::Overflow),
-            Item::Discard => self.gap(position, Gap::Discard),
+            Item::Discard { .. } => self.gap(position, Gap::Discard),
             Item::NoCode { address, .. } => self.gap(position, Gap::NoCode(address)),
             Item::Lost { cause, .. } => self.gap(
                 position,

@@ -138,6 +138,8 @@ type Row<'r> = (&'r str, Vec<u8>, &'r [(&'r str, u64, &'r str)]);
 #[test]
 fn each_problem_is_a_finding_at_its_offset() {
     let start = |rest: &[&[u8]]| [&START[..], &at(0), &rest.concat()].concat();
+    let mut marked = at(1);
+    marked[5] |= 0x04;
     let rows: &[Row<'_>] = &[
         ("nothing", start(&[&[TAKEN]]), &[]),
         (
@@ -154,6 +156,11 @@ fn each_problem_is_a_finding_at_its_offset() {
             "a reserved header",
             start(&[&[TAKEN, 0x08], &START, &at(0), &[TAKEN]]),
             &[("capture-reserved-header", 21, "reserved packet header 0x08, 1 byte skipped")],
+        ),
+        (
+            "a reserved bit is set",
+            start(&[&[TAKEN], &marked, &[TAKEN]]),
+            &[("capture-reserved-bits", 21, "reserved bits are set in the packet with header 0x82")],
         ),
         (
             "the end of a packet is missing",

@@ -39,7 +39,7 @@ impl FlowSink for Lines {
             }
             Ok(Item::ExceptionReturn) => "EXCEPTION_RET".into(),
             Ok(Item::Timestamp { value, .. }) => format!("TIMESTAMP {value:x}"),
-            Ok(Item::Discard | Item::End) => return,
+            Ok(Item::Discard { .. } | Item::End) => return,
             other => panic!("{other:?}"),
         };
         self.0.push(line);

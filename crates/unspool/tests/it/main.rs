@@ -25,6 +25,7 @@ mod corpus_perf;
 mod corpus_ptm;
 mod corpus_slice;
 mod corpus_software;
+mod coverage;
 mod data_stream;
 mod doctor;
 mod encode;

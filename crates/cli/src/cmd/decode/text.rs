@@ -253,7 +253,10 @@ fn item_text(item: &Located<Item>) -> String {
         Item::FunctionReturn => "function return".into(),
         Item::TraceOn => "trace on".into(),
         Item::Overflow => "overflow: trace was lost".into(),
-        Item::Discard => "discard: tracing stopped".into(),
+        Item::Discard { uncertain_branch: None } => "discard: tracing stopped".into(),
+        Item::Discard { uncertain_branch: Some(at) } => {
+            format!("discard: tracing stopped; the last branch, at {at:#x}, may have gone elsewhere")
+        }
         Item::NoCode { address, space } => format!("no code at {address:#x} in {space}"),
         Item::Lost { elements, cause } => format!("{} lost: {}", many(elements, "P0 element"), cause_text(&cause)),
         Item::Finding(finding) => format!("{:#x}: {finding}", item.offset),

@@ -322,6 +322,19 @@ fn returns_are_p0_elements_on_the_m_profile() {
 }
 
 #[test]
+fn a_note_changes_no_element() {
+    let note = Err(PacketError { offset: 2, skipped: 0, kind: Malformed::ReservedBits(0x9a) });
+    let packets = [at(0, INFO), at(1, exception(14, ExceptionAddress::Return)), note, at(2, low(32, 0x1000))];
+    let found: Vec<String> = items(&ete(), &packets).iter().map(text).collect();
+    let expected = [
+        "trace info",
+        "0x2: reserved bits are set in the packet with header 0x9a",
+        "exception 14 (IRQ), return 0x0000000000001000",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn an_unknown_exception_address_enters_the_history_as_zero() {
     let packets = [INFO, low(32, 0x1234_5678), exception(14, ExceptionAddress::Return), Packet::Ignore, low(9, 4)];
     assert_eq!(texts(&ete(), &packets)[3], "target address 0x0000000000000004 IS0");
