@@ -161,7 +161,7 @@ impl Resources {
             (false, false) => {
                 let first = self.select(CONTEXT_ID, comparators);
                 self.select(VMID, comparators);
-                PAIR | first / 2
+                PAIR | (first / 2)
             }
         }
     }

@@ -19,6 +19,9 @@ fn differing(plan: &Plan) -> Vec<(String, u64)> {
     differs.map(|value| (value.register.clone().into_owned(), value.value)).collect()
 }
 
+/// What it shows, a plan, and the registers in which it differs from the minimal programming.
+type Row = (&'static str, Plan, &'static [(&'static str, u64)]);
+
 fn at(address: u64) -> Option<Event> {
     Some(Event { at: At::Address(address), once: false })
 }
@@ -26,7 +29,7 @@ fn at(address: u64) -> Option<Event> {
 #[test]
 fn processes_events_and_timestamps_have_their_registers() {
     let base = Plan::new(Ete);
-    let rows: Vec<(&str, Plan, &[(&str, u64)])> = vec![
+    let rows: Vec<Row> = vec![
         (
             "a context identifier: TRCVICTLR.EVENT is a selector of group 6",
             Plan { only_context_ids: vec![0x12], ..base.clone() },
