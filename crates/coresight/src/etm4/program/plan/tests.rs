@@ -31,12 +31,20 @@ fn processes_events_and_timestamps_have_their_registers() {
     let base = Plan::new(Ete);
     let rows: Vec<Row> = vec![
         (
-            "a context identifier: TRCVICTLR.EVENT is a selector of group 6",
+            "a context identifier: an exact filter of all addresses with CONTEXTTYPE 1",
             Plan { only_context_ids: vec![0x12], ..base.clone() },
-            &[("TRCVICTLR", 0x6f_0202), ("TRCRSCTLR2", 0x6_0001), ("TRCCIDCCTLR0", 0), ("TRCCIDCVR0", 0x12)],
+            &[
+                ("TRCVIIECTLR", 1),
+                ("TRCACATR0", 4),
+                ("TRCACVR0", 0),
+                ("TRCACATR1", 4),
+                ("TRCACVR1", u64::MAX),
+                ("TRCCIDCCTLR0", 0),
+                ("TRCCIDCVR0", 0x12),
+            ],
         ),
         (
-            "five context identifiers have two mask registers",
+            "five context identifiers: TRCVICTLR.EVENT is a selector of group 6; there are two mask registers",
             Plan { only_context_ids: vec![1, 2, 3, 4, 5], ..base.clone() },
             &[
                 ("TRCVICTLR", 0x6f_0202),
@@ -51,12 +59,37 @@ fn processes_events_and_timestamps_have_their_registers() {
             ],
         ),
         (
-            "a virtual context identifier: group 7",
-            Plan { only_vmids: vec![3], ..base.clone() },
-            &[("TRCVICTLR", 0x6f_0202), ("TRCRSCTLR2", 0x7_0001), ("TRCVMIDCCTLR0", 0), ("TRCVMIDCVR0", 3)],
+            "two virtual context identifiers: group 7",
+            Plan { only_vmids: vec![3, 4], ..base.clone() },
+            &[
+                ("TRCVICTLR", 0x6f_0202),
+                ("TRCRSCTLR2", 0x7_0003),
+                ("TRCVMIDCCTLR0", 0),
+                ("TRCVMIDCVR0", 3),
+                ("TRCVMIDCVR1", 4),
+            ],
         ),
         (
-            "both: a pair of selectors, and all combinations",
+            "one of each: CONTEXTTYPE 3",
+            Plan { exclude: vec![4..=8], only_context_ids: vec![2], only_vmids: vec![3], ..base.clone() },
+            &[
+                ("TRCVIIECTLR", 0x2_0001),
+                ("TRCACATR0", 0xc),
+                ("TRCACVR0", 0),
+                ("TRCACATR1", 0xc),
+                ("TRCACVR1", u64::MAX),
+                ("TRCACATR2", 0xc),
+                ("TRCACVR2", 4),
+                ("TRCACATR3", 0xc),
+                ("TRCACVR3", 8),
+                ("TRCCIDCCTLR0", 0),
+                ("TRCCIDCVR0", 2),
+                ("TRCVMIDCCTLR0", 0),
+                ("TRCVMIDCVR0", 3),
+            ],
+        ),
+        (
+            "several of both: a pair of selectors, and all combinations",
             Plan { only_context_ids: vec![1, 2], only_vmids: vec![3], ..base.clone() },
             &[
                 ("TRCVICTLR", 0x6f_0281),
@@ -74,9 +107,7 @@ fn processes_events_and_timestamps_have_their_registers() {
             "a range of one process: its comparators require the context",
             Plan { include: vec![4..=8], only_context_ids: vec![0x12], ..base.clone() },
             &[
-                ("TRCVICTLR", 0x6f_0202),
                 ("TRCVIIECTLR", 1),
-                ("TRCRSCTLR2", 0x6_0001),
                 ("TRCACATR0", 4),
                 ("TRCACVR0", 4),
                 ("TRCACATR1", 4),
