@@ -184,7 +184,8 @@ Examples:
 
 A range A..B starts at A and ends before B.
 With --context-id or --vmid, addresses are those of these processes: events, start and stop points have an address comparator \
-for each of them.
+for each of them. One process is filtered exactly, by address comparators; several are filtered by an event, which may take effect \
+some instructions late.
 The values need optional parts of a trace unit. To check that yours has them, add its TRCIDR4 to a file of --unit, and run \
 'unspool program FILE'.
 Exit codes: 0 no problem in the registers, 1 at least one line is marked 'problem', 2 the command failed.";

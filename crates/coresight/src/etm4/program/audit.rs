@@ -166,7 +166,11 @@ impl Audit {
                 self.check_range(pair, register);
                 let ends = [2 * pair, 2 * pair + 1].map(|number| self.get(&format!("TRCACVR{number}")));
                 let [first, last] = ends.map(|end| end.map_or("?".to_string(), |end| format!("{end:#x}")));
-                format!("{first} to {last}{}", self.words().attributes(2 * pair))
+                let range = match ends {
+                    [Some(0), Some(u64::MAX)] => "all addresses".to_string(),
+                    _ => format!("{first} to {last}"),
+                };
+                format!("{range}{}", self.words().attributes(2 * pair))
             })
             .collect()
     }

@@ -2,8 +2,9 @@
 //!
 //! Takes a plan; produces the address comparators, single-shot comparators, identifiers to compare with, resource selectors,
 //! and the events that select them. An address means nothing without its process: the comparators of a plan for one process
-//! require its identifiers. With several processes, an address takes a comparator for each of them; a range of the filter
-//! does not, since ViewInst's event leaves out all other processes.
+//! require its identifiers, and a plan without ranges gets one of all addresses. ViewInst then needs no event, with which it
+//! may be imprecise: only an event that is always true makes it exact. With several processes, an address takes a comparator
+//! for each of them; a range of the filter does not, since ViewInst's event leaves out all other processes.
 
 use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
@@ -55,8 +56,10 @@ impl Comparators {
             [one] => (contexts, one),
             _ => (contexts, 0),
         };
+        let everywhere = [0..=u64::MAX];
+        let is_everywhere = of_filter != 0 && plan.include.is_empty();
         let mut all = Self { identifiers, ..Self::default() };
-        all.include = all.ranges(&plan.include, &[of_filter]);
+        all.include = all.ranges(if is_everywhere { &everywhere } else { &plan.include }, &[of_filter]);
         all.exclude = all.ranges(&plan.exclude, &[of_filter]);
         all.timestamps = all.ranges(&plan.timestamps_in, &[of_filter]);
         for (number, event) in plan.events.iter().enumerate() {
@@ -151,9 +154,12 @@ impl Resources {
         all
     }
 
-    /// The event of ViewInst: always, or one of the processes. A pair of selectors holds if both do.
+    /// The event of ViewInst: always, or one of several processes. A pair of selectors holds if both do.
     fn processes(&mut self, plan: &Plan, comparators: u64) -> u64 {
         const PAIR: u64 = 0x80;
+        if comparators.count_ones() == 1 {
+            return 1;
+        }
         match (plan.only_context_ids.is_empty(), plan.only_vmids.is_empty()) {
             (true, true) => 1,
             (false, true) => self.select(CONTEXT_ID, comparators),
