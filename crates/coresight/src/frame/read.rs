@@ -62,7 +62,9 @@ struct LookAhead {
 /// Number of bytes whose ids are examined at once.
 const BATCH: usize = 4096;
 /// Bytes that searches may examine, besides two for each byte of the buffer: damage everywhere must not take forever.
-const CREDIT: u64 = 8 * LONG_WINDOW as u64;
+const CREDIT: u64 = 3 * LONG_WINDOW as u64;
+/// Factor by which a search that finds no frames counts: there are probably none.
+const IN_VAIN: u64 = 8;
 const NEVER: u64 = u64::MAX;
 
 enum Step {
@@ -384,6 +386,9 @@ impl<S: SourceEvidence> Deformatter<S> {
                 {
                     let new = ids_of_unit(frame).filter(|&id| is_source(id));
                     new.for_each(|id| self.ahead.ids.insert(id));
+                }
+                if !is_proven && !is_clean {
+                    self.ahead.spent += IN_VAIN * window as u64;
                 }
                 self.stay(offset + length as u64, is_proven);
             }
