@@ -239,11 +239,11 @@ impl<S: SourceEvidence> Setting<'_, S> {
         let mut found: Vec<(u8, u32)> = Vec::new();
         for split in before.end..=start {
             let old = || (before.end..split.saturating_sub(1)).step_by(2);
-            let new = || (split..start).filter(|index| (start - index) % 2 == 0);
+            let new = || (split..start).filter(|index| (start - index).is_multiple_of(2));
             if !old().all(|index| is_known(&index)) || !new().all(|index| is_known(&index)) {
                 continue;
             }
-            let id = old().chain(new()).filter_map(id_at).last().unwrap_or(before.id);
+            let id = old().chain(new()).rev().find_map(id_at).unwrap_or(before.id);
             match found.iter_mut().find(|(known, _)| *known == id) {
                 Some((_, count)) => *count += 1,
                 None => found.push((id, 1)),

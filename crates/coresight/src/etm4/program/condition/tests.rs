@@ -19,14 +19,8 @@ type Row = (Protocol, u64, &'static [(&'static str, u64)], &'static str);
 /// K10.5.2.17 numbers events; TRCEVENTCTL0R and the resource selectors have their causes.
 #[test]
 fn meanings_of_events() {
-<<<<<<< HEAD
-    let address = ("TRCACVR0", 0x40_0580);
-    type Row<'r> = (Protocol, u64, &'r [(&'r str, u64)], &'r str);
-    let rows: &[Row<'_>] = &[
-=======
     const ADDRESS: (&str, u64) = ("TRCACVR0", 0x40_0580);
     let rows: &[Row] = &[
->>>>>>> program
         (Ete, 1, &[], "always"),
         (Ete, 2, &[("TRCRSCTLR2", 0x4_0001), ADDRESS], "address 0x400580 <main> executed"),
         (Ete, 2, &[("TRCRSCTLR2", 0x4_0001), ("TRCACVR0", 4)], "address 0x4 executed"),

@@ -29,12 +29,7 @@ fn at(address: u64) -> Option<Event> {
 #[test]
 fn processes_events_and_timestamps_have_their_registers() {
     let base = Plan::new(Ete);
-<<<<<<< HEAD
-    type Row<'r> = (&'r str, Plan, &'r [(&'r str, u64)]);
-    let rows: Vec<Row<'_>> = vec![
-=======
     let rows: Vec<Row> = vec![
->>>>>>> program
         (
             "a context identifier: an exact filter of all addresses with CONTEXTTYPE 1",
             Plan { only_context_ids: vec![0x12], ..base.clone() },
