@@ -11,7 +11,18 @@ static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 /// Removes the temporary files of all outputs that are not complete. For a process that is about to end: those outputs cannot be
 /// completed then.
 pub fn remove_unfinished() {
-    std::mem::take(&mut *all()).iter().for_each(|path| remove(path));
+    remove_below(Path::new(""));
+}
+
+/// Removes those in a directory; an empty path is above all.
+fn remove_below(directory: &Path) {
+    all().retain(|path| {
+        let is_below = path.starts_with(directory);
+        if is_below {
+            remove(path);
+        }
+        !is_below
+    });
 }
 
 /// Removes a temporary file or directory. It may have been removed, or renamed.
@@ -70,7 +81,8 @@ mod tests {
         let directory = TemporaryPath::beside(&folder.path().join("capture"));
         fs::create_dir(directory.path())?;
         fs::write(directory.path().join("trace.bin"), "half")?;
-        remove_unfinished();
+        // Other tests have files of their own.
+        remove_below(folder.path());
         assert_eq!(fs::read_dir(folder.path())?.count(), 0);
         // Another process may use the name then.
         fs::write(temporary.path(), "other")?;
