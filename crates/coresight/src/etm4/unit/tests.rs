@@ -4,7 +4,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::*;
-use crate::{Packets, Protocol};
+use crate::exception::PE_RESET;
+use crate::{Packets, Protocol, SubIsa};
 
 fn texts(unit: &Unit) -> Vec<String> {
     let packets = Packets::new(&unit.config, unit.bytes());
