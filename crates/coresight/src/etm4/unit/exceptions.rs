@@ -42,15 +42,32 @@ impl Unit {
             // The context that the exception was taken from, if the last P0 element changed it (DDI 0487, R_XGXKK).
             self.locate(return_address);
         }
+        if number == PE_RESET && self.is_ete {
+            self.locate(return_address);
+            self.exception_without_address(number);
+        } else {
+            self.exception_with_address(number, return_address);
+        }
+        self.guesses.element(1);
+        self.require_address();
+        self.time_due = true;
+    }
+
+    fn exception_with_address(&mut self, number: u16, return_address: Target) {
         let is_target_too = self.needs_address;
         let address = if is_target_too { ExceptionAddress::TargetAndReturn } else { ExceptionAddress::Return };
         self.flush();
         self.emit(&Packet::Exception { number, address, fault_pending: None });
         // Nothing may come between an exception packet and its address.
         self.address(return_address, is_target_too);
-        self.guesses.element(1);
-        self.require_address();
-        self.time_due = true;
+    }
+
+    /// Emits an exception packet whose return address is unknown, which the history of addresses takes for zero (DDI 0487, R_FPDFJ).
+    pub(super) fn exception_without_address(&mut self, number: u16) {
+        self.flush();
+        self.emit(&Packet::Exception { number, address: ExceptionAddress::Return, fault_pending: None });
+        self.emit(&Packet::Ignore);
+        self.addresses.unknown();
     }
 
     /// Is an exception outside of a prohibited region traced? That depends on what preceded it, not on the filters, except
