@@ -161,7 +161,7 @@ Examples:
   unspool encode run.tarmac -o capture/ --protocol etm4 --return-stack --timestamps --formatted
   unspool encode run.astf -o capture/ --register TRCVICTLR=0x200201 --register TRCSYNCPR=10
   unspool encode run.astf -o capture/ --q-elements 1
-  unspool encode run.astf -o capture/ --buffer-size 65536 --buffer-mode circular --buffer-trigger stop
+  unspool encode run.astf -o capture/ --buffer-size 65536 --buffer-trigger stop
   unspool encode run.astf run.1.astf run.2.astf -o capture/ --formatted
   unspool encode linux.tarmac -o capture/ --events linux.events --context-ids --timestamps
   unspool encode run.tarmac -o capture/ --protocol ptm --return-stack --register ETMSYNCFR=256

@@ -30,6 +30,11 @@ impl Addresses {
         address
     }
 
+    /// An address that is not known.
+    pub(super) fn unknown(&mut self) {
+        self.remember(Target::default());
+    }
+
     fn with_new_bits(&self, at: Target) -> Address {
         let old = self.0[0].address;
         let shift = at.isa.shift();

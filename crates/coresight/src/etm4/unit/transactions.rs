@@ -6,7 +6,7 @@
 
 use super::{Executed, Unit};
 use crate::Target;
-use crate::etm4::packet::{ExceptionAddress, Packet};
+use crate::etm4::packet::Packet;
 use crate::exception::TRANSACTION_FAILURE;
 
 /// The transaction that the PE is in.
@@ -102,21 +102,14 @@ impl Unit {
             return;
         }
         self.flush();
-        // Where nothing was executed after the last P0 element, the address is that of its target too.
-        let is_target = self.is_on && !self.in_block;
-        let canceled = self.guesses.cancels(self.transaction.elements_before);
-        if let Some(count) = canceled {
-            if is_target {
-                self.address(at, false);
-            }
+        if self.is_on && !self.in_block {
+            // Nothing was executed after the last P0 element: its target is known.
+            self.address(at, false);
+        }
+        if let Some(count) = self.guesses.cancels(self.transaction.elements_before) {
             self.emit(&Packet::CancelFormat1 { count, mispredict: false });
             self.guesses.cancel(count);
         }
-        let address = match is_target && canceled.is_none() {
-            true => ExceptionAddress::TargetAndReturn,
-            false => ExceptionAddress::Return,
-        };
-        self.emit(&Packet::Exception { number: TRANSACTION_FAILURE, address, fault_pending: None });
-        self.address(at, false);
+        self.exception_without_address(TRANSACTION_FAILURE);
     }
 }
