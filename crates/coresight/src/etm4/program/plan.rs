@@ -201,6 +201,10 @@ impl Plan {
         set("TRCCONFIGR", self.configuration());
         set("TRCEVENTCTL0R", resources.events);
         set("TRCEVENTCTL1R", resources.traced_events);
+        if self.protocol == Protocol::Ete {
+            // Its value is unknown after a reset, and decides whether a first exception is traced.
+            set("TRCRSR", 0);
+        }
         set("TRCSTALLCTLR", 0);
         set("TRCTSCTLR", resources.timestamps);
         set("TRCSYNCPR", if self.sync_bytes == 0 { 0 } else { u64::from(self.sync_bytes.trailing_zeros()) });

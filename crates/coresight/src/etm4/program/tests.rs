@@ -44,6 +44,14 @@ fn values_are_those_of_the_specification() {
     }
 }
 
+/// K10.5.9: TRCRSR is new in ETE. Nothing was traced before the trace unit is enabled.
+#[test]
+fn no_trace_is_active_before_an_ete_is_enabled() {
+    for (protocol, wanted) in [(Ete, Some(0)), (Etm4, None)] {
+        assert_eq!(value(&Plan::new(protocol).values().unwrap(), "TRCRSR"), wanted, "{protocol}");
+    }
+}
+
 #[test]
 fn options_have_their_bits() {
     let base = Plan { return_stack: false, timestamps: false, context_ids: false, ..Plan::new(Ete) };
