@@ -57,8 +57,6 @@ struct LookAhead {
     is_long: bool,
     /// Number of bytes that searches have examined.
     spent: u64,
-    /// Distance to the next look if this one proves nothing. It grows: there may be no evidence at all.
-    distance: u64,
 }
 
 /// Number of bytes whose ids are examined at once.
@@ -67,8 +65,6 @@ const BATCH: usize = 4096;
 const CREDIT: u64 = 3 * LONG_WINDOW as u64;
 /// Factor by which a search that finds no frames counts: there are probably none.
 const IN_VAIN: u64 = 8;
-/// Distance between the first two looks without proof: half of the window.
-const FIRST_DISTANCE: u64 = LONG_WINDOW as u64 / 2;
 const NEVER: u64 = u64::MAX;
 
 enum Step {
@@ -111,7 +107,7 @@ impl<S: SourceEvidence> Deformatter<S> {
             syncs: (0, 0),
             carry: Vec::new(),
             offset: 0,
-            ahead: LookAhead { ids, until: 0, doubt: 0, is_long: false, spent: 0, distance: FIRST_DISTANCE },
+            ahead: LookAhead { ids, until: 0, doubt: 0, is_long: false, spent: 0 },
         }
     }
 
@@ -452,7 +448,6 @@ impl<S: SourceEvidence> Deformatter<S> {
         self.lose(shift.start + shift.dropped - shift.end, BadFrame::Shifted);
         self.offset = self.offset - shift.end as u64 + shift.start as u64;
         self.id = shift.id;
-        self.ahead.distance = FIRST_DISTANCE;
         if let Some(frame) = shift.rest_of_frame(bytes) {
             self.report_lost(out);
             self.id = ID_NULL;
@@ -462,15 +457,13 @@ impl<S: SourceEvidence> Deformatter<S> {
         self.ahead.until = self.offset;
     }
 
-    /// Without proof of where frames start, there is another look.
+    /// Without proof of where frames start, there is another look when half of the window has been read.
     fn look_again(&mut self, is_proven: bool) {
         self.ahead.is_long = false;
-        if is_proven {
-            (self.ahead.doubt, self.ahead.distance) = (NEVER, FIRST_DISTANCE);
-        } else {
-            self.ahead.doubt = self.ahead.until.saturating_add(self.ahead.distance);
-            self.ahead.distance = self.ahead.distance.saturating_mul(2);
-        }
+        self.ahead.doubt = match is_proven {
+            true => NEVER,
+            false => self.ahead.until + LONG_WINDOW as u64 / 2,
+        };
     }
 
     /// Knowledge for a search, where bytes before the first id have this one.

@@ -121,7 +121,8 @@ impl<S: SourceEvidence> Setting<'_, S> {
     }
 
     fn candidate(&self, start: usize, bytes: &[u8]) -> Candidate {
-        let mut streams = Streams::new(self);
+        let (found, bytes_of_ids) = (Found::default(), Vec::new());
+        let mut streams = Streams { setting: self, found, best: None, first_lost: None, bytes: bytes_of_ids };
         Deformatter::trusting(self.id).read_all(bytes, &mut streams);
         streams.examine();
         let Found { unknown, .. } = streams.found;
@@ -141,8 +142,8 @@ impl<S: SourceEvidence> Setting<'_, S> {
         let mut shift = Shift { end: before.end, start, dropped: 0, id };
         let mut best = self.value(bytes, &shift);
         let whole = starts.list.iter().take(MAX_STARTS).map(|&start| (start, 0));
-        let follows = |(start, dropped): &(usize, usize)| before.end < start + dropped;
-        for (start, dropped) in whole.chain(starts.part).filter(follows) {
+        let parts = starts.part.into_iter().filter(|(start, dropped)| before.end <= start + dropped);
+        for (start, dropped) in whole.chain(parts) {
             let ids = self.ids_in(bytes, &before, start + dropped);
             let others = self.ids.iter().filter(|id| !ids.contains(id));
             for id in ids.iter().copied().chain(others).take(MAX_IDS) {
@@ -356,11 +357,7 @@ struct Found {
     unknown: i64,
 }
 
-impl<'s, S: SourceEvidence> Streams<'s, S> {
-    fn new(setting: &'s Setting<'s, S>) -> Self {
-        Self { setting, bytes: Vec::new(), found: Found::default(), best: None, first_lost: None }
-    }
-
+impl<S: SourceEvidence> Streams<'_, S> {
     fn examine(&mut self) {
         for (id, bytes) in &mut self.bytes {
             self.found.fit += self.setting.sources.examine(*id, bytes);
