@@ -12,13 +12,11 @@ use core::fmt;
 
 use crate::TraceError;
 
-mod evidence;
 mod read;
 mod realign;
 mod stream;
 mod write;
 
-pub use evidence::{Fit, SourceEvidence, UnknownSources};
 pub use read::{Deformatter, Layout};
 pub use stream::{Offsets, Stream};
 pub use write::Formatter;
@@ -101,9 +99,6 @@ pub enum BadFrame {
     /// No full synchronization has been seen yet.
     #[error("no full synchronization yet")]
     NotSynchronized,
-    /// The next frame is not a whole number of frames away: bytes are missing, or there are too many.
-    #[error("frames continue at another distance: bytes are missing, or there are too many")]
-    Shifted,
     /// The buffer ends inside a frame, so the flags that complete its bytes are missing.
     #[error("buffer ends inside a frame")]
     Truncated,

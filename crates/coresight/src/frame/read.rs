@@ -1,20 +1,17 @@
 //! Frames to bytes: finds frames, unpacks them, and finds them again when alignment is lost.
 //!
 //! Takes the buffer in chunks of any size. Produces [`Span`]s and [`Mark`]s for a [`FrameSink`]; chunk boundaries make no
-//! difference to them. Frames without an id change, which are nearly all, take a short path. The ids of frames are
-//! examined before earlier frames are emitted: after a strange one, the frames before it may be read again from another
-//! start (`realign.rs`).
+//! difference to them. Frames without an id change, which are nearly all, take a short path.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
 use memchr::memmem;
 
-use super::evidence::{SourceEvidence, UnknownSources};
-use super::realign::{Choice, LONG_WINDOW, LOOK_BACK, MIN_WINDOW, SHORT_WINDOW, Setting, Shift, Strange};
+use super::realign;
 use super::{
     BadFrame, FRAME_DATA, FRAME_LENGTH, FSYNC, FrameData, FrameError, FrameSink, HSYNC, ID_FLUSH, ID_LAST, ID_NULL,
-    ID_TRIGGER, Ids, Mark, Span,
+    ID_TRIGGER, Mark, Span,
 };
 
 /// Start of the frames in a buffer.
@@ -29,86 +26,51 @@ pub enum Layout {
 
 /// Takes formatted trace apart. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
 #[derive(Debug, Clone)]
-pub struct Deformatter<S = UnknownSources> {
-    sources: S,
+pub struct Deformatter {
     id: u8,
     aligned: bool,
     /// Bytes skipped since alignment was lost, not yet reported.
     lost: Option<FrameError>,
     /// Offset and length of the run of full synchronizations that ends here.
     syncs: (u64, u8),
-    /// Bytes that are not emitted yet.
+    /// The start of an incomplete frame.
     carry: Vec<u8>,
     /// The offset of the first byte of `carry`.
     offset: u64,
-    ahead: LookAhead,
+    /// Rises with impossible frames and falls with others.
+    misfits: u32,
+    /// No search for another frame start before this offset: the last one found none.
+    search_from: u64,
 }
 
-/// State of the look ahead.
-#[derive(Debug, Clone)]
-struct LookAhead {
-    /// Ids that are not strange.
-    ids: Ids,
-    /// The ids of frames up to this offset were examined. The end of time: ids are never examined.
-    until: u64,
-    /// The start of frames is in doubt from this offset on, whatever their ids are.
-    doubt: u64,
-    /// A short window was not enough for the current search.
-    is_long: bool,
-    /// Number of bytes that searches have examined.
-    spent: u64,
-}
-
-/// Number of bytes whose ids are examined at once.
-const BATCH: usize = 4096;
-/// Bytes that searches may examine, besides two for each byte of the buffer: damage everywhere must not take forever.
-const CREDIT: u64 = 3 * LONG_WINDOW as u64;
-/// Factor by which a search that finds no frames counts: there are probably none.
-const IN_VAIN: u64 = 8;
-const NEVER: u64 = u64::MAX;
+/// Weight of an impossible frame: more than that of a possible one, since one in two is possible by chance.
+const MISFIT: u32 = 3;
+/// Weight of impossible frames that starts a search for another frame start.
+const MISFITS: u32 = 4 * MISFIT;
 
 enum Step {
     Read(usize),
     NeedMore,
 }
 
-/// Result of looking ahead.
-enum Ahead {
-    /// Frames that start in this many bytes can be emitted.
-    Clear(usize),
-    /// The frame at this index is strange.
-    Strange(usize),
-}
-
 impl Deformatter {
-    /// A deformatter at the start of a buffer whose sources are not known.
+    /// A deformatter at the start of a buffer.
     pub fn new(layout: Layout) -> Self {
-        Self::with_sources(layout, UnknownSources)
-    }
-
-    /// A deformatter in the middle of a buffer that never searches for another frame start.
-    pub(super) fn trusting(id: u8) -> Self {
-        let mut trusting = Self::new(Layout::FromStart);
-        trusting.id = id;
-        trusting.ahead.until = NEVER;
-        trusting
-    }
-}
-
-impl<S: SourceEvidence> Deformatter<S> {
-    /// A deformatter at the start of a buffer. What is known of its sources shows where frames start if bytes are missing.
-    pub fn with_sources(layout: Layout, sources: S) -> Self {
-        let ids = sources.ids();
         Self {
-            sources,
             id: ID_NULL,
             aligned: layout == Layout::FromStart,
             lost: None,
             syncs: (0, 0),
             carry: Vec::new(),
             offset: 0,
-            ahead: LookAhead { ids, until: 0, doubt: 0, is_long: false, spent: 0 },
+            misfits: 0,
+            search_from: 0,
         }
+    }
+
+    /// A deformatter that never searches for another frame start.
+    fn trusting() -> Self {
+        Self { search_from: u64::MAX, ..Self::new(Layout::FromStart) }
     }
 
     /// The offset of the next byte that is not processed.
@@ -127,12 +89,6 @@ impl<S: SourceEvidence> Deformatter<S> {
         self.report_lost(out);
     }
 
-    /// Processes a buffer that is all present.
-    pub(super) fn read_all(&mut self, bytes: &[u8], out: &mut impl FrameSink) {
-        self.read(bytes, true, out);
-        self.report_lost(out);
-    }
-
     fn advance(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) {
         if self.carry.is_empty() {
             let read = self.read(bytes, last, out);
@@ -146,91 +102,27 @@ impl<S: SourceEvidence> Deformatter<S> {
         }
     }
 
-    /// Returns the number of bytes that are processed.
     fn read(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) -> usize {
-        let start = self.offset;
+        let mut at = 0;
         loop {
-            let rest = &bytes[(self.offset - start) as usize..];
-            let is_moved = match self.look_ahead(rest, last) {
-                _ if !self.aligned => self.read_step(rest, last, out),
-                Ahead::Clear(length) => self.read_up_to(rest, length, last, out),
-                Ahead::Strange(at) => self.examine(rest, at, last, out),
-            };
-            if !is_moved {
-                return (self.offset - start) as usize;
-            }
-        }
-    }
-
-    /// Examines the ids of the next frames.
-    #[inline]
-    fn look_ahead(&mut self, bytes: &[u8], last: bool) -> Ahead {
-        if self.ahead.until == NEVER || !self.aligned {
-            return Ahead::Clear(bytes.len());
-        }
-        let mut at = (self.ahead.until - self.offset) as usize;
-        let limit = at + BATCH;
-        while at < limit {
-            let undoubted = self.ahead.doubt.saturating_sub(self.offset + at as u64).min(BATCH as u64) as usize;
-            at += known_frames(&bytes[at..], undoubted.div_ceil(FRAME_LENGTH), self.ahead.ids);
-            if at >= limit {
-                break;
-            }
-            if self.offset + at as u64 >= self.ahead.doubt && at < bytes.len() {
-                return self.strange(at);
-            }
-            match Unit::at(&bytes[at..], last) {
-                Unit::NeedMore if last => {
-                    self.ahead.until = self.offset + at as u64;
-                    return Ahead::Clear(bytes.len());
+            at += self.read_plain(&bytes[at..], out);
+            match self.step(&bytes[at..], last, out) {
+                Step::Read(length) => {
+                    at += length;
+                    self.offset += length as u64;
                 }
-                Unit::NeedMore => break,
-                Unit::Frame(frame) if !ids_of_unit(&frame).all(|id| fits(self.ahead.ids, id)) => {
-                    return self.strange(at);
-                }
-                Unit::Damaged { kind: BadFrame::ReservedId(_) | BadFrame::CutShort, .. } => return self.strange(at),
-                unit => at += unit.length(),
-            }
-        }
-        self.ahead.until = self.offset + at as u64;
-        Ahead::Clear(at.saturating_sub(LOOK_BACK))
-    }
-
-    fn strange(&mut self, at: usize) -> Ahead {
-        self.ahead.until = self.offset + at as u64;
-        Ahead::Strange(at)
-    }
-
-    /// Emits the frames that start in the first `length` bytes. False: nothing was emitted.
-    fn read_up_to(&mut self, bytes: &[u8], length: usize, last: bool, out: &mut impl FrameSink) -> bool {
-        let start = self.offset;
-        loop {
-            let at = (self.offset - start) as usize;
-            let at = at + self.read_plain(&bytes[at..], length.saturating_sub(at), out);
-            if at >= length {
-                return self.offset > start;
-            }
-            if !self.read_step(&bytes[at..], last, out) {
-                return self.offset > start;
+                Step::NeedMore => return at,
             }
         }
     }
 
-    /// Processes what is next. False: more bytes are necessary.
-    fn read_step(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) -> bool {
-        let Step::Read(length) = self.step(bytes, last, out) else { return false };
-        self.offset += length as u64;
-        true
-    }
-
-    /// The short path: whole frames with nothing but ids and data in them, which start in the first `length` bytes.
+    /// The short path: whole frames with nothing but ids and data in them.
     #[inline]
-    fn read_plain(&mut self, bytes: &[u8], length: usize, out: &mut impl FrameSink) -> usize {
+    fn read_plain(&mut self, bytes: &[u8], out: &mut impl FrameSink) -> usize {
         if !self.aligned || self.lost.is_some() {
             return 0;
         }
         let (frames, _) = bytes.as_chunks::<FRAME_LENGTH>();
-        let frames = &frames[..frames.len().min(length.div_ceil(FRAME_LENGTH))];
         let mut read = 0;
         while read < frames.len() {
             read += self.read_whole(&frames[read..], out);
@@ -245,6 +137,7 @@ impl<S: SourceEvidence> Deformatter<S> {
         }
         if read > 0 {
             self.syncs.1 = 0;
+            self.misfits = self.misfits.saturating_sub(read as u32);
         }
         read * FRAME_LENGTH
     }
@@ -270,56 +163,34 @@ impl<S: SourceEvidence> Deformatter<S> {
     }
 
     fn step(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) -> Step {
+        if bytes.is_empty() {
+            return Step::NeedMore;
+        }
         if !self.aligned {
             return self.seek_full_sync(bytes, last);
         }
-        match Unit::at(bytes, last) {
-            Unit::FullSync => self.full_sync(out),
-            Unit::Frame(frame) => self.frame(&frame, out),
-            Unit::Damaged { length, kind } => self.lose(length, kind),
-            Unit::NeedMore => Step::NeedMore,
+        if bytes.starts_with(&FSYNC) {
+            return self.full_sync(out);
+        }
+        match gather(bytes) {
+            Gathered::Frame(frame) => self.frame(bytes, &frame, last, out),
+            Gathered::CutShort(length) => self.lose(length, BadFrame::CutShort),
+            Gathered::NeedMore if last => self.lose(bytes.len(), BadFrame::Truncated),
+            Gathered::NeedMore => Step::NeedMore,
         }
     }
 
     fn seek_full_sync(&mut self, bytes: &[u8], last: bool) -> Step {
         match memmem::find(bytes, &FSYNC) {
             Some(0) => {
-                self.align(0);
+                self.aligned = true;
                 Step::Read(0)
             }
             Some(length) => self.lose(length, BadFrame::NotSynchronized),
-            None if self.ahead.doubt == 0 && !bytes.is_empty() => self.seek_frames(bytes, last),
-            None if last && !bytes.is_empty() => self.lose(bytes.len(), BadFrame::NotSynchronized),
+            None if last => self.lose(bytes.len(), BadFrame::NotSynchronized),
             None if bytes.len() >= FSYNC.len() => self.lose(bytes.len() - (FSYNC.len() - 1), BadFrame::NotSynchronized),
             None => Step::NeedMore,
         }
-    }
-
-    /// Searches for frames at the start of a buffer that has no full synchronization for long.
-    fn seek_frames(&mut self, bytes: &[u8], last: bool) -> Step {
-        if bytes.len() < LONG_WINDOW && !last {
-            return Step::NeedMore;
-        }
-        self.ahead.doubt = NEVER;
-        let setting = self.setting(ID_NULL);
-        match setting.choose(bytes, None, LONG_WINDOW, false) {
-            Choice::Move { start, is_proven: true } => {
-                self.align(start);
-                self.lose(start, BadFrame::NotSynchronized)
-            }
-            Choice::Stay { is_proven: true, .. } => {
-                self.align(0);
-                Step::Read(0)
-            }
-            _ => Step::Read(0),
-        }
-    }
-
-    /// Frames start this many bytes from here.
-    fn align(&mut self, length: usize) {
-        self.aligned = true;
-        self.ahead.until = self.ahead.until.max(self.offset + length as u64);
-        self.ahead.doubt = NEVER;
     }
 
     fn full_sync(&mut self, out: &mut impl FrameSink) -> Step {
@@ -337,157 +208,58 @@ impl<S: SourceEvidence> Deformatter<S> {
         Step::Read(FSYNC.len())
     }
 
-    fn frame(&mut self, frame: &Frame, out: &mut impl FrameSink) -> Step {
+    fn frame(&mut self, bytes: &[u8], frame: &Frame, last: bool, out: &mut impl FrameSink) -> Step {
+        let ids = id_pairs(&frame.bytes);
+        if let Some(id) = ids_of(&frame.bytes, ids).find(|&id| !is_known(id)) {
+            return self.damaged(bytes, frame.length, BadFrame::ReservedId(id), last);
+        }
         self.report_lost(out);
         self.syncs.1 = 0;
+        self.misfits = self.misfits.saturating_sub(1);
         for &index in frame.half_syncs() {
             out.mark(Mark::HalfSync { offset: self.offset + u64::from(index) });
         }
-        let ids = id_pairs(&frame.bytes);
         self.unpack(&frame.bytes, ids, &data_of(&frame.bytes).bytes(), Some(&frame.indexes), out);
         Step::Read(frame.length)
     }
 
-    /// Examines where frames start, at a strange one or where there is doubt. False: more bytes are necessary.
-    fn examine(&mut self, bytes: &[u8], at: usize, last: bool, out: &mut impl FrameSink) -> bool {
-        if self.read_up_to(bytes, at.saturating_sub(LOOK_BACK), last, out) {
-            return true;
+    /// An impossible frame. If a full synchronization starts in it, the next frame follows that.
+    fn damaged(&mut self, bytes: &[u8], length: usize, kind: BadFrame, last: bool) -> Step {
+        let reach = length + FSYNC.len() - 1;
+        if bytes.len() < reach && !last {
+            return Step::NeedMore;
         }
-        let window = if self.ahead.is_long { LONG_WINDOW } else { SHORT_WINDOW };
-        let has_enough = bytes.len() >= at + window + 4 * FRAME_LENGTH;
-        if !has_enough && !last {
-            return false;
+        let sync = memmem::find(&bytes[..reach.min(bytes.len())], &FSYNC);
+        if sync.is_none() && self.misfits >= MISFITS && self.offset >= self.search_from {
+            return self.search(bytes, length, kind, last);
         }
-        let offset = self.offset + at as u64;
-        let unit = Unit::at(&bytes[at..], last);
-        if offset < self.ahead.doubt && bytes[at + unit.length()..].starts_with(&FSYNC) {
-            self.follow_full_sync(bytes, at, &unit, last, out);
-            return true;
+        if sync.is_none() {
+            self.misfits = (self.misfits + MISFIT).min(MISFITS);
         }
-        let strange = (offset < self.ahead.doubt).then_some(Strange { at, length: unit.length() });
-        let length = strange.map_or(0, |strange| strange.length);
-        if self.ahead.spent + window as u64 > CREDIT + 2 * offset {
-            self.stay(offset + length as u64, false);
-            return true;
+        self.lose(sync.unwrap_or(length), kind)
+    }
+
+    /// Too many frames are impossible: searches for another frame start.
+    fn search(&mut self, bytes: &[u8], length: usize, kind: BadFrame, last: bool) -> Step {
+        if bytes.len() < realign::WINDOW && !last {
+            return Step::NeedMore;
         }
-        self.ahead.spent += window as u64;
-        let can_grow = !self.ahead.is_long && (has_enough || !last);
-        let setting = self.setting(self.id_at(bytes, at));
-        let choice = match strange {
-            Some(_) => setting.choose(bytes, strange, window, can_grow),
-            None => self.start(&bytes[at..], &setting, window, can_grow),
+        let deformat = |bytes: &[u8], witness: &mut realign::Witness| {
+            let mut deformatter = Self::trusting();
+            deformatter.push(bytes, witness);
+            deformatter.finish(witness);
         };
-        match choice {
-            Choice::Undecided => self.ahead.is_long = true,
-            Choice::Stay { is_proven, is_clean } => {
-                if strange.is_some()
-                    && is_clean
-                    && let Unit::Frame(frame) = &unit
-                {
-                    let new = ids_of_unit(frame).filter(|&id| is_source(id));
-                    new.for_each(|id| self.ahead.ids.insert(id));
-                }
-                if !is_proven && !is_clean {
-                    self.ahead.spent += IN_VAIN * window as u64;
-                }
-                self.stay(offset + length as u64, is_proven);
+        match realign::shift(&bytes[..bytes.len().min(realign::WINDOW)], deformat) {
+            Some(shift) => {
+                self.misfits = 0;
+                self.id = ID_NULL;
+                self.lose(shift, kind)
             }
-            Choice::Move { start, is_proven } => {
-                let shift = match strange {
-                    Some(strange) => self.setting(self.id).locate(bytes, strange, start),
-                    None => Shift { end: at, start: at + start, dropped: 0, id: ID_NULL },
-                };
-                self.read_up_to(bytes, shift.end, last, out);
-                self.shift(bytes, shift, out);
-                self.look_again(is_proven);
+            None => {
+                self.search_from = self.offset + realign::WINDOW as u64 / 2;
+                self.lose(length, kind)
             }
         }
-        true
-    }
-
-    /// A full synchronization is inside a strange frame, or at its end: frames start there.
-    fn follow_full_sync(&mut self, bytes: &[u8], at: usize, unit: &Unit, last: bool, out: &mut impl FrameSink) {
-        let sync = at + unit.length();
-        if unit.length().is_multiple_of(2) {
-            return self.stay(self.offset + sync as u64, true);
-        }
-        let strange = Strange { at, length: FRAME_LENGTH };
-        let shift = self.setting(self.id).locate(bytes, strange, sync);
-        self.read_up_to(bytes, shift.end, last, out);
-        self.shift(bytes, shift, out);
-        self.look_again(true);
-    }
-
-    /// Chooses the start of frames where no id is strange.
-    fn start(&self, bytes: &[u8], setting: &Setting<'_, S>, window: usize, can_grow: bool) -> Choice {
-        let mut known = 0;
-        while known < window {
-            let unit = Unit::at(&bytes[known..], true);
-            let fits = |id| fits(self.ahead.ids, id);
-            match &unit {
-                Unit::Frame(frame) if ids_of_unit(frame).all(fits) => known += unit.length(),
-                Unit::FullSync => known += unit.length(),
-                _ => break,
-            }
-        }
-        // If frames shift later, what follows is no evidence for where they start.
-        match known {
-            known if known < window && known >= MIN_WINDOW => setting.choose(&bytes[..known], None, window, false),
-            _ => setting.choose(bytes, None, window, can_grow),
-        }
-    }
-
-    /// Frames continue as before from an offset on.
-    fn stay(&mut self, offset: u64, is_proven: bool) {
-        self.ahead.until = offset;
-        self.look_again(is_proven);
-    }
-
-    /// Frames continue at another distance. `bytes` start with a frame as before.
-    fn shift(&mut self, bytes: &[u8], shift: Shift, out: &mut impl FrameSink) {
-        self.lose(shift.start + shift.dropped - shift.end, BadFrame::Shifted);
-        self.offset = self.offset - shift.end as u64 + shift.start as u64;
-        self.id = shift.id;
-        if let Some(frame) = shift.rest_of_frame(bytes) {
-            self.report_lost(out);
-            self.id = ID_NULL;
-            self.unpack(&frame, id_pairs(&frame), &data_of(&frame).bytes(), None, out);
-            self.offset += FRAME_LENGTH as u64;
-        }
-        self.ahead.until = self.offset;
-    }
-
-    /// Without proof of where frames start, there is another look when half of the window has been read.
-    fn look_again(&mut self, is_proven: bool) {
-        self.ahead.is_long = false;
-        self.ahead.doubt = match is_proven {
-            true => NEVER,
-            false => self.ahead.until + LONG_WINDOW as u64 / 2,
-        };
-    }
-
-    /// Knowledge for a search, where bytes before the first id have this one.
-    fn setting(&self, id: u8) -> Setting<'_, S> {
-        let mut ids = self.ahead.ids.iter();
-        let id = match (id, ids.next(), ids.next()) {
-            // There is only one source.
-            (ID_NULL, Some(only), None) => only,
-            _ => id,
-        };
-        Setting { sources: &self.sources, ids: self.ahead.ids, id }
-    }
-
-    /// The id at a frame that was examined.
-    fn id_at(&self, bytes: &[u8], index: usize) -> u8 {
-        let (mut at, mut id) = (0, self.id);
-        while at < index {
-            let unit = Unit::at(&bytes[at..], true);
-            if let Unit::Frame(frame) = &unit {
-                id = ids_of_unit(frame).last().unwrap_or(id);
-            }
-            at += unit.length().max(1);
-        }
-        id
     }
 
     fn lose(&mut self, length: usize, kind: BadFrame) -> Step {
@@ -564,11 +336,11 @@ fn emit(id: u8, offset: u64, bytes: &[u8], out: &mut impl FrameSink) {
 type Indexes = [u8; FRAME_LENGTH];
 
 /// A frame without its half synchronizations.
-pub(super) struct Frame {
+struct Frame {
     bytes: [u8; FRAME_LENGTH],
     indexes: Indexes,
     /// Number of buffer bytes of the frame.
-    pub(super) length: usize,
+    length: usize,
     syncs: [u8; FRAME_LENGTH],
     sync_count: usize,
 }
@@ -576,56 +348,6 @@ pub(super) struct Frame {
 impl Frame {
     fn half_syncs(&self) -> &[u8] {
         &self.syncs[..self.sync_count]
-    }
-}
-
-/// Contents of a buffer at the start of a frame.
-pub(super) enum Unit {
-    /// A full synchronization.
-    FullSync,
-    /// A frame with possible ids.
-    Frame(Frame),
-    /// No frame. If a full synchronization starts in it, the next frame follows that.
-    Damaged {
-        length: usize,
-        kind: BadFrame,
-    },
-    NeedMore,
-}
-
-impl Unit {
-    pub(super) fn at(bytes: &[u8], last: bool) -> Self {
-        if bytes.starts_with(&FSYNC) {
-            return Self::FullSync;
-        }
-        match gather(bytes) {
-            Gathered::Frame(frame) => Self::of(bytes, frame, last),
-            Gathered::CutShort(length) => Self::Damaged { length, kind: BadFrame::CutShort },
-            Gathered::NeedMore if last && !bytes.is_empty() => {
-                Self::Damaged { length: bytes.len(), kind: BadFrame::Truncated }
-            }
-            Gathered::NeedMore => Self::NeedMore,
-        }
-    }
-
-    fn of(bytes: &[u8], frame: Frame, last: bool) -> Self {
-        let Some(id) = ids_of_unit(&frame).find(|&id| !is_known(id)) else { return Self::Frame(frame) };
-        let reach = frame.length + FSYNC.len() - 1;
-        if bytes.len() < reach && !last {
-            return Self::NeedMore;
-        }
-        let sync = memmem::find(&bytes[..reach.min(bytes.len())], &FSYNC);
-        Self::Damaged { length: sync.unwrap_or(frame.length), kind: BadFrame::ReservedId(id) }
-    }
-
-    /// Number of bytes.
-    pub(super) fn length(&self) -> usize {
-        match self {
-            Self::FullSync => FSYNC.len(),
-            Self::Frame(frame) => frame.length,
-            Self::Damaged { length, .. } => *length,
-            Self::NeedMore => 0,
-        }
     }
 }
 
@@ -674,29 +396,6 @@ fn is_source(id: u8) -> bool {
 /// May a frame name this id?
 fn is_known(id: u8) -> bool {
     is_source(id) || matches!(id, ID_NULL | ID_FLUSH | ID_TRIGGER)
-}
-
-/// May a frame name this id, if sources have only known ones?
-#[inline]
-pub(super) fn fits(known: Ids, id: u8) -> bool {
-    known.contains(id) || matches!(id, ID_NULL | ID_FLUSH | ID_TRIGGER)
-}
-
-/// Number of bytes of the frames at the start that have known ids only, of at most `limit` frames.
-#[inline]
-fn known_frames(bytes: &[u8], limit: usize, known: Ids) -> usize {
-    let (frames, _) = bytes.as_chunks::<FRAME_LENGTH>();
-    let frames = &frames[..frames.len().min(limit)];
-    let is_strange = |frame: &[u8; FRAME_LENGTH]| {
-        let ids = id_pairs(frame);
-        ids != 0 && !ids_of(frame, ids).all(|id| fits(known, id))
-    };
-    frames.iter().position(is_strange).unwrap_or(frames.len()) * FRAME_LENGTH
-}
-
-/// The ids that a frame switches to.
-pub(super) fn ids_of_unit(frame: &Frame) -> impl Iterator<Item = u8> {
-    ids_of(&frame.bytes, id_pairs(&frame.bytes))
 }
 
 /// The ids that a frame switches to; `pairs` has a bit for each.
