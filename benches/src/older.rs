@@ -83,14 +83,14 @@ fn elements<C: Decoders>(config: &C, bytes: &[u8]) -> u64 {
         black_box(&item);
         count += 1;
     };
-    config.packets().decode(bytes, true, |item| decoder.push(item, &mut sink));
+    config.packets().decode(bytes, true, decoder.decoding(&mut sink));
     decoder.finish(&mut sink);
     count
 }
 
 fn ranges<C: InstructionDecoders>(config: &C, bytes: &[u8], images: &Images) -> u64 {
     let (mut counts, mut flow) = (Counts::default(), FlowDecoder::new(config, Transactions::Show, images));
-    config.packets().decode(bytes, true, |item| flow.push(item, &mut counts));
+    config.packets().decode(bytes, true, flow.decoding(&mut counts));
     flow.finish(bytes.len() as u64, &mut counts);
     counts.instructions
 }
@@ -98,7 +98,7 @@ fn ranges<C: InstructionDecoders>(config: &C, bytes: &[u8], images: &Images) -> 
 fn instructions<C: InstructionDecoders>(config: &C, bytes: &[u8], images: &Images) -> u64 {
     let mut each = Instructions::new(EachInstruction::default());
     let mut flow = FlowDecoder::new(config, Transactions::Show, images);
-    config.packets().decode(bytes, true, |item| flow.push(item, &mut each));
+    config.packets().decode(bytes, true, flow.decoding(&mut each));
     flow.finish(bytes.len() as u64, &mut each);
     let each = each.into_sink();
     black_box(each.check);

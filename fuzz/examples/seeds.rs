@@ -35,6 +35,7 @@ fn main() -> io::Result<()> {
         ("flow", flows()),
         ("ptm", ptms()),
         ("etm3", etm3s()),
+        ("etm4_data", etm4_datas()),
         ("itm", itms()),
         ("stm", stms()),
         ("ini", inis()),
@@ -49,6 +50,7 @@ fn main() -> io::Result<()> {
         ("tarmac", tarmacs()),
         ("steps", steps()),
         ("slice", slices()),
+        ("index", indexes()),
         ("record", records()),
         ("encode", encodes()),
     ];
@@ -306,6 +308,19 @@ fn encoded(head: &[u8]) -> Vec<u8> {
 
 fn packets() -> Vec<Seed> {
     heads().into_iter().map(|(name, head)| (name, joined(&[&head, &[3], &encoded(&head)]))).collect()
+}
+
+/// Every packet of an ETMv4 data stream with a known layout, and the headers of the others.
+fn etm4_datas() -> Vec<Seed> {
+    let sync: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80];
+    let known: &[u8] = &[0x01, 0x03, 0x00, 0x11, 0x00, 0x1f, 0x02, 0x81, 0x02, 0x00, 0x03, 0x00, 0x05];
+    let whole_time: &[u8] = &[0x02, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88, 0x09];
+    let hidden = |header: &[u8]| joined(&[header, &[0xde, 0x01, 0x00], sync]);
+    vec![
+        ("known", joined(&[&[3], sync, known, whole_time, &[0x02, 0x05]])),
+        ("headers", joined(&[&[3], sync, &hidden(&[0x00, 0x01]), &hidden(&[0x04]), &hidden(&[0x70]), &hidden(&[0x2f])])),
+        ("damaged", joined(&[&[0], known, sync, &[0xc0], known, sync, &[0x00, 0x07], sync, &[0x02, 0x80], sync, known])),
+    ]
 }
 
 /// Every packet of an ITM, with and without synchronizations.
@@ -787,6 +802,13 @@ fn steps() -> Vec<Seed> {
 fn slices() -> Vec<Seed> {
     let cut = |(name, bytes): Seed| (name, [&[bytes[0] & 3, 0x5c, 0xe3, 0xff, 0x8f], &bytes[1..]].concat());
     steps().into_iter().map(cut).collect()
+}
+
+/// The logs of `tarmac`, with segments of several sizes, and an index that ends too early.
+fn indexes() -> Vec<Seed> {
+    let of_log = |(name, bytes): Seed| (name, [&[0x42, 5], &bytes[1..]].concat());
+    let cut = ("cut", [&[1, 5][..], b"unspool-idx\n", &[4, 0, 0, 0]].concat());
+    tarmacs().into_iter().map(of_log).chain([cut]).collect()
 }
 
 /// Loops, calls, returns and exceptions under settings of every kind.

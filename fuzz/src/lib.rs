@@ -9,9 +9,11 @@ pub mod code;
 pub mod elements;
 pub mod encode;
 pub mod etm3;
+pub mod etm4_data;
 pub mod events;
 pub mod flow;
 pub mod frames;
+pub mod index;
 pub mod ini;
 pub mod itm;
 pub mod jitdump;
@@ -33,13 +35,14 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, in the order of the data flow.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 24] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
     ("flow", flow::check),
     ("ptm", ptm::check),
     ("etm3", etm3::check),
+    ("etm4_data", etm4_data::check),
     ("itm", itm::check),
     ("stm", stm::check),
     ("ini", ini::check),
@@ -54,6 +57,7 @@ pub const TARGETS: [Target; 22] = [
     ("tarmac", tarmac::check),
     ("steps", steps::check),
     ("slice", slice::check),
+    ("index", index::check),
     ("record", record::check),
     ("encode", encode::check),
 ];

@@ -102,7 +102,7 @@ fn records_of_astf(file: &[u8]) -> (Vec<astf::Bytes>, Vec<String>) {
 fn of_stf(file: &[u8], split: bool, mut mask: Mask) {
     let open = |file: &[u8]| stf::read::Reader::new(Cursor::new(file.to_vec()), stf::read::ReadOptions { threads: 1 });
     let Ok(mut reader) = open(file) else { return };
-    let (options, mut parts) = (stf::slice::SliceOptions { sign: false, split }, Vec::<Vec<u8>>::new());
+    let (options, mut parts) = (stf::slice::SliceOptions { sign: false, split, registers: true }, Vec::<Vec<u8>>::new());
     let Ok(sliced) = stf::slice::slice_by(&mut reader, &mut mask, options, &mut parts) else { return };
     assert_eq!(sliced.instructions, mask.chosen.len() as u64);
     assert!(split || parts.len() <= 1);
@@ -142,7 +142,7 @@ fn of_tarmac(file: &[u8], split: bool, mut mask: Mask) {
         return;
     }
     let dialect = reader.dialect();
-    let options = tarmac::slice::SliceOptions { split, core: None, dialect: Some(dialect) };
+    let options = tarmac::slice::SliceOptions { split, dialect: Some(dialect), ..tarmac::slice::SliceOptions::default() };
     let mut parts = Vec::<Vec<u8>>::new();
     let Ok(sliced) = tarmac::slice::slice(&mut reader, &mut mask, options, &mut parts, |_, _| {}) else { return };
     assert_eq!(sliced.instructions, mask.chosen.len() as u64);

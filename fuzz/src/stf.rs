@@ -176,7 +176,7 @@ fn checked(bytes: &[u8]) -> Option<u64> {
 
 fn slice_of(bytes: &[u8], range: std::ops::Range<u64>) -> Option<(Vec<u8>, Sliced)> {
     let mut cut = Vec::new();
-    let sliced = slice(&mut Reader::plain(bytes), range, SliceOptions { sign: false, split: false }, &mut cut).ok()?;
+    let sliced = slice(&mut Reader::plain(bytes), range, SliceOptions { sign: false, split: false, registers: false }, &mut cut).ok()?;
     Some((cut, sliced))
 }
 

@@ -1,32 +1,46 @@
 //! Calls and returns, inferred from control flow, opcodes and the stack pointer.
 //!
-//! instructions of one core ─▶ **calls**, each when it ends
+//! ```text
+//! steps, blocks of any source ─▶ Tracker ─▶ a Follower per thread ─▶ **calls**, each when it ends
+//! ```
 //!
 //! Traces do not mark calls. A branch with link begins one; so does another branch if a nearby address was written to
 //! the link register just before. A branch back to the return address, with the stack pointer of the call, ends it.
 //! If the stack pointer is unknown, the return address alone decides, from the innermost call outwards. A candidate
 //! that never returns (for example, a branch with link that only loads an address) is not a call: its instructions
-//! belong to the enclosing call.
+//! belong to the enclosing call. Without a stack pointer, it is one if it branched far.
 //!
-//! Only calls in progress are held in memory. Each core needs its own [`Follower`].
+//! After a gap the stack is uncertain: what follows is an entry of its own ([`Began::Gap`]) until a return leads to
+//! a call from before the gap. Calls within that one ended in the gap.
+//!
+//! Only calls in progress are held in memory. Each thread needs its own [`Follower`].
 
+mod blocks;
 mod flow;
 mod follow;
 mod frame;
 mod json;
+mod pointers;
+mod returns;
+mod track;
+
+use std::ops::Range;
 
 use unspool_isa::Isa;
 
-pub use follow::Follower;
+pub use blocks::CallPart;
+pub use follow::{Follower, Gap};
+pub use json::CallLine;
+pub use track::{Stack, Tracker};
 
 /// Position of an instruction in the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Site {
-    /// The line or record.
-    pub line: u64,
+    /// The byte offset, line or record, as the source counts.
+    pub position: u64,
     /// The time, in the unit of the trace.
     pub time: u64,
-    /// Its number among the instructions of its core, without gaps.
+    /// Its number among the instructions of its stack, without gaps.
     pub number: u64,
     /// Its address.
     pub pc: u64,
@@ -62,21 +76,69 @@ pub struct Instruction {
     pub is_lr_written: bool,
     /// Whether an exception was taken since the previous instruction.
     pub is_interrupted: bool,
+    /// The address at which that exception returns, if the trace has it.
+    pub return_address: Option<u64>,
+    /// The address that it branches to, if it is a branch that was taken and the trace has it.
+    pub target: Option<u64>,
 }
 
 impl Instruction {
     /// An executed instruction with unknown registers.
     pub fn new(site: Site, length: u8, code: Option<Opcode>) -> Self {
         let next = site.pc.wrapping_add(u64::from(length));
-        let (sp, lr, stack) = (None, None, 0);
-        Self { site, next, code, is_executed: true, sp, stack, lr, is_lr_written: false, is_interrupted: false }
+        Self {
+            site,
+            next,
+            code,
+            is_executed: true,
+            sp: None,
+            stack: 0,
+            lr: None,
+            is_lr_written: false,
+            is_interrupted: false,
+            return_address: None,
+            target: None,
+        }
+    }
+}
+
+/// Consumer of calls. Each has a stack, which a number identifies.
+pub trait CallSink {
+    /// A stack begins, which has no calls yet.
+    fn opened(&mut self, _stack: usize, _of: &Stack) {}
+
+    /// A call begins within the innermost one. It may turn out not to be a call.
+    #[inline]
+    fn began(&mut self, _stack: usize, _function: u64, _began: Began) {}
+
+    /// The innermost call was none: what it cost belongs to the enclosing one.
+    #[inline]
+    fn absorbed(&mut self, _stack: usize) {}
+
+    /// After a gap, execution is back where it was before: calls that ended in the gap were reported, and those in progress
+    /// have not ended.
+    fn resolved(&mut self, _stack: usize) {}
+
+    /// Too many calls are in progress: these are no longer followed. The outermost has the index 0.
+    fn dropped(&mut self, _stack: usize, _calls: Range<usize>) {}
+
+    /// The innermost call ended. One that [began before the trace](Began::Before) is followed by its caller, which takes its
+    /// place as the outermost one.
+    fn ended(&mut self, stack: usize, call: &Call);
+}
+
+/// A closure receives calls as they end.
+impl<F: FnMut(usize, &Call)> CallSink for F {
+    #[inline]
+    fn ended(&mut self, stack: usize, call: &Call) {
+        self(stack, call);
     }
 }
 
 /// Beginning of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Began {
-    /// The root: the function at the start of the trace that never returned. Each core has one.
+    /// The root: the function at the start of the trace that never returned. Each stack has one.
     Start,
     /// Before the trace.
     Before,
@@ -84,6 +146,8 @@ pub enum Began {
     Called,
     /// As the handler of an exception.
     Exception,
+    /// In or before a gap. The function is the first address after the gap, or the address that was returned to.
+    Gap,
 }
 
 /// End of a call.
@@ -93,6 +157,8 @@ pub enum Ended {
     Returned,
     /// Without a return: the stack was unwound past it (`longjmp`, a C++ exception).
     Unwound,
+    /// In a gap: it had ended when execution was traced again. Its last instruction is the last one before the gap.
+    InGap,
     /// With the trace.
     AtEnd,
 }
@@ -104,7 +170,7 @@ pub struct Call {
     pub ordinal: u64,
     /// Ordinal of the last call that began within it, or its own.
     pub last: u64,
-    /// The address of the function; if it began before the trace, the first address seen in it.
+    /// The address of the function; if it began before the trace or in a gap, the first address seen in it.
     pub function: u64,
     /// Its beginning.
     pub began: Began,
@@ -120,6 +186,8 @@ pub struct Call {
     pub back: Option<Site>,
     /// Its own cost, without the calls that it made.
     pub own: Cost,
+    /// Whether execution is missing between its beginning and its end, so that it cost more.
+    pub has_gap: bool,
 }
 
 /// Time and number of instructions.

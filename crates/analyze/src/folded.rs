@@ -44,7 +44,7 @@ impl Folded {
         Self { is_complete_only: true, ..Self::default() }
     }
 
-    /// Adds the next call of a complete tree with its depth. See [`Tree::each`](crate::tree::Tree::each).
+    /// Adds the next call of a complete tree with its depth. See [`Forest::each`](crate::tree::Forest::each).
     pub fn add(&mut self, depth: usize, call: &Call) {
         self.stack.truncate(depth);
         let parent = self.stack.last().copied();

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use unspool_model::selection::{Candidate, Choice, Select, Selection};
 
-use crate::calls::{Began, Follower, Instruction, Opcode, Site};
+use crate::calls::{Began, Call, Follower, Instruction, Opcode, Site};
 
 /// Selection of instructions, also by function, and of a bounded number of ranges.
 #[derive(Debug)]
@@ -116,14 +116,14 @@ impl Callees {
 impl Stack {
     /// Follows an instruction; true: the function in which the trace started has returned.
     fn step(&mut self, candidate: &Candidate, pc: u64) -> bool {
-        let site = Site { line: candidate.index, time: candidate.time.unwrap_or(0), number: self.number, pc };
+        let site = Site { position: candidate.index, time: candidate.time.unwrap_or(0), number: self.number, pc };
         self.number += 1;
         let code = candidate.code.map(|(isa, opcode)| Opcode { isa, opcode });
         let mut instruction = Instruction::new(site, candidate.length, code);
         instruction.is_executed = candidate.is_executed;
         instruction.is_interrupted = candidate.is_interrupted;
         let mut is_outermost_left = false;
-        self.follower.step(&instruction, &mut |call| is_outermost_left |= call.began == Began::Before);
+        self.follower.step(&instruction, &mut |_: usize, call: &Call| is_outermost_left |= call.began == Began::Before);
         is_outermost_left
     }
 }

@@ -1,93 +1,93 @@
-//! The call tree: calls in the order in which they began, each with its depth.
+//! Call trees: calls in the order in which they began, each with its depth.
 //!
-//! calls, inner ones first ─▶ **tree** ─▶ calls, outer ones first
+//! calls, inner ones first ─▶ **forest**, a tree per stack ─▶ calls, outer ones first
 //!
 //! A call is known when it ends, but comes before its callees in the tree, so the tree has to wait for the end of the
 //! trace. Calls are spilled as records of fixed size into a [`Read`] + [`Write`] + [`Seek`], usually a temporary file,
-//! at the offset of their ordinal. Only the page of the youngest calls is in memory. Each core needs its own tree.
+//! which the trees share page by page. Only the page of the youngest calls of each stack is in memory.
 
 mod record;
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-use crate::calls::{Began, Call};
+use crate::calls::{Began, Call, CallSink};
 use record::{SIZE, from_bytes, to_bytes};
 
-/// Number of calls in memory.
-const PAGE: usize = 1 << 12;
+/// Number of calls of a page.
+const PAGE: usize = 1 << 9;
 
 /// Maximum number of calls that began before the trace; further ones are dropped.
 const LIMIT: usize = 1 << 16;
 
-/// A call tree under construction.
+/// Call trees under construction, one per stack.
 #[derive(Debug)]
-pub struct Tree<S> {
+pub struct Forest<S> {
     spill: S,
-    /// The calls from ordinal `base` on.
-    page: Vec<Option<Call>>,
-    base: u64,
-    root: Option<Call>,
-    /// Calls that began before the trace and returned, inner ones first.
-    outer: Vec<Call>,
+    /// Number of pages in the spill.
+    pages: u64,
+    trees: Vec<Tree>,
     failed: Option<io::Error>,
 }
 
-impl<S: Read + Write + Seek> Tree<S> {
-    /// An empty tree that spills calls into `spill`, which must be empty.
+/// The tree of a stack.
+#[derive(Debug)]
+struct Tree {
+    /// The calls from ordinal `base` on.
+    page: Vec<Option<Call>>,
+    base: u64,
+    /// Number of each earlier page in the spill.
+    spilled: Vec<u64>,
+    root: Option<Call>,
+    /// Calls that began before the trace and returned, inner ones first.
+    outer: Vec<Call>,
+}
+
+impl<S: Read + Write + Seek> CallSink for Forest<S> {
+    /// An I/O error is reported by [`each`](Self::each).
+    fn ended(&mut self, stack: usize, call: &Call) {
+        if self.failed.is_none() {
+            self.failed = self.add(stack, call).err();
+        }
+    }
+}
+
+impl<S: Read + Write + Seek> Forest<S> {
+    /// A forest without trees that spills calls into `spill`, which must be empty.
     pub fn new(spill: S) -> Self {
-        Self { spill, page: Vec::new(), base: 1, root: None, outer: Vec::new(), failed: None }
+        Self { spill, pages: 0, trees: Vec::new(), failed: None }
     }
 
-    /// Adds a call that has ended. An I/O error is reported by [`each`](Self::each).
-    pub fn add(&mut self, call: &Call) {
+    fn add(&mut self, stack: usize, call: &Call) -> io::Result<()> {
+        while self.trees.len() <= stack {
+            self.trees.push(Tree { page: Vec::new(), base: 1, spilled: Vec::new(), root: None, outer: Vec::new() });
+        }
+        let Some(tree) = self.trees.get_mut(stack) else { return Ok(()) };
         match call.began {
-            Began::Start => self.root = Some(*call),
-            Began::Before if self.outer.len() < LIMIT => self.outer.push(*call),
+            Began::Start => tree.root = Some(*call),
+            Began::Before if tree.outer.len() < LIMIT => tree.outer.push(*call),
             Began::Before => {}
-            Began::Called | Began::Exception => {
-                let kept = if self.failed.is_none() { self.keep(call) } else { Ok(()) };
-                self.failed = self.failed.take().or(kept.err());
+            Began::Called | Began::Exception | Began::Gap => {
+                while call.ordinal >= tree.base + PAGE as u64 {
+                    tree.turn_page(&mut self.spill, &mut self.pages)?;
+                }
+                tree.keep(call, &mut self.spill)?;
             }
         }
-    }
-
-    fn keep(&mut self, call: &Call) -> io::Result<()> {
-        while call.ordinal >= self.base + PAGE as u64 {
-            self.turn_page()?;
-        }
-        let Some(index) = call.ordinal.checked_sub(self.base) else {
-            self.spill.seek(SeekFrom::Start(offset(call.ordinal)))?;
-            return self.spill.write_all(&to_bytes(call));
-        };
-        let index = index as usize;
-        if index >= self.page.len() {
-            self.page.resize(index + 1, None);
-        }
-        self.page[index] = Some(*call);
         Ok(())
     }
 
-    fn turn_page(&mut self) -> io::Result<()> {
-        let record = |call: &Option<Call>| call.as_ref().map_or([0; SIZE], to_bytes);
-        let mut bytes: Vec<u8> = self.page.iter().flat_map(record).collect();
-        bytes.resize(PAGE * SIZE, 0);
-        self.spill.seek(SeekFrom::Start(offset(self.base)))?;
-        self.spill.write_all(&bytes)?;
-        self.page.clear();
-        self.base += PAGE as u64;
-        Ok(())
-    }
-
-    /// Passes the calls that `keep` selects to `sink`, in the order in which they began, each with its depth among the
-    /// selected calls.
+    /// Passes the calls of a stack that `keep` selects to `sink`, in the order in which they began, each with its depth among
+    /// the selected calls.
     pub fn each(
         &mut self,
+        stack: usize,
         keep: impl Fn(&Call) -> bool,
         mut sink: impl FnMut(usize, &Call) -> io::Result<()>,
     ) -> io::Result<()> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
+        let Some(tree) = self.trees.get(stack) else { return Ok(()) };
         let mut open = Vec::new();
         let mut emit = |call: &Call| {
             while open.last().is_some_and(|last| *last < call.ordinal) {
@@ -99,27 +99,60 @@ impl<S: Read + Write + Seek> Tree<S> {
             open.push(if call.is_root() { u64::MAX } else { call.last });
             sink(open.len() - 1, call)
         };
-        self.root.iter().chain(self.outer.iter().rev()).try_for_each(&mut emit)?;
-        each_spilled(&mut self.spill, (self.base - 1) as usize / PAGE, &mut emit)?;
-        self.page.iter().flatten().try_for_each(emit)
+        tree.root.iter().chain(tree.outer.iter().rev()).try_for_each(&mut emit)?;
+        tree.each_spilled(&mut self.spill, &mut emit)?;
+        tree.page.iter().flatten().try_for_each(emit)
     }
 }
 
-fn each_spilled(
-    spill: &mut (impl Read + Seek),
-    pages: usize,
-    emit: &mut impl FnMut(&Call) -> io::Result<()>,
-) -> io::Result<()> {
-    spill.seek(SeekFrom::Start(0))?;
-    let mut bytes = vec![0; if pages > 0 { PAGE * SIZE } else { 0 }];
-    for _ in 0..pages {
-        spill.read_exact(&mut bytes)?;
-        bytes.as_chunks().0.iter().filter_map(from_bytes).try_for_each(|call| emit(&call))?;
+impl Tree {
+    fn keep(&mut self, call: &Call, spill: &mut (impl Write + Seek)) -> io::Result<()> {
+        let Some(index) = call.ordinal.checked_sub(self.base) else { return self.keep_earlier(call, spill) };
+        let index = index as usize;
+        if index >= self.page.len() {
+            self.page.resize(index + 1, None);
+        }
+        self.page[index] = Some(*call);
+        Ok(())
     }
-    Ok(())
+
+    /// Writes a call whose page was spilled.
+    fn keep_earlier(&self, call: &Call, spill: &mut (impl Write + Seek)) -> io::Result<()> {
+        let number = call.ordinal.saturating_sub(1) as usize;
+        let Some(page) = self.spilled.get(number / PAGE) else { return Ok(()) };
+        spill.seek(SeekFrom::Start(offset(*page) + (number % PAGE * SIZE) as u64))?;
+        spill.write_all(&to_bytes(call))
+    }
+
+    fn turn_page(&mut self, spill: &mut (impl Write + Seek), pages: &mut u64) -> io::Result<()> {
+        let record = |call: &Option<Call>| call.as_ref().map_or([0; SIZE], to_bytes);
+        let mut bytes: Vec<u8> = self.page.iter().flat_map(record).collect();
+        bytes.resize(PAGE * SIZE, 0);
+        spill.seek(SeekFrom::Start(offset(*pages)))?;
+        spill.write_all(&bytes)?;
+        self.spilled.push(*pages);
+        *pages += 1;
+        self.page.clear();
+        self.base += PAGE as u64;
+        Ok(())
+    }
+
+    fn each_spilled(
+        &self,
+        spill: &mut (impl Read + Seek),
+        emit: &mut impl FnMut(&Call) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut bytes = vec![0; if self.spilled.is_empty() { 0 } else { PAGE * SIZE }];
+        for page in &self.spilled {
+            spill.seek(SeekFrom::Start(offset(*page)))?;
+            spill.read_exact(&mut bytes)?;
+            bytes.as_chunks().0.iter().filter_map(from_bytes).try_for_each(|call| emit(&call))?;
+        }
+        Ok(())
+    }
 }
 
-/// Offset of a call in the spill.
-fn offset(ordinal: u64) -> u64 {
-    (ordinal - 1) * SIZE as u64
+/// Offset of a page in the spill.
+fn offset(page: u64) -> u64 {
+    page * (PAGE * SIZE) as u64
 }

@@ -1,5 +1,7 @@
 //! One memory access, in the record of its instruction or in an Extra EA.
 
+use unspool_model::Direction;
+
 use super::record::{ExtraEa, Instruction, xattr_mode};
 
 /// A memory access.
@@ -15,6 +17,19 @@ pub struct Access {
     pub write: bool,
     /// The access was to tag memory too: it was Tag Checked, or it wrote Allocation Tags.
     pub tagged: bool,
+}
+
+impl Access {
+    /// Its direction.
+    #[inline]
+    pub fn direction(&self) -> Direction {
+        match (self.read, self.write) {
+            (true, true) => Direction::Both,
+            (true, false) => Direction::Read,
+            (false, true) => Direction::Write,
+            (false, false) => Direction::Neither,
+        }
+    }
 }
 
 /// Size of an access.

@@ -6,15 +6,15 @@
 //! ```
 //!
 //! A block is known by the first word of each of its records, which holds the opcode and all flags, and by their
-//! addresses. Accesses make no difference. Instructions whose steps contain more than that, or something else each
+//! addresses. Addresses of accesses make no difference, and are collected only if they are wanted. Instructions whose steps contain more than that, or something else each
 //! time, are in no block. After an execution comes another instruction, so that no other record belongs to it.
 
 use std::collections::HashMap;
 
-use unspool_model::{Block, BlockExecution, Isa};
+use unspool_model::{Block, BlockAccesses, BlockExecution, Isa, TemplateAccess};
 
 use super::layout::Bytes;
-use super::record::{Instruction, InstructionView, xattr_mode};
+use super::record::{Instruction, InstructionView, Record, xattr_mode};
 
 /// Maximum instructions of a block.
 const LONGEST: usize = 64;
@@ -42,6 +42,15 @@ pub(super) struct Blocks {
     at: HashMap<u64, u32>,
     executions: Vec<BlockExecution>,
     learner: Learner,
+    /// Accesses of all blocks, if they are wanted.
+    accesses: Option<Accesses>,
+}
+
+/// Accesses of the blocks, and of the executions found last.
+#[derive(Debug, Default)]
+struct Accesses {
+    of_blocks: Vec<Vec<TemplateAccess>>,
+    addresses: Vec<u64>,
 }
 
 /// Key by which a block is recognized.
@@ -74,14 +83,24 @@ pub(super) struct Found {
 }
 
 impl Blocks {
-    /// All blocks, and the executions that the last [`find`](Self::find) found.
-    pub(super) fn found(&self) -> (&[Block], &[BlockExecution]) {
-        (&self.all, &self.executions)
+    /// No blocks yet. Addresses are collected if `wants_accesses`.
+    pub(super) fn new(wants_accesses: bool) -> Self {
+        Self { accesses: wants_accesses.then(Accesses::default), ..Self::default() }
+    }
+
+    /// All blocks, and the executions that the last [`find`](Self::find) found, with their accesses.
+    pub(super) fn found(&self) -> (&[Block], &[BlockExecution], Option<BlockAccesses<'_>>) {
+        let accesses =
+            self.accesses.as_ref().map(|Accesses { of_blocks, addresses }| BlockAccesses { of_blocks, addresses });
+        (&self.all, &self.executions, accesses)
     }
 
     /// Finds known blocks at the start of these records, each of which continues where the next one starts.
     pub(super) fn find(&mut self, records: &[Bytes]) -> Option<Found> {
         self.executions.clear();
+        if let Some(accesses) = &mut self.accesses {
+            accesses.addresses.clear();
+        }
         let mut next = pc(records.first()?);
         if !self.learner.words.is_empty() && next == self.learner.end() {
             // Inside a block that is being learned.
@@ -91,6 +110,9 @@ impl Blocks {
         let (mut rest, mut number) = (records, self.starting_at(next)?);
         while let Some((is_taken, to)) = self.known[number as usize].execution(&self.words, rest) {
             self.executions.push(BlockExecution::new(number, is_taken));
+            if let Some(accesses) = &mut self.accesses {
+                accesses.collect(number, rest);
+            }
             (rest, next) = (&rest[self.known[number as usize].length as usize..], to);
             match self.successor(number, is_taken, next) {
                 Some(successor) => number = successor,
@@ -151,11 +173,30 @@ impl Blocks {
             let open = if ends_in_branch { TAKEN } else { 0 };
             self.known.push(Known { start: *start, first, length, open, next: [NONE; 2] });
             let opcodes = words.iter().map(|word| InstructionView::new(&record_of(*word)).iword()).collect();
-            self.all.push(Block { start: *start, isa: Isa::A64, opcodes, ends_in_branch });
+            self.all.push(Block::new(*start, Isa::A64, opcodes, ends_in_branch));
+            if let Some(accesses) = &mut self.accesses {
+                accesses.of_blocks.push((0..).zip(&*words).filter_map(|(index, word)| access(index, *word)).collect());
+            }
             self.words.extend_from_slice(words);
         }
         words.clear();
     }
+}
+
+impl Accesses {
+    /// Collects the addresses of an execution whose records these are.
+    #[inline]
+    fn collect(&mut self, number: u32, records: &[Bytes]) {
+        let accesses = &self.of_blocks[number as usize];
+        self.addresses.extend(accesses.iter().map(|access| ea(&records[usize::from(access.index)])));
+    }
+}
+
+/// The access of a record with this first word.
+fn access(index: u16, word: u64) -> Option<TemplateAccess> {
+    let Record::Instruction(instruction) = Record::from_bytes(&record_of(word)) else { return None };
+    let access = instruction.access()?;
+    Some(TemplateAccess { index, size: access.extent.bytes() as u16, direction: access.direction() })
 }
 
 impl Known {
@@ -188,16 +229,22 @@ impl Learner {
     }
 }
 
-/// Whether the step of a record contains no more than a block does. A trap is a step of its own, and an index into ZA
-/// changes.
+/// Whether the step of a record contains no more than a block does. A trap is a step of its own; an index into ZA and the
+/// size of a range change, and a block does not contain tags.
 fn may_be_in_block(record: &Bytes) -> bool {
     let view = InstructionView::new(record);
-    record[0] == Instruction::TYPE && !view.trap() && view.xattr_mode() != xattr_mode::SME
+    let may_change = matches!(view.xattr_mode(), xattr_mode::SME | xattr_mode::RANGE);
+    record[0] == Instruction::TYPE && !view.trap() && !view.ea_tagged() && !may_change
 }
 
 #[inline(always)]
 fn pc(record: &Bytes) -> u64 {
     word(record, 1)
+}
+
+#[inline(always)]
+fn ea(record: &Bytes) -> u64 {
+    word(record, 2)
 }
 
 #[inline(always)]

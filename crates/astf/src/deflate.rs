@@ -20,6 +20,9 @@ pub(super) mod template_deflater;
 /// Start of a stream of independent blocks, after the zlib header of two bytes.
 const START: [u8; 10] = [0, 0, 0, 0xff, 0xff, 0, 0, 0, 0xff, 0xff];
 
+/// The start of a zlib stream of independent blocks.
+pub(crate) const ZLIB_START: [u8; 12] = [0x78, 0x9c, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0xff, 0xff];
+
 /// End of an independent block. The bits that start the first of the two empty DEFLATE blocks are in the byte before,
 /// with others. Where these bytes occur by chance, the rest of the stream is not read in independent blocks.
 const MARK: [u8; 9] = [0, 0, 0xff, 0xff, 0, 0, 0, 0xff, 0xff];

@@ -129,6 +129,16 @@ impl Lifter {
         self.record += instructions;
     }
 
+    /// A lifter before a record that belongs to none of those before it.
+    pub(super) fn resumed(next: u64, context: Option<Context>, time: Option<u64>) -> Self {
+        Self { record: next.saturating_sub(1), context, time, ..Self::default() }
+    }
+
+    /// The context that the next instruction is executed in.
+    pub(super) fn context(&self) -> Option<Context> {
+        self.context
+    }
+
     /// The number of the next record, and the last timestamp before it.
     pub(super) fn position(&self) -> (u64, Option<u64>) {
         (self.record + 1, self.time)

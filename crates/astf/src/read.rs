@@ -119,6 +119,17 @@ impl<R: Read> Reader<R> {
         Ok(&self.batch.records[..self.batch.whole])
     }
 
+    /// The batch at hand.
+    pub fn records(&self) -> &[Bytes] {
+        &self.batch.records[..self.batch.whole]
+    }
+
+    /// Offset in the file of the batch at hand, if [`resume_input`] can start there: the records are not compressed, or in
+    /// independent blocks.
+    pub fn offset(&self) -> Option<u64> {
+        self.batch.offset
+    }
+
     /// The number of the first record of the batch at hand. The header is number 1, so this starts with 2.
     pub fn first(&self) -> u64 {
         self.first
@@ -141,6 +152,20 @@ pub enum Warning {
     /// The records may be stored in a way that is not known here.
     #[error("the header has unknown format flags {0:#x}: the records may be stored in an unknown way")]
     FormatFlags(u64),
+}
+
+/// An input that is a file from an offset of [`Reader::offset`] on: as if the file had nothing before it.
+///
+/// # Errors
+///
+/// If there is no such offset, or the file cannot be read.
+pub fn resume_input<R: Read + io::Seek>(header: &Header, mut file: R, offset: u64) -> io::Result<impl Read + use<R>> {
+    file.seek(io::SeekFrom::Start(offset))?;
+    let mut start = header.to_bytes().to_vec();
+    if header.storage() == Storage::Zlib {
+        start.extend_from_slice(&crate::deflate::ZLIB_START);
+    }
+    Ok(io::Cursor::new(start).chain(file))
 }
 
 /// Number of the first record after the header.

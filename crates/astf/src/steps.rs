@@ -10,21 +10,37 @@ use std::io::Read;
 use std::ops::ControlFlow;
 
 use unspool_model::{
-    BlockSink, BlockTrace, Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap,
-    Instruction, Isa, Loss, Losses, Modes, Security, SourceError, Step, StepSource, TimeUnit,
+    BlockSink, BlockTrace, Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa,
+    Loss, Losses, Modes, Positions, Security, SourceError, Step, StepSource, TimeUnit,
 };
 
-use super::access::Access;
 use super::blocks::Blocks;
 use super::layout::Bytes;
 use super::lift::{Executed, Item, Lifter};
 use super::read::{ReadError, ReadErrorKind, Reader};
-use super::record::{self, Attribute, Trap, trap_type};
+use super::record::{self, Attribute, Trap, View, trap_type};
 use unspool_model::note;
+
+/// A point at which the steps of a file can be read from: before an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResumePoint {
+    /// Offset in the file, for [`resume_input`](super::read::resume_input).
+    pub offset: u64,
+    /// Number of records there before the instruction.
+    pub skip: u64,
+    /// Number of its record.
+    pub record: u64,
+    /// The last Context before it.
+    pub context: Option<record::Context>,
+    /// The last timestamp before it.
+    pub time: Option<u64>,
+}
 
 /// Source of the steps of a file.
 pub struct Steps<R> {
     reader: Reader<R>,
+    /// Where a part of a file starts.
+    point: Option<ResumePoint>,
     /// Losses from records to steps.
     not_in_steps: Losses,
 }
@@ -32,7 +48,48 @@ pub struct Steps<R> {
 impl<R: Read> Steps<R> {
     /// A source on a file of which only the header was read.
     pub fn new(reader: Reader<R>) -> Self {
-        Self { reader, not_in_steps: Losses::default() }
+        Self { reader, point: None, not_in_steps: Losses::default() }
+    }
+
+    /// A source on a part of a file, whose reader has the [input from that point on](super::read::resume_input).
+    pub fn resumed(reader: Reader<R>, point: ResumePoint) -> Self {
+        Self { reader, point: Some(point), not_in_steps: Losses::default() }
+    }
+
+    /// Passes on all steps, and before some of the instructions the point to read them from: about every `distance`
+    /// records, if the storage has such points.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is damaged.
+    pub fn each_with_points(
+        &mut self,
+        distance: u64,
+        take: &mut dyn FnMut(StepOrPoint<'_>) -> ControlFlow<()>,
+    ) -> Result<(), SourceError> {
+        let take = std::cell::RefCell::new(take);
+        let mut next = 0;
+        self.emit_batches(
+            &mut |step: &Step| (*take.borrow_mut())(StepOrPoint::Step(step)),
+            |_, batch, lifter, emitter| {
+                for (skip, bytes) in (0..).zip(batch.records) {
+                    let (record, time) = lifter.position();
+                    if record >= next
+                        && let (Some(offset), View::Instruction(_)) = (batch.offset, View::new(bytes))
+                    {
+                        // Nothing more belongs to the instruction before.
+                        lifter.finish(&mut |number, item| emitter.item(number, &item));
+                        let point = ResumePoint { offset, skip, record, context: lifter.context(), time };
+                        emitter.is_over |= (*take.borrow_mut())(StepOrPoint::Point(&point)).is_break();
+                        next = record + distance;
+                    }
+                    lifter.push(bytes, &mut |number, item| emitter.item(number, &item));
+                    if emitter.is_over {
+                        return;
+                    }
+                }
+            },
+        )
     }
 
     /// Emits all records, batch by batch.
@@ -40,6 +97,15 @@ impl<R: Read> Steps<R> {
         &mut self,
         sink: &mut F,
         mut batch: impl FnMut(&mut Blocks, &[Bytes], &mut Lifter, &mut StepEmitter<'_, F>),
+    ) -> Result<(), SourceError> {
+        self.emit_batches(sink, |blocks, found, lifter, emitter| batch(blocks, found.records, lifter, emitter))
+    }
+
+    /// The same, with the offset of each batch.
+    fn emit_batches<F: BlockSink + ?Sized>(
+        &mut self,
+        sink: &mut F,
+        mut batch: impl FnMut(&mut Blocks, FoundBatch<'_>, &mut Lifter, &mut StepEmitter<'_, F>),
     ) -> Result<(), SourceError> {
         let mut emitter = StepEmitter {
             sink,
@@ -50,14 +116,25 @@ impl<R: Read> Steps<R> {
             is_over: false,
             not_in_steps: &mut self.not_in_steps,
         };
-        let (mut lifter, mut blocks) = (Lifter::new(), Blocks::default());
+        let (mut lifter, mut blocks) = (Lifter::new(), Blocks::new(emitter.sink.wants_accesses()));
         lifter.push(&self.reader.header().to_bytes(), &mut |_, _| {});
+        let mut skip = 0;
+        if let Some(point) = self.point {
+            lifter = Lifter::resumed(point.record, point.context, point.time);
+            (emitter.time, skip) = (point.time, point.skip);
+        }
         let ended = loop {
-            match self.reader.next_records() {
-                Ok([]) => break Ok(()),
-                Ok(records) => batch(&mut blocks, records, &mut lifter, &mut emitter),
-                Err(error) => break Err(ended(&error)),
+            if let Err(error) = self.reader.next_records() {
+                break Err(ended(&error));
             }
+            let offset = self.reader.offset();
+            let records = self.reader.records();
+            if records.is_empty() {
+                break Ok(());
+            }
+            let skipped = skip.min(records.len() as u64);
+            skip -= skipped;
+            batch(&mut blocks, FoundBatch { records: &records[skipped as usize..], offset }, &mut lifter, &mut emitter);
             if emitter.is_over {
                 return Ok(());
             }
@@ -110,6 +187,21 @@ impl<R: Read> StepSource for Steps<R> {
     }
 }
 
+/// A step, or the point to read the following ones from.
+#[derive(Debug)]
+pub enum StepOrPoint<'s> {
+    /// A step.
+    Step(&'s Step),
+    /// The next step is an instruction, at this point.
+    Point(&'s ResumePoint),
+}
+
+/// Records, and the offset of the first of them.
+struct FoundBatch<'b> {
+    records: &'b [Bytes],
+    offset: Option<u64>,
+}
+
 /// Losses from records to steps: bytes of strings that are not text.
 pub const NOT_IN_STEPS: &[Loss] = &[Loss::Notes];
 
@@ -130,8 +222,9 @@ fn emit_blocks<F: BlockSink + ?Sized>(
         if let Some(found) = blocks.find(rest) {
             let (position, time) = lifter.position();
             lifter.skip(found.records as u64, &mut |number, item| emitter.item(number, &item));
-            let (blocks, executions) = blocks.found();
-            emitter.blocks(&BlockTrace { core: 0, blocks, executions, next: found.next, position, time });
+            let (blocks, executions, accesses) = blocks.found();
+            let (next, positions) = (Some(found.next), Positions::From(position));
+            emitter.blocks(&BlockTrace { core: 0, blocks, executions, next, positions, time, accesses });
             rest = &rest[found.records..];
         }
         let Some((record, after)) = rest.split_first() else { return };
@@ -190,7 +283,7 @@ impl<F: BlockSink + ?Sized> StepEmitter<'_, F> {
         self.begin(executed.record, Event::Instruction(instruction(executed)));
         self.step.time = executed.time;
         for access in executed.accesses {
-            self.step.access(direction(access), access.address, access.extent.bytes());
+            self.step.access(access.direction(), access.address, access.extent.bytes());
             if access.tagged {
                 self.step.tag_last_access();
             }
@@ -322,14 +415,4 @@ fn kind(trap: u8) -> Option<ExceptionKind> {
 /// Whether it may be virtual.
 fn is_asynchronous(kind: ExceptionKind) -> bool {
     matches!(kind, ExceptionKind::SError | ExceptionKind::Irq | ExceptionKind::Fiq)
-}
-
-#[inline]
-fn direction(access: &Access) -> Direction {
-    match (access.read, access.write) {
-        (true, true) => Direction::Both,
-        (true, false) => Direction::Read,
-        (false, true) => Direction::Write,
-        (false, false) => Direction::Neither,
-    }
 }

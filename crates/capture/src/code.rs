@@ -7,6 +7,7 @@
 
 mod argument;
 mod build_id;
+mod debug;
 mod elf;
 mod image_file;
 mod jitdump;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 pub use argument::ImageArgument;
+pub use debug::{CodeKind, CodeMarker, ElfSections};
 pub use image_file::ImageFile;
 pub use jitdump::{JitFunction, Jitdump};
 pub use kallsyms::{Kallsyms, KernelSymbol};
@@ -67,6 +69,10 @@ pub struct Code {
     pub bias: u64,
     /// Whether the ELF file is position-independent and no address was given for it: a loader may have moved it.
     pub is_unplaced: bool,
+    /// The whole ELF file, for its debug information. `None` if the code was placed section by section, as that of modules.
+    pub elf: Option<Bytes>,
+    /// A separate ELF file with the symbols and the debug information of the program, at the same addresses.
+    pub debug_file: Option<Bytes>,
 }
 
 /// A memory region and its contents. Does not extend past the end of the address space.
@@ -150,6 +156,11 @@ impl Region {
 }
 
 impl Bytes {
+    /// A number that parts of the same file in memory share, and parts of other files that exist do not have.
+    pub fn file_id(&self) -> usize {
+        Arc::as_ptr(&self.file).addr()
+    }
+
     /// The part from `offset` with `length` bytes, truncated at the end.
     pub(crate) fn part(&self, offset: u64, length: u64) -> Self {
         let clamp = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(self.range.len()) + self.range.start;

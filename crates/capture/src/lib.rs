@@ -63,8 +63,9 @@ pub use capture::{
 };
 pub use clock::{Clock, EventClock, EventTimes, Frequency, TimeConversion};
 pub use code::{
-    Bytes, Code, FoundImage, ImageArgument, ImageFile, ImageLoader, ImageNotFound, ImageSearch, JitFunction, Jitdump,
-    Kallsyms, Kcore, KernelSymbol, LoadedCode, Machine, ProcMaps, Region, Spaces, Symbol, Symbols,
+    Bytes, Code, CodeKind, CodeMarker, ElfSections, FoundImage, ImageArgument, ImageFile, ImageLoader, ImageNotFound,
+    ImageSearch, JitFunction, Jitdump, Kallsyms, Kcore, KernelSymbol, LoadedCode, Machine, ProcMaps, Region, Spaces,
+    Symbol, Symbols,
 };
 pub use error::Error;
 pub use event::{Call, KERNEL, Mapping, PatchCode, Pid, Placement, State, SystemEvent};

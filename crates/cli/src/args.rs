@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use anyhow::{Context, bail};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -329,6 +330,11 @@ pub(crate) struct JobsArgs {
 impl JobsArgs {
     pub(crate) fn threads(self) -> Option<usize> {
         self.jobs.map(usize::from)
+    }
+
+    /// The number of threads; by default, one per core.
+    pub(crate) fn count(self) -> usize {
+        self.threads().unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
     }
 }
 

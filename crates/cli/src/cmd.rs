@@ -1,16 +1,26 @@
 //! The verbs, one file each.
 
+pub(crate) mod accesses;
+pub(crate) mod annotate;
+pub(crate) mod bbv;
+pub(crate) mod branches;
 pub(crate) mod calls;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod convert;
+pub(crate) mod coverage;
 pub(crate) mod decode;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod dump;
+pub(crate) mod edit;
 pub(crate) mod elements;
 pub(crate) mod encode;
+pub(crate) mod export;
+pub(crate) mod find;
+mod follow;
 pub(crate) mod frames;
+pub(crate) mod image;
 pub(crate) mod index;
 pub(crate) mod info;
 pub(crate) mod man;
@@ -26,3 +36,4 @@ pub(crate) mod record;
 pub(crate) mod slice;
 pub(crate) mod state;
 pub(crate) mod stats;
+pub(crate) mod tuples;

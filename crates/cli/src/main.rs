@@ -5,6 +5,7 @@
 
 mod args;
 mod cmd;
+mod counting;
 mod diagnostic;
 mod file;
 #[cfg(unix)]
@@ -17,8 +18,12 @@ mod process_args;
 mod programs;
 mod progress;
 mod renamed;
+mod selection_args;
+mod source_lines;
 mod style;
 mod symbols;
+mod text;
+mod traces;
 mod verdict;
 
 use std::io::{self, ErrorKind};
@@ -72,6 +77,7 @@ Examples:
   unspool stats trace.zstf                 show the instruction mix
   unspool slice trace.zstf part.zstf --skip 1000 --limit 50
   unspool convert run.tarmac run.astf.xz   convert to another format, with a loss report
+  unspool find trace.astf --function main  search for instructions, accesses and exceptions
   unspool diff snapshot/ run.tarmac        compare two traces of the same run
   unspool pack perf.data -o run.zip        collect trace, system events and programs in one file
   unspool program --include 0x1000..0x2000 compute register values for a trace unit
@@ -91,11 +97,23 @@ enum Verb {
     Doctor(cmd::doctor::Args),
     Convert(cmd::convert::Args),
     Slice(cmd::slice::Args),
+    Strip(cmd::edit::StripArgs),
+    Edit(cmd::edit::EditArgs),
+    Merge(cmd::edit::MergeArgs),
     Stats(cmd::stats::Args),
+    Find(cmd::find::Args),
     Index(cmd::index::Args),
     State(cmd::state::Args),
     Calls(cmd::calls::Args),
     Profile(cmd::profile::Args),
+    Branches(cmd::branches::Args),
+    Accesses(cmd::accesses::Args),
+    Tuples(cmd::tuples::Args),
+    Annotate(cmd::annotate::Args),
+    Coverage(cmd::coverage::Args),
+    Bbv(cmd::bbv::Args),
+    Image(cmd::image::Args),
+    Export(cmd::export::Args),
     Diff(cmd::diff::Args),
     Encode(cmd::encode::Args),
     Pack(cmd::pack::Args),
@@ -156,11 +174,23 @@ fn run(verb: &Verb) -> anyhow::Result<Verdict> {
         Verb::Doctor(args) => cmd::doctor::run(args),
         Verb::Convert(args) => cmd::convert::run(args),
         Verb::Slice(args) => cmd::slice::run(args),
+        Verb::Strip(args) => cmd::edit::run_strip(args),
+        Verb::Edit(args) => cmd::edit::run_edit(args),
+        Verb::Merge(args) => cmd::edit::run_merge(args),
         Verb::Stats(args) => cmd::stats::run(args),
+        Verb::Find(args) => cmd::find::run(args),
         Verb::Index(args) => cmd::index::run(args),
         Verb::State(args) => cmd::state::run(args),
         Verb::Calls(args) => cmd::calls::run(args),
         Verb::Profile(args) => cmd::profile::run(args),
+        Verb::Branches(args) => cmd::branches::run(args),
+        Verb::Accesses(args) => cmd::accesses::run(args),
+        Verb::Tuples(args) => cmd::tuples::run(args),
+        Verb::Annotate(args) => cmd::annotate::run(args),
+        Verb::Coverage(args) => cmd::coverage::run(args),
+        Verb::Bbv(args) => cmd::bbv::run(args),
+        Verb::Image(args) => cmd::image::run(args),
+        Verb::Export(args) => cmd::export::run(args),
         Verb::Diff(args) => cmd::diff::run(args),
         Verb::Encode(args) => cmd::encode::run(args),
         Verb::Pack(args) => cmd::pack::run(args),

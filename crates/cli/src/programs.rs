@@ -80,7 +80,7 @@ impl Programs {
     }
 
     /// The programs that were loaded.
-    pub(crate) fn all_loaded(&self) -> impl Iterator<Item = &Program> {
+    pub(crate) fn all_loaded(&self) -> impl Iterator<Item = &Program> + Clone {
         self.loaded.iter().map(|(_, program)| program)
     }
 
@@ -101,7 +101,8 @@ fn needs_code(capture: &Capture) -> bool {
     Trace::all(capture).iter().any(|trace| trace.has_instructions() || trace.features().is_err())
 }
 
-fn report_program(program: &Program, reported: &mut BTreeSet<String>) {
+/// Reports what was assumed about processes, and their files that were not found.
+pub(crate) fn report_program(program: &Program, reported: &mut BTreeSet<String>) {
     report_images(&program.take_notes(), reported);
     let missing = program.missing_images();
     missing.values().filter(|reason| reported.insert(reason.to_string())).for_each(diagnostic::warning);

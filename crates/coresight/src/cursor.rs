@@ -6,6 +6,21 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ended;
 
+/// A branch address of one to four bytes, as PTM and ETMv3 have it: 6 bits in the first byte after bit 0, 7 in each of the
+/// others, continued while bit 7 is set. Returns the value and the number of bytes. `None`: it is longer, or fewer than four
+/// bytes are left. Without a branch per byte, since lengths cannot be predicted.
+#[inline(always)]
+pub(crate) fn short_address(bytes: &[u8]) -> Option<(u32, u8)> {
+    let word = u32::from_le_bytes(*bytes.first_chunk()?);
+    let length = (!word & 0x8080_8080).trailing_zeros() / 8 + 1;
+    if length > 4 {
+        return None;
+    }
+    let own = word & u32::MAX >> (32 - 8 * length);
+    let value = own >> 1 & 0x3f | (own >> 8 & 0x7f) << 6 | (own >> 16 & 0x7f) << 13 | (own >> 24 & 0x7f) << 20;
+    Some((value, length as u8))
+}
+
 /// Bytes, and the number of them that have been read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {

@@ -9,7 +9,7 @@
 use alloc::collections::VecDeque;
 use core::fmt;
 
-use crate::{Atoms, ElementItem, Extent, Features, Packet, PacketItem, Sink, Target, Transactions};
+use crate::{Atoms, ElementItem, Extent, Features, Located, Packet, PacketItem, Sink, Target, Transactions};
 
 /// The decoders of one protocol, made from the configuration of a trace unit.
 pub trait Decoders: Copy + fmt::Debug {
@@ -79,7 +79,13 @@ pub trait DecodeElements: Clone + PartialEq + fmt::Debug {
     /// Ends the stream. Returns the number of P0 elements that were still speculative.
     fn finish(&mut self, sink: &mut impl Sink<ElementItem>) -> u64;
 
-    /// Does [`plain`](Self::plain) return the whole effect of atom and address packets?
+    /// A sink of packets that decodes them for `sink`.
+    #[inline(always)]
+    fn decoding<'d, S>(&'d mut self, sink: &'d mut S) -> DecodingElements<'d, Self, S> {
+        DecodingElements { decoder: self, sink }
+    }
+
+    /// May [`plain`](Self::plain) be asked?
     #[inline(always)]
     fn is_plain(&self) -> bool {
         false
@@ -91,15 +97,29 @@ pub trait DecodeElements: Clone + PartialEq + fmt::Debug {
         self.is_plain()
     }
 
-    /// The meaning of an atom or address packet, while the decoder [is plain](Self::is_plain). `None`: another packet,
-    /// which has to be pushed.
+    /// Passes on the whole meaning of a packet of atoms, an address or cycles, while the decoder
+    /// [is plain](Self::is_plain). False: another packet, which has to be pushed.
     #[inline(always)]
-    fn plain(&mut self, _extent: Extent, _packet: &Self::Packet) -> Option<Plain> {
-        None
+    fn plain(&mut self, _extent: Extent, _packet: &Self::Packet, _sink: &mut impl Sink<Located<Plain>>) -> bool {
+        false
     }
 }
 
-/// The whole meaning of an atom or address packet, as nearly all packets are.
+/// A decoder of elements and the sink that follows it, as a sink of packets. A closure would not always be inlined.
+#[derive(Debug)]
+pub struct DecodingElements<'d, D, S> {
+    decoder: &'d mut D,
+    sink: &'d mut S,
+}
+
+impl<D: DecodeElements, S: Sink<ElementItem>> Sink<PacketItem<D::Packet>> for DecodingElements<'_, D, S> {
+    #[inline(always)]
+    fn item(&mut self, item: PacketItem<D::Packet>) {
+        self.decoder.push(item, self.sink);
+    }
+}
+
+/// Meaning of nearly all packets: atoms, addresses and cycles.
 #[derive(Debug, Clone, Copy)]
 pub enum Plain {
     /// Outcomes of P0 instructions.
@@ -108,15 +128,8 @@ pub enum Plain {
     Target(Target),
     /// A P0 instruction was taken, and this is where execution continues.
     Branch(Target),
-    /// The outcomes of an earlier packet, which nothing can cancel any more, and the cycles of this one.
-    Settled {
-        /// The earlier packet.
-        extent: Extent,
-        /// The outcomes.
-        atoms: Atoms,
-        /// The cycles since then.
-        cycles: Option<u32>,
-    },
+    /// Cycles since the last cycle count; `None` when not known.
+    Cycles(Option<u32>),
 }
 
 /// Rules for following a trace through a program.

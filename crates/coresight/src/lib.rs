@@ -52,7 +52,8 @@ pub use atoms::Atoms;
 pub use config::TraceConfig;
 pub use context::{Context, OtherIsa, ProcessorMode, Security, SubIsa, Target};
 pub use decode::{
-    ConditionScope, DecodeElements, DecodePackets, Decoders, FlowRules, InstructionDecoders, Packets, Plain,
+    ConditionScope, DecodeElements, DecodePackets, Decoders, DecodingElements, FlowRules, InstructionDecoders, Packets,
+    Plain,
 };
 pub use element::{Element, ElementItem, Software, Time, TimeQuality, Transactions};
 pub use features::{Assumption, Features, Profile};

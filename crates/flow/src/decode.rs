@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use unspool_coresight::{
-    Atoms, Context, DecodeElements, ElementItem, Extent, InstructionDecoders, PacketItem, Plain, Sink, SubIsa,
+    Atoms, Context, DecodeElements, ElementItem, Extent, InstructionDecoders, Located, PacketItem, Plain, Sink, SubIsa,
     Transactions,
 };
 
@@ -55,26 +55,12 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
     /// Decodes the next packet, or passes on the error in its place.
     #[inline(always)]
     pub fn push(&mut self, item: PacketItem<D::Packet>, sink: &mut impl FlowSink) {
-        if self.is_plain
-            && let Ok(packet) = &item
-            && let extent = Extent::of(packet)
-            && let Some(plain) = self.committed.plain(extent, &packet.value)
-        {
-            match plain {
-                Plain::Atoms(atoms) => self.walker.cached_atoms(extent, atoms, sink),
-                Plain::Target(target) => self.walker.target(extent, target, sink),
-                Plain::Branch(target) => {
-                    self.walker.cached_atoms(extent, Atoms::new(1, 1), sink);
-                    self.walker.target(extent, target, sink);
-                }
-                Plain::Settled { extent: earlier, atoms, cycles } => {
-                    self.walker.cached_atoms(earlier, atoms, sink);
-                    if let Some(cycles) = cycles {
-                        sink.item(Ok(extent.locate(Item::CycleCount(Some(cycles)))));
-                    }
-                }
-            }
-        } else {
+        let mut walking = PlainWalking { walker: &mut self.walker, sink };
+        let is_done = match &item {
+            Ok(packet) if self.is_plain => self.committed.plain(Extent::of(packet), &packet.value, &mut walking),
+            _ => false,
+        };
+        if !is_done {
             self.uncommon(item, sink);
         }
     }
@@ -169,6 +155,28 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
     pub fn entry(&self) -> Option<Entry<D>> {
         let (context, address, isa) = self.walker.entry()?;
         Some(Entry { committed: self.committed.clone(), context, address, isa })
+    }
+}
+
+/// Passes the meaning of plain packets to the walk.
+struct PlainWalking<'r, M, S> {
+    walker: &'r mut Walker<M>,
+    sink: &'r mut S,
+}
+
+impl<M: CodeMemory, S: FlowSink> Sink<Located<Plain>> for PlainWalking<'_, M, S> {
+    #[inline(always)]
+    fn item(&mut self, plain: Located<Plain>) {
+        let extent = Extent::of(&plain);
+        match plain.value {
+            Plain::Atoms(atoms) => self.walker.cached_atoms(extent, atoms, self.sink),
+            Plain::Target(target) => self.walker.target(extent, target, self.sink),
+            Plain::Branch(target) => {
+                self.walker.cached_atoms(extent, Atoms::new(1, 1), self.sink);
+                self.walker.target(extent, target, self.sink);
+            }
+            Plain::Cycles(cycles) => self.sink.item(Ok(extent.locate(Item::CycleCount(cycles)))),
+        }
     }
 }
 

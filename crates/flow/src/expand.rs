@@ -3,19 +3,14 @@
 //! runs of ranges, items ─▶ **instructions**, items
 //!
 //! [`Instructions`] expands ranges and does not disassemble. The target of an indirect branch is in no
-//! opcode: it is where execution continues. So a taken indirect branch waits for what follows it. Items that may be
-//! between the two (its context, the time, an exception return) wait after it, so that the order is preserved; any item
-//! which shows that execution did not simply continue ends the wait, and the branch is emitted without a target.
+//! opcode: it is where execution continues. So a taken indirect branch waits for what follows it, and so do the items
+//! between them.
 
-use unspool_coresight::Located;
-
+use crate::between::Between;
 use crate::code::within;
 use crate::flat::Flat;
-use crate::instruction::{Around, Instruction, InstructionSink, Outcome, length};
-use crate::item::{FlowItem, FlowSink, Item, Range, Run, Transaction};
-
-/// Greatest number of items that wait after an indirect branch. Real trace has a handful there.
-const MAX_WAITING: usize = 16;
+use crate::instruction::{Around, Instruction, InstructionSink, Outcome};
+use crate::item::{FlowItem, FlowSink, Range, Run};
 
 /// Expands ranges for an [`InstructionSink`]. A [`FlowSink`] itself, it follows a [`Walker`](crate::Walker) or a
 /// [`FlowDecoder`](crate::FlowDecoder). The item that ends the trace also ends all waiting.
@@ -32,26 +27,17 @@ pub struct Instructions<S> {
 struct Waiting {
     branch: Option<Instruction>,
     /// Items after it.
-    after: Vec<Located<Item>>,
+    after: Between,
 }
 
 impl Waiting {
-    /// Adds cycles to the last item, if that is a cycle count too.
-    fn adds_cycles(&mut self, item: &Item) -> bool {
-        let Some(Located { value: Item::CycleCount(Some(total)), .. }) = self.after.last_mut() else { return false };
-        let Item::CycleCount(Some(cycles)) = item else { return false };
-        let sum = total.checked_add(*cycles);
-        *total = sum.unwrap_or(*total);
-        sum.is_some()
-    }
-
     /// Emits the branch that waits, and then the items after it.
     #[inline]
     fn release(&mut self, target: Option<u64>, sink: &mut impl InstructionSink, around: &mut Around) {
         let Some(mut instruction) = self.branch.take() else { return };
         instruction.branch = Some(Outcome { taken: true, target });
         sink.instruction(&instruction, around);
-        for item in self.after.drain(..) {
+        for item in self.after.drain() {
             around.update(&Ok(item));
             sink.item(Ok(item));
         }
@@ -89,12 +75,12 @@ impl<S: InstructionSink> Instructions<S> {
         let Some((&last, before)) = range.opcodes().split_last() else { return };
         let mut address = range.start();
         for &opcode in before {
-            let length = length(isa, opcode);
+            let length = isa.opcode_length(opcode);
             let instruction = Instruction { address, opcode, isa, length, ends_range: false, branch: None, offset };
             self.sink.instruction(&instruction, &self.around);
             address = within(isa, address.wrapping_add(u64::from(length)));
         }
-        let length = length(isa, last);
+        let length = isa.opcode_length(last);
         self.last(Instruction { address, opcode: last, isa, length, ends_range: true, branch: None, offset }, range);
     }
 
@@ -136,14 +122,9 @@ impl<S: InstructionSink> FlowSink for Instructions<S> {
     fn item(&mut self, item: FlowItem) {
         let Self { sink, around, waiting, .. } = self;
         if waiting.branch.is_some() {
-            match item {
-                Ok(item) if preserves_flow(&item.value) && waiting.after.len() < MAX_WAITING => {
-                    return waiting.after.push(item);
-                }
-                // A trace unit that counts every cycle has many counts while an instruction waits.
-                Ok(item) if waiting.adds_cycles(&item.value) => return,
-                Ok(item) => waiting.release(start_of(&item.value), sink, around),
-                Err(_) => waiting.release(None, sink, around),
+            match waiting.after.hold(&item) {
+                Ok(()) => return,
+                Err(target) => waiting.release(target, sink, around),
             }
         }
         around.update(&item);
@@ -151,53 +132,15 @@ impl<S: InstructionSink> FlowSink for Instructions<S> {
     }
 }
 
-/// Does execution after the item continue where it was before?
-fn preserves_flow(item: &Item) -> bool {
-    match item {
-        Item::Context(_)
-        | Item::Map(_)
-        | Item::ExceptionReturn
-        | Item::FunctionReturn
-        | Item::Timestamp { .. }
-        | Item::CycleCount(_)
-        | Item::Event { .. }
-        | Item::Marker
-        | Item::Trigger
-        | Item::Condition { .. }
-        | Item::Etm3(_)
-        | Item::Instrumentation { .. }
-        | Item::Transaction(Transaction::Start | Transaction::Commit) => true,
-        Item::Q { .. }
-        | Item::Exception { .. }
-        | Item::TraceOn
-        | Item::Overflow
-        | Item::Discard { .. }
-        | Item::NoCode { .. }
-        | Item::Lost { .. }
-        | Item::Finding(_)
-        | Item::Transaction(Transaction::Failure)
-        | Item::End => false,
-    }
-}
-
-/// The start of the instructions that an item represents.
-fn start_of(item: &Item) -> Option<u64> {
-    match item {
-        Item::Q { start, .. } => *start,
-        Item::NoCode { address, .. } => Some(*address),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use unspool_coresight::exception::ExceptionNumber;
     use unspool_coresight::{
-        Atoms, Broken, Context, Element, ElementError, FlowRules, Malformed, Security, SubIsa, Target,
+        Atoms, Broken, Context, Element, ElementError, FlowRules, Located, Malformed, Security, SubIsa, Target,
     };
 
     use super::*;
-    use crate::{Callback, Space, Walker};
+    use crate::{Callback, Item, Space, Walker};
 
     /// A64 at 0x1000.
     const A64: [u32; 6] = [

@@ -7,7 +7,7 @@
 
 use unspool_isa::Isa;
 
-use crate::instruction::{Instruction, Outcome, length};
+use crate::instruction::{Instruction, Outcome};
 use crate::item::Run;
 
 /// Runs with more instructions are not cached.
@@ -117,7 +117,7 @@ impl Flat {
             let isa = range.isa();
             let mut address = range.start();
             for &opcode in range.opcodes() {
-                let length = length(isa, opcode);
+                let length = isa.opcode_length(opcode);
                 self.entries.push(Entry { address, opcode, isa, length, traits: 0 });
                 address = crate::code::within(isa, address.wrapping_add(u64::from(length)));
             }

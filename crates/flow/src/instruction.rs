@@ -84,9 +84,3 @@ impl<S: InstructionSink + ?Sized> InstructionSink for &mut S {
         (**self).item(item);
     }
 }
-
-#[inline]
-pub(crate) fn length(isa: Isa, opcode: u32) -> u8 {
-    // The first halfword of a longer T32 instruction is never zero.
-    if isa == Isa::T32 && opcode < 0x1_0000 { 2 } else { 4 }
-}

@@ -234,6 +234,15 @@ impl WalkStep {
     }
 }
 
+/// Identifies a cached run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunKey {
+    /// Changes when the runs of the cache do. Never zero.
+    pub generation: u64,
+    /// Distinguishes the runs of one generation. Small enough to be the index of a table.
+    pub index: u32,
+}
+
 /// Ranges that were executed one after the other.
 #[derive(Clone, Copy)]
 pub struct Run<'g> {
@@ -269,6 +278,12 @@ impl<'g> Run<'g> {
     /// The offset of the packet in the trace.
     pub fn offset(&self) -> u64 {
         self.offset
+    }
+
+    /// What identifies the run, if it is cached: equal keys have equal ranges.
+    #[inline]
+    pub fn key(&self) -> Option<RunKey> {
+        (self.generation != 0).then_some(RunKey { generation: self.generation, index: self.start })
     }
 
     /// Each range, in the order of execution.

@@ -5,6 +5,7 @@
 //! Does not know files, frames or protocols. [`Walker`] is the stage, [`CodeMemory`] its source of code;
 //! [`FlowDecoder`] joins it with the decoders of a protocol, and [`Instructions`] expands ranges into instructions.
 
+mod between;
 mod code;
 mod decode;
 mod expand;
@@ -19,10 +20,11 @@ mod stack;
 mod table;
 mod walk;
 
+pub use between::Between;
 pub use decode::{Decoding, Entry, FlowDecoder, Seam};
 pub use expand::Instructions;
 pub use fields::item_fields;
 pub use instruction::{Around, Instruction, InstructionSink, Outcome};
-pub use item::{Cause, Finding, FlowItem, FlowSink, Item, Range, Run, Transaction};
+pub use item::{Cause, Finding, FlowItem, FlowSink, Item, Range, Run, RunKey, Transaction};
 pub use memory::{Callback, CodeMemory, MapId, Space};
 pub use walk::{KnownCode, Walker};

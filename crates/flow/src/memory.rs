@@ -45,7 +45,8 @@ impl fmt::Display for Space {
         };
         match (ProcessorMode::of(self.el), self.el) {
             (Some(mode), _) => write!(f, "{mode} {state}"),
-            (None, Context::UNKNOWN_EL) => write!(f, "EL?{state}"),
+            // The trace of Armv7 has the Security state only.
+            (None, Context::UNKNOWN_EL) => f.write_str(self.security.name()),
             (None, level) => write!(f, "EL{level}{state}"),
         }
     }

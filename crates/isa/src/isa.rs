@@ -72,4 +72,16 @@ impl Isa {
             Self::T32 | Self::Rv32 | Self::Rv64 => 2,
         }
     }
+
+    /// Length in bytes of an opcode in the form that [`decode`](crate::decode()) takes.
+    #[inline]
+    pub const fn opcode_length(self, opcode: u32) -> u8 {
+        match self {
+            Self::A64 | Self::A32 => 4,
+            // The first halfword of a longer T32 instruction is in the high half, and never zero.
+            Self::T32 if opcode < 0x1_0000 => 2,
+            Self::T32 => 4,
+            Self::Rv32 | Self::Rv64 => self.length(opcode as u16),
+        }
+    }
 }

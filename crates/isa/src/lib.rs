@@ -48,4 +48,4 @@ pub use isa::Isa;
 pub use opcode_cache::{OpcodeCache, OpcodeKey};
 pub use riscv::RiscvExtensions;
 #[cfg(feature = "text")]
-pub use text::{Disassembler, RelativeTarget, RelativeText};
+pub use text::{Disassembler, Operands, Register, RelativeTarget, RelativeText};

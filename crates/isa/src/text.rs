@@ -19,9 +19,11 @@ use fARM64::{Decoder, DecoderOptions};
 
 use crate::{Isa, RiscvExtensions, decode};
 
+mod operands;
 mod relative;
 mod riscv;
 
+pub use operands::{Operands, Register};
 pub use relative::{RelativeTarget, RelativeText};
 
 /// Disassembles instructions. Expensive to create, so one of them should serve many instructions.

@@ -34,7 +34,10 @@ mod source;
 mod step;
 mod time;
 
-pub use block::{Block, BlockExecution, BlockSink, BlockTrace, StoppedAt, Template, TemplateAccess, TemplateTrace};
+pub use block::{
+    Block, BlockAccesses, BlockExecution, BlockSink, BlockTrace, Positions, StoppedAt, Template, TemplateAccess,
+    TemplateTrace,
+};
 pub use core_selector::CoreSelector;
 pub use coverage::{Coverage, Facet};
 pub use loss::{Loss, Losses, Lost};

@@ -10,7 +10,10 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use crate::batch::{Batch, Cursor};
-use crate::{Block, BlockExecution, BlockSink, BlockTrace, Losses, SourceError, Step, StepSource};
+use crate::{
+    Block, BlockAccesses, BlockExecution, BlockSink, BlockTrace, Losses, Positions, SourceError, Step, StepSource,
+    TemplateAccess,
+};
 
 /// Approximate number of instructions per chunk: waking a thread costs as much as many of them.
 const CHUNK: usize = 16 << 10;
@@ -27,6 +30,8 @@ pub struct ReadAhead {
     chunks: Receiver<Chunk>,
     used: Sender<Chunk>,
     blocks: Vec<Block>,
+    /// Accesses of the blocks.
+    accesses: Vec<Vec<TemplateAccess>>,
     step: Step,
     worker: Option<JoinHandle<Ended>>,
     losses: Losses,
@@ -38,8 +43,13 @@ struct Chunk {
     parts: Vec<Part>,
     steps: Batch,
     executions: Vec<BlockExecution>,
+    /// Positions of the executions that have one each.
+    positions: Vec<u64>,
     /// New blocks.
     blocks: Vec<Block>,
+    /// Accesses of blocks that are new.
+    accesses: Vec<Vec<TemplateAccess>>,
+    addresses: Vec<u64>,
     /// Instructions and other steps.
     length: usize,
 }
@@ -56,25 +66,38 @@ enum Part {
 struct Head {
     core: u32,
     executions: usize,
-    next: u64,
-    position: u64,
+    next: Option<u64>,
+    /// The first position; `None`: each execution has one.
+    position: Option<u64>,
     time: Option<u64>,
+    /// Number of addresses, if there are accesses.
+    addresses: Option<usize>,
 }
 
 impl ReadAhead {
-    /// Starts a thread for a source.
-    pub fn new(mut source: impl StepSource + Send + 'static) -> std::io::Result<Self> {
+    /// Starts a thread for a source, for sinks that do not want accesses.
+    pub fn new(source: impl StepSource + Send + 'static) -> std::io::Result<Self> {
+        Self::start(source, false)
+    }
+
+    /// Starts a thread for a source, for sinks that want accesses.
+    pub fn with_accesses(source: impl StepSource + Send + 'static) -> std::io::Result<Self> {
+        Self::start(source, true)
+    }
+
+    fn start(mut source: impl StepSource + Send + 'static, wants_accesses: bool) -> std::io::Result<Self> {
         let (send, chunks) = sync_channel(WAITING);
         let (used, reuse) = channel();
         let work = move || {
-            let mut filler = Filler { send, reuse, chunk: Chunk::default(), blocks: 0 };
+            let mut filler = Filler { send, reuse, chunk: Chunk::default(), blocks: 0, accesses: 0, wants_accesses };
             let ended = source.follow(&mut filler);
             // The receiver may be gone: then the rest is dropped.
             let _ = filler.flush();
             (ended, source.losses())
         };
         let worker = Some(thread::Builder::new().name("follow".into()).spawn(work)?);
-        Ok(Self { chunks, used, blocks: Vec::new(), step: Step::default(), worker, losses: Losses::default() })
+        let (blocks, accesses, step, losses) = (Vec::new(), Vec::new(), Step::default(), Losses::default());
+        Ok(Self { chunks, used, blocks, accesses, step, worker, losses })
     }
 
     /// Information of the trace that was in no step. Complete once there are no more chunks.
@@ -86,7 +109,8 @@ impl ReadAhead {
     pub fn next_chunk(&mut self, sink: &mut dyn BlockSink) -> Result<bool, SourceError> {
         let Ok(mut chunk) = self.chunks.recv() else { return self.end() };
         self.blocks.append(&mut chunk.blocks);
-        let is_over = chunk.pass_to(&self.blocks, &mut self.step, sink).is_break();
+        self.accesses.append(&mut chunk.accesses);
+        let is_over = chunk.pass_to((&self.blocks, &self.accesses), &mut self.step, sink).is_break();
         chunk.clear();
         // A source that has ended takes no chunks back.
         let _ = self.used.send(chunk);
@@ -109,12 +133,22 @@ impl Chunk {
         self.parts.clear();
         self.steps.clear();
         self.executions.clear();
+        self.positions.clear();
         self.blocks.clear();
+        self.accesses.clear();
+        self.addresses.clear();
         self.length = 0;
     }
 
-    fn pass_to(&self, blocks: &[Block], step: &mut Step, sink: &mut dyn BlockSink) -> ControlFlow<()> {
-        let (mut cursor, mut rest) = (Cursor::default(), &self.executions[..]);
+    fn pass_to(
+        &self,
+        (blocks, of_blocks): (&[Block], &[Vec<TemplateAccess>]),
+        step: &mut Step,
+        sink: &mut dyn BlockSink,
+    ) -> ControlFlow<()> {
+        let mut cursor = Cursor::default();
+        let (mut executions, mut positions, mut addresses) =
+            (&self.executions[..], &self.positions[..], &self.addresses[..]);
         for part in &self.parts {
             match part {
                 Part::Steps(count) => {
@@ -123,10 +157,17 @@ impl Chunk {
                         sink.step(step)?;
                     }
                 }
-                &Part::Blocks(Head { core, executions, next, position, time }) => {
-                    let (executions, later) = rest.split_at(executions);
-                    rest = later;
-                    sink.blocks(&BlockTrace { core, blocks, executions, next, position, time })?;
+                &Part::Blocks(Head { core, executions: length, next, position, time, addresses: accesses }) => {
+                    let executions = split_off(&mut executions, length);
+                    let positions = match position {
+                        Some(first) => Positions::From(first),
+                        None => Positions::Each(split_off(&mut positions, length)),
+                    };
+                    let accesses = accesses.map(|length| {
+                        let addresses = split_off(&mut addresses, length);
+                        BlockAccesses { of_blocks, addresses }
+                    });
+                    sink.blocks(&BlockTrace { core, blocks, executions, next, positions, time, accesses })?;
                 }
             }
         }
@@ -134,13 +175,22 @@ impl Chunk {
     }
 }
 
+/// Splits the first items off.
+fn split_off<'s, T>(rest: &mut &'s [T], length: usize) -> &'s [T] {
+    let (first, later) = rest.split_at(length);
+    *rest = later;
+    first
+}
+
 /// Fills chunks.
 struct Filler {
     send: SyncSender<Chunk>,
     reuse: Receiver<Chunk>,
     chunk: Chunk,
-    /// The number of blocks that were sent.
+    /// The number of blocks that were sent, and of those whose accesses were.
     blocks: usize,
+    accesses: usize,
+    wants_accesses: bool,
 }
 
 impl Filler {
@@ -169,19 +219,37 @@ impl BlockSink for Filler {
     }
 
     fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
-        let &BlockTrace { core, blocks, executions, next, position, time } = trace;
+        let &BlockTrace { core, blocks, executions, next, positions, time, accesses } = trace;
+        let position = match positions {
+            Positions::From(first) => Some(first),
+            Positions::Each(all) => {
+                self.chunk.positions.extend_from_slice(all);
+                None
+            }
+        };
         self.chunk.blocks.extend_from_slice(&blocks[self.blocks..]);
         self.blocks = blocks.len();
         self.chunk.executions.extend_from_slice(executions);
-        self.chunk.parts.push(Part::Blocks(Head { core, executions: executions.len(), next, position, time }));
+        let addresses = accesses.map(|BlockAccesses { of_blocks, addresses }| {
+            self.chunk.accesses.extend_from_slice(&of_blocks[self.accesses..]);
+            self.accesses = of_blocks.len();
+            self.chunk.addresses.extend_from_slice(addresses);
+            addresses.len()
+        });
+        let executions = executions.len();
+        self.chunk.parts.push(Part::Blocks(Head { core, executions, next, position, time, addresses }));
         self.filled(trace.instructions())
+    }
+
+    fn wants_accesses(&self) -> bool {
+        self.wants_accesses
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Coverage, Event, Instruction, Isa};
+    use crate::{Coverage, Direction, Event, Instruction, Isa};
 
     /// Steps and blocks alternately, and an error at the end.
     struct Laps(usize);
@@ -196,19 +264,24 @@ mod tests {
         }
 
         fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
-            let mut blocks = Vec::new();
+            let (mut blocks, mut accesses) = (Vec::new(), Vec::new());
             for lap in 0..self.0 {
                 let event = Event::Instruction(Instruction { address: lap as u64, ..Instruction::default() });
                 let step = Step { core: 1, position: 9, event, ..Step::default() };
                 // Every tenth lap has a new block.
                 if lap % 10 == 0 {
                     let start = 4 * blocks.len() as u64;
-                    blocks.push(Block { start, isa: Isa::A64, opcodes: vec![lap as u32; 3], ends_in_branch: false });
+                    blocks.push(Block::new(start, Isa::A64, vec![lap as u32; 3], false));
+                    accesses.push(vec![TemplateAccess { index: 1, size: lap as u16, direction: Direction::Read }]);
                 }
                 let number = blocks.len() as u32 - 1;
                 let executions = [BlockExecution::new(0, false), BlockExecution::new(number, true)];
                 let (blocks, time) = (&blocks, Some(lap as u64));
-                let trace = BlockTrace { core: 1, blocks, executions: &executions, next: 7, position: 10, time };
+                let positions = if lap % 2 == 0 { Positions::From(10) } else { Positions::Each(&[10, 30]) };
+                let addresses = [lap as u64];
+                let accesses = (lap % 3 == 0).then_some(BlockAccesses { of_blocks: &accesses, addresses: &addresses });
+                let (executions, next) = (&executions[..], Some(7));
+                let trace = BlockTrace { core: 1, blocks, executions, next, positions, time, accesses };
                 if sink.step(&step).is_break() || sink.blocks(&trace).is_break() {
                     return Ok(());
                 }
@@ -228,9 +301,13 @@ mod tests {
         }
 
         fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
-            let BlockTrace { core, executions, next, position, time, .. } = trace;
+            let BlockTrace { core, executions, next, positions, time, accesses, .. } = trace;
+            let accesses = accesses.map(|BlockAccesses { of_blocks, addresses }| {
+                let executed = executions.iter().map(|execution| of_blocks[execution.number()].clone());
+                (executed.collect::<Vec<_>>(), addresses.to_vec())
+            });
             let blocks: Vec<&Block> = executions.iter().map(|execution| &trace.blocks[execution.number()]).collect();
-            self.0.push(format!("{core} {blocks:?} {executions:?} {next} {position} {time:?}"));
+            self.0.push(format!("{core} {blocks:?} {executions:?} {next:?} {positions:?} {time:?} {accesses:?}"));
             ControlFlow::Continue(())
         }
     }

@@ -5,6 +5,7 @@
 pub mod builder;
 mod bytes;
 pub mod check;
+pub mod edit;
 pub mod header;
 mod isa;
 #[cfg(feature = "text")]
@@ -13,6 +14,7 @@ pub mod layout;
 mod length;
 pub mod lift;
 pub mod lower;
+pub mod merge;
 pub mod names;
 mod position;
 pub mod read;

@@ -86,6 +86,15 @@ impl<R: Read> Reader<R> {
         Self::with(Source::Bytes(input), Storage::PLAIN, WINDOW)
     }
 
+    /// A reader of uncompressed records that continues at a position of a trace whose header another reader has read. The
+    /// input starts there.
+    pub fn resumed<H>(header: &Reader<H>, input: R, position: Position) -> Self {
+        let mut reader = Self::plain(input);
+        (reader.layout, reader.features, reader.isa) = (header.layout, header.features, header.isa);
+        reader.next = position;
+        reader
+    }
+
     fn with(source: Source<R>, storage: Storage, window: usize) -> Self {
         Self {
             source,

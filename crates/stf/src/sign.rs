@@ -26,6 +26,13 @@ impl HeaderRecords {
         found
     }
 
+    /// Replaces the records that have the same descriptor, or inserts it where it belongs.
+    pub(super) fn put(&mut self, record: &Record<'_>) {
+        if !self.replace(record) {
+            self.insert_after(record.descriptor(), record);
+        }
+    }
+
     /// Inserts a record after the last one whose descriptor is at most `descriptor`. Headers are sorted; in one that is
     /// not, this is still before its end.
     pub(super) fn insert_after(&mut self, descriptor: u8, record: &Record<'_>) {

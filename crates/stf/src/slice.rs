@@ -3,7 +3,8 @@
 //! trace, selection ─▶ **slice** ─▶ records
 //!
 //! The header is copied, with the address of the first selected instruction. State that was recorded earlier and is
-//! still in effect (process, encoding mode, privilege mode) is recorded again before it. Everything else is copied
+//! still in effect (process, encoding mode, privilege mode) is recorded again before it, and so are the registers that are
+//! known, as far as the trace has values of them; the format has no record of memory. Everything else is copied
 //! unchanged, except page table walks: they number instructions from the start of the trace, so they are renumbered.
 //! Walks before the slice are not repeated. At the start of a further range, the address is forced, and changed state
 //! is recorded: process and encoding mode with its first instruction, the privilege mode with the last instruction
@@ -11,6 +12,7 @@
 //! and are copied unchanged; their dependencies may be outside.
 //! Specification: STF 1.3, "STF File Anatomy": a tool that modifies a file updates its header.
 
+mod registers;
 mod transactions;
 
 use std::io::{self, Read};
@@ -18,6 +20,7 @@ use std::ops::{ControlFlow, Range};
 
 use unspool_isa::Isa;
 
+use self::registers::KnownRegisters;
 use super::builder::{Features, RecordSink};
 use super::header::Header;
 use super::isa::ARM;
@@ -37,11 +40,13 @@ pub struct SliceOptions {
     pub sign: bool,
     /// Write every range as a trace of its own.
     pub split: bool,
+    /// Start every range with the registers that are known there.
+    pub registers: bool,
 }
 
 impl Default for SliceOptions {
     fn default() -> Self {
-        Self { sign: true, split: false }
+        Self { sign: true, split: false, registers: false }
     }
 }
 
@@ -146,6 +151,7 @@ fn slice_instructions<R: Read>(
         recorded: State::default(),
         mode: None,
         annotations: header.announces.then(StickyAnnotations::default),
+        registers: options.registers.then(KnownRegisters::default),
         sliced: Sliced::default(),
         failed: None,
     };
@@ -262,6 +268,8 @@ struct Slicer<'a, C, S> {
     mode: Option<u64>,
     /// Annotations in effect, if the header announces any.
     annotations: Option<StickyAnnotations>,
+    /// Registers with a known value, if ranges start with them.
+    registers: Option<KnownRegisters>,
     sliced: Sliced,
     failed: Option<io::Error>,
 }
@@ -298,6 +306,9 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
     fn follow(&mut self, instruction: &Instruction<'_>) {
         if let Some(annotations) = &mut self.annotations {
             annotations.follow(instruction);
+        }
+        if let Some(registers) = &mut self.registers {
+            registers.follow(instruction);
         }
     }
 
@@ -403,9 +414,14 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
             annotations.write(is_cut, instruction, &mut bytes);
         }
         self.put_state(instruction, &mut bytes);
+        let mut registers = Vec::new();
+        self.registers.iter().for_each(|known| known.write(instruction, &mut registers));
         for record in instruction.group() {
             if record.descriptor() >= before {
                 bytes.append(&mut inserted);
+            }
+            if record.descriptor() >= descriptor::INST_REG {
+                bytes.append(&mut registers);
             }
             self.record(&record, &mut bytes);
         }

@@ -9,6 +9,7 @@
 
 mod annotated;
 mod effects;
+mod resume;
 
 use std::fmt::Write as _;
 use std::io::Read;
@@ -22,6 +23,8 @@ use unspool_model::{
 
 use self::annotated::AnnotatedEmitter;
 use self::effects::{exception_kind, push_access};
+use self::resume::BeforeGroup;
+pub use self::resume::{EmitterState, ResumePoint, StepOrPoint};
 use super::isa::{ARM, RV32, is_unallocated_in_a64};
 use super::lift::{self, Follower};
 use super::lower::annotation;
@@ -37,6 +40,8 @@ pub struct Steps<R> {
     /// Announced coverage of annotations, and their unit of time.
     announced: Option<(Coverage, TimeUnit)>,
     losses: Losses,
+    /// Where a part of a file starts.
+    point: Option<ResumePoint>,
 }
 
 impl<R: Read> Steps<R> {
@@ -44,7 +49,7 @@ impl<R: Read> Steps<R> {
     pub fn new(reader: Reader<R>) -> Self {
         let comments = reader.comments();
         let announced = comments.iter().find_map(|(_, comment)| annotation::parse_announcement(comment));
-        Self { reader, comments, announced, losses: Losses::default() }
+        Self { reader, comments, announced, losses: Losses::default(), point: None }
     }
 }
 
@@ -71,11 +76,13 @@ impl<R: Read> StepSource for Steps<R> {
     }
 
     fn each(&mut self, sink: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        if self.header_notes(sink).is_break() {
+        if self.point.is_none() && self.header_notes(sink).is_break() {
             return Ok(());
         }
-        let (follower, mut damaged) = (&mut Follower::default(), None);
-        while let Err(error) = self.part(follower, sink) {
+        let (follower, mut damaged) = (&mut self.point.map_or_else(Follower::default, |point| point.follower), None);
+        while let Err(error) = self.part(follower, sink, &mut |_| ControlFlow::Continue(())) {
+            // What follows damage does not depend on what was before.
+            self.point = None;
             let Some(warning) = self.reader.resume(&error, follower) else { return Err(source_error(&error)) };
             damaged.get_or_insert_with(|| warning.to_string());
             let mut gap = Step::default();
@@ -101,17 +108,28 @@ impl<R: Read> Steps<R> {
         &mut self,
         follower: &mut Follower,
         sink: &mut dyn FnMut(&Step) -> ControlFlow<()>,
+        before: &mut dyn FnMut(BeforeGroup<'_, '_>) -> ControlFlow<()>,
     ) -> Result<bool, ReadError> {
+        let (state, isa) = (self.point.map(|point| point.state), self.reader.isa());
         let ended;
         match self.announced {
             Some((coverage, _)) => {
                 let mut emitter = AnnotatedEmitter::new(sink, coverage);
-                ended = self.reader.each_instruction(follower, |instruction| emitter.instruction(instruction));
+                state.iter().for_each(|state| (emitter.time, emitter.isa) = (state.time, state.isa));
+                ended = self.reader.each_instruction(follower, |group| {
+                    let (time, isa) = (emitter.time, emitter.isa);
+                    before(BeforeGroup { group, state: &|| EmitterState { time, isa, ..EmitterState::default() } })?;
+                    emitter.instruction(group)
+                });
                 self.losses.add_all(&emitter.losses);
             }
             None => {
-                let mut emitter = StepEmitter::new(sink, self.reader.isa() == Some(ARM));
-                ended = self.reader.each_instruction(follower, |instruction| emitter.instruction(instruction));
+                let mut emitter = StepEmitter::new(sink, isa == Some(ARM));
+                state.iter().for_each(|state| emitter.restore(state));
+                ended = self.reader.each_instruction(follower, |group| {
+                    before(BeforeGroup { group, state: &|| emitter.state() })?;
+                    emitter.instruction(group)
+                });
                 self.losses.add_all(&emitter.losses);
             }
         }

@@ -117,6 +117,15 @@ pub(crate) fn write_cut(core: Option<&[u8]>, out: &mut Vec<u8>) {
     }
 }
 
+/// Whether a comment is the annotation of a gap.
+#[inline]
+pub(crate) fn is_gap(comment: &[u8]) -> bool {
+    comment.starts_with(GAP)
+}
+
+/// Start of the annotation of a gap.
+pub(crate) const GAP: &[u8] = b"# unspool gap";
+
 /// The name of the core that a cut mark applies to, if the comment is one and names a core.
 pub(crate) fn cut_core(comment: &[u8]) -> Option<&[u8]> {
     comment.strip_prefix(PREFIX.as_bytes())?.strip_prefix(b"gap start core=")

@@ -15,12 +15,15 @@ mod builder;
 mod bytes;
 mod calls;
 mod checkpoint;
+mod contexts;
 mod directory;
 mod fingerprint;
 mod query;
 mod scan;
+mod scan_steps;
 mod seek;
 mod segment;
+mod step_index;
 mod store;
 mod table;
 mod time;
@@ -38,8 +41,10 @@ use super::record::Time;
 pub use builder::build;
 pub use directory::Index;
 pub use fingerprint::Fingerprint;
-pub use query::{CoreState, Found, Indexed, State};
+pub use query::{CoreState, Found, Indexed, SegmentAt, Segments, State};
 pub use scan::Scanner;
+pub use scan_steps::StepScanner;
+pub use step_index::{ResumeSteps, StepIndexer, StepSegments};
 pub use time::compare;
 pub use view::{MemoryQuery, RegisterValue, StateView, WriteQuery, WrittenRange, register};
 
@@ -75,6 +80,8 @@ pub enum Position {
     Time(Time),
     /// After all effects of an instruction, counted from 1.
     Instruction(u64),
+    /// After all effects of the first instruction at an address.
+    Address(u64),
 }
 
 /// Totals of a log.
@@ -109,7 +116,7 @@ pub enum IndexError {
     #[error("cannot read the index: {0}")]
     Read(#[source] io::Error),
     /// The file is not an index.
-    #[error("this is not an index of a Tarmac log")]
+    #[error("this is not an index of a trace")]
     Foreign,
     /// The index is of another version.
     #[error("the index has version {0}; only version {current} is supported", current = directory::VERSION)]

@@ -13,6 +13,7 @@ mod accesses;
 mod disassembly;
 mod from_model;
 mod lines;
+pub(crate) mod records;
 mod registers;
 mod scale;
 

@@ -6,7 +6,10 @@
 //! The header of the log is kept, and so are the lines before the first instruction if they are selected. Tarmac has no
 //! notation for missing lines, so a reader would take the next instruction for the target of a branch: between two
 //! pieces of one log, an annotation marks the cut. Of a lowered log, the coverage annotation is kept, and each piece
-//! starts with the current context. If the first line of a piece has no time of its own, it gets the current one.
+//! starts with the current context. If the first line of a piece has no time of its own, it gets the current one. On
+//! request, a piece starts with lines of the registers and memory that are known there (`state_lines`).
+
+mod state_lines;
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -26,6 +29,21 @@ use unspool_model::selection::{Candidate, Choice, Select, SliceSink};
 /// Maximum number of bytes of lines that wait for their instruction; further lines are dropped.
 const MAX_WAITING: usize = 1 << 20;
 
+/// Maximum number of words of eight bytes of memory that are known of each core.
+const MAX_WORDS: usize = 1 << 21;
+
+/// State that a piece starts with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum KeptState {
+    /// None but the context of a lowered log.
+    #[default]
+    None,
+    /// The registers that are known.
+    Registers,
+    /// The registers and the memory that are known.
+    All,
+}
+
 /// Options of [`slice()`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SliceOptions<'n> {
@@ -35,6 +53,11 @@ pub struct SliceOptions<'n> {
     pub core: Option<&'n CoreSelector>,
     /// The dialect, to override the detected one.
     pub dialect: Option<Dialect>,
+    /// State that each piece starts with. Where a dialect prints effects before their instruction, there is none: the lines
+    /// would be effects of the first instruction.
+    pub state: KeptState,
+    /// Whether data is big-endian; only state depends on it.
+    pub big_endian: bool,
 }
 
 /// Result of [`slice()`].
@@ -79,7 +102,7 @@ pub fn slice<R: Read>(
         select,
         sink,
         options,
-        machine: Machine::new(false, 1),
+        machine: Machine::new(options.big_endian, if options.state == KeptState::All { MAX_WORDS } else { 1 }),
         clock: Clock::default(),
         time: None,
         stamp: Stamp::Absent,
@@ -189,6 +212,14 @@ enum Kept {
 
 impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
     fn line(&mut self, position: Position, line: &Line<'_>) -> ControlFlow<()> {
+        let flow = self.decide(position, line);
+        if self.options.state != KeptState::None && flow.is_continue() {
+            self.machine.line(position.line, line);
+        }
+        flow
+    }
+
+    fn decide(&mut self, position: Position, line: &Line<'_>) -> ControlFlow<()> {
         if self.failed.is_some() {
             return ControlFlow::Break(());
         }
@@ -316,8 +347,13 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
         let begins = is_first || if self.options.split { self.follows_cut } else { has_output && skipped > 0 };
         if begins {
             self.sliced.pieces += 1;
-            self.begin(is_first || self.options.split, core);
+            let is_log = is_first || self.options.split;
+            self.begin(is_log, core);
             self.write_context(core);
+            // Lines before the first instruction are the state of a slice that starts with them.
+            if self.sliced.seen > 1 || !self.wants_start {
+                self.write_state(is_log, core);
+            }
         }
         if begins || skipped > 0 {
             self.add_time(core, line);
@@ -333,13 +369,37 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
             return;
         };
         let mut lines = Vec::new();
-        if self.machine.cores().len() > 1 {
-            let name = str::from_utf8(&self.machine.cores()[core].name).unwrap_or_default();
-            let number = name.strip_prefix("cpu").and_then(|number| number.parse().ok()).unwrap_or(0);
+        if let Some(number) = self.core_number(core) {
             Annotation::Core(number).write(&mut lines);
         }
         lines.extend_from_slice(context);
         lines.extend_from_slice(self.ending);
+        self.put(&lines);
+    }
+
+    /// Number of a core of a lowered log, if it has several.
+    fn core_number(&self, core: usize) -> Option<u32> {
+        let cores = self.machine.cores();
+        let name =
+            cores.get(core).filter(|_| cores.len() > 1).map(|core| str::from_utf8(&core.name).unwrap_or_default());
+        name.map(|name| name.strip_prefix("cpu").and_then(|number| number.parse().ok()).unwrap_or(0))
+    }
+
+    /// Writes what is known of a core, or of all at the start of a log.
+    fn write_state(&mut self, is_log: bool, core: usize) {
+        if self.options.state == KeptState::None || self.effects == Effects::Before {
+            return;
+        }
+        let mut lines = Vec::new();
+        for (at, known) in self.machine.cores().iter().enumerate() {
+            let is_meant = self.options.core.is_none_or(|wanted| wanted.matches(at, &known.name));
+            if at == core || is_log && is_meant {
+                let number = self.core_number(at);
+                let (stamp, style, is_lowered) = (self.stamp, self.style, self.is_lowered);
+                let head = state_lines::Head { stamp, style, is_lowered, number };
+                state_lines::write(known, &head, self.options, &mut lines);
+            }
+        }
         self.put(&lines);
     }
 

@@ -33,7 +33,7 @@ use self::lowered::TO_THE_END;
 use self::notes::is_note;
 use self::outcome::{conclude, instruction};
 use self::start::Start;
-use self::to_model::{call, class, exception_kind, has_security, is_handler, isa, level};
+use self::to_model::{call, class, exception_kind, has_security, is_handler, isa};
 use super::annotation::{Annotation, cut_core};
 use super::clock::Clock;
 use super::dialect::Dialect;
@@ -128,6 +128,13 @@ impl<R: Read> StepSource for Steps<R> {
     fn losses(&self) -> Losses {
         self.losses.clone()
     }
+}
+
+/// Whether a log, of which only the start was read, was made of another trace: its annotations contain what lines cannot.
+pub fn is_lowered<R: Read>(reader: &Reader<R>) -> bool {
+    let mut start = Start::default();
+    reader.look(|line| start.line(line));
+    start.lowered.is_some()
 }
 
 /// Losses that lifting a log to steps can report.
@@ -271,7 +278,7 @@ impl StepEmitter<'_> {
         core.name_context = NameContext { mode: executed.mode, is_a64: Some(isa == Isa::A64) };
         let default_security = self.default_security.filter(|_| has_security(executed.mode.level));
         let context = Context {
-            level: level(executed.mode),
+            level: executed.mode.exception_level(),
             security: executed.mode.security.or(default_security),
             is_aarch64: Some(isa == Isa::A64),
             is_handler: is_handler(executed.mode.level),

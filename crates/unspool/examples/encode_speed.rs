@@ -15,7 +15,7 @@ use std::time::Instant;
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
 use unspool::encode::{EncodeOptions, Encoded, encode};
-use unspool::model::{BlockSink, BlockTrace, Coverage, SourceError, Step, StepSource, TimeUnit};
+use unspool::model::{BlockSink, BlockTrace, Coverage, Positions, SourceError, Step, StepSource, TimeUnit};
 use unspool::{OpenSteps, OpenedSteps, open_steps};
 
 /// Runs of each setup.
@@ -153,8 +153,7 @@ impl BlockSink for Counts {
         let mut counts = vec![0; trace.blocks.len()];
         trace.executions.iter().for_each(|execution| counts[execution.number()] += 1);
         for (block, count) in trace.blocks.iter().zip(counts).filter(|(_, count)| *count > 0) {
-            let addresses = (block.start..).step_by(4).take(block.opcodes.len());
-            addresses.for_each(|address| *self.0.entry(address).or_default() += count);
+            block.instructions().for_each(|(address, ..)| *self.0.entry(address).or_default() += count);
         }
         ControlFlow::Continue(())
     }
@@ -206,7 +205,7 @@ impl BlockSink for Stamper<'_> {
                 let (executions, next) = (&trace.executions[start..end], trace.continues_at(end - 1));
                 part = BlockTrace { executions, next, time: Some(time), ..part };
                 self.sink.blocks(&part)?;
-                part.position += part.instructions() as u64;
+                part.positions = Positions::From(part.first_position() + part.instructions() as u64);
                 start = end;
             }
         }

@@ -1,80 +1,201 @@
-//! Calls of a Tarmac log, for each core by itself.
+//! Calls of any source, followed by [`analyze::calls`](unspool_analyze::calls).
 //!
-//! lines ─▶ registers (stack pointer, link register), instructions ─▶ [`analyze::calls`](unspool_analyze::calls)
+//! ```text
+//! any source ─▶ steps, blocks ─▶ Tracker ───────────────────────────┐
+//! Tarmac ─────▶ lines ─▶ stack pointer, link register, instructions ─┴─▶ calls
+//! ```
 //!
-//! Only calls in progress are held in memory. Times are those of the log, in the unit of its first time.
+//! A log of a simulator is read line by line: its lines name the stack pointer of each mode, and cores, which steps do not
+//! have. A log that was made of another trace has the contexts and exceptions of that
+//! trace in its annotations, and goes through steps. Only calls in progress are held in memory. Times of a log are in the unit of
+//! its first time.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::ControlFlow;
 
-use unspool_analyze::calls::{Call, Follower, Instruction, Opcode, Site};
-use unspool_analyze::tree::Tree;
+use unspool_analyze::calls::{CallPart, CallSink, Follower, Instruction, Opcode, Site, Stack, Tracker};
+use unspool_analyze::pass::{Pass, Seam};
+use unspool_analyze::tree::Forest;
 use unspool_isa::Isa;
+use unspool_model::{BlockSink, BlockTrace, SourceError, Step, StepSource};
 use unspool_tarmac::dialect::{Dialect, Effects};
 use unspool_tarmac::read::Position;
 use unspool_tarmac::record::{self, InstructionSet, Line, Record, Stamp};
 use unspool_tarmac::registers::Mode;
 use unspool_tarmac::state::Registers;
 
-use crate::Clock;
 use crate::file::{End, FileError, TarmacFile};
-use crate::meter::OnProgress;
+use crate::meter::{Meter, OnProgress};
+use crate::{CaptureSteps, Clock, Parts};
 
-/// Maximum number of cores; lines of further ones are skipped.
+/// Maximum number of cores of a log; lines of further ones are skipped.
 const MAX_CORES: usize = 256;
 
-/// Empty call tree of one core, which spills to an unnamed temporary file.
-pub fn call_tree() -> io::Result<Tree<File>> {
-    Ok(Tree::new(tempfile::tempfile()?))
+/// Steps, or runs of blocks, between two reports of progress.
+const STRIDE: u64 = 1 << 14;
+
+/// Bytes of a capture that are reduced at once: some megabytes of memory.
+const SHARD: usize = 1 << 18;
+
+/// Call trees that spill to an unnamed temporary file.
+pub type CallForest = Forest<Spill>;
+
+/// Call trees without calls.
+pub fn call_forest() -> CallForest {
+    Forest::new(Spill::default())
 }
 
-/// Call trees of all cores.
+/// An unnamed temporary file, which is created when it is first written.
 #[derive(Debug, Default)]
-pub struct CallForest {
-    trees: Vec<Option<Tree<File>>>,
-    failed: Option<io::Error>,
-}
+pub struct Spill(Option<File>);
 
-impl CallForest {
-    /// Adds a call that has ended.
-    pub fn add(&mut self, core: usize, call: &Call) {
-        if self.trees.len() <= core {
-            self.trees.resize_with(core + 1, || None);
-        }
-        let tree = &mut self.trees[core];
-        if tree.is_none() && self.failed.is_none() {
-            match call_tree() {
-                Ok(new) => *tree = Some(new),
-                Err(error) => self.failed = Some(error),
-            }
-        }
-        if let Some(tree) = tree {
-            tree.add(call);
+impl Spill {
+    fn file(&mut self) -> io::Result<&mut File> {
+        match &mut self.0 {
+            Some(file) => Ok(file),
+            empty => Ok(empty.insert(tempfile::tempfile()?)),
         }
     }
+}
 
-    /// Tree of a core; `None`: it executed nothing.
-    pub fn tree(&mut self, core: usize) -> io::Result<Option<&mut Tree<File>>> {
-        match self.failed.take() {
-            Some(error) => Err(error),
-            None => Ok(self.trees.get_mut(core).and_then(Option::as_mut)),
+impl Read for Spill {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.file()?.read(buffer)
+    }
+}
+
+impl Write for Spill {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file()?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file()?.flush()
+    }
+}
+
+impl Seek for Spill {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file()?.seek(to)
+    }
+}
+
+/// The calls of a source.
+#[derive(Debug)]
+pub struct FollowedCalls<S> {
+    /// The sink, which has received all calls.
+    pub sink: S,
+    /// The stacks, in order of first appearance.
+    pub stacks: Vec<Stack>,
+    /// Instructions of threads and cores that were too many to follow.
+    pub not_followed: u64,
+    /// How reading ended.
+    pub ended: Result<(), SourceError>,
+}
+
+/// Follows the calls of a source.
+pub fn follow_calls<S: CallSink>(
+    source: &mut dyn StepSource,
+    meter: &Meter,
+    progress: &mut OnProgress<'_>,
+    sink: S,
+) -> FollowedCalls<S> {
+    let mut metered = Metered { tracker: Tracker::new(sink), meter, left: STRIDE, progress };
+    let ended = source.follow(&mut metered);
+    metered.finish(ended)
+}
+
+impl CaptureSteps {
+    /// Follows the calls of the source. Shards are decoded and reduced on several threads; their calls are followed in order.
+    pub fn follow_calls<S: CallSink + Send>(
+        &mut self,
+        threads: usize,
+        meter: &Meter,
+        progress: &mut OnProgress<'_>,
+        sink: S,
+    ) -> FollowedCalls<S> {
+        if !self.can_be_sharded() {
+            return follow_calls(self, meter, progress, sink);
         }
+        let mut whole = Metered { tracker: Tracker::new(sink), meter, left: STRIDE, progress };
+        let mut pass = CallPass { part: CallPart::default(), whole: Some(&mut whole) };
+        let parts = Parts::on(threads).of_bytes(SHARD);
+        let ended = self.run_pass_into(&mut pass, parts, || CallPass { part: CallPart::default(), whole: None });
+        whole.finish(ended)
+    }
+}
+
+/// A pass over a shard, which reduces it, or over the whole.
+struct CallPass<'w, 'm, 'p, S> {
+    part: CallPart,
+    whole: Option<&'w mut Metered<'m, 'p, S>>,
+}
+
+impl<S: CallSink + Send> BlockSink for CallPass<'_, '_, '_, S> {
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        self.part.step(step)
+    }
+
+    fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
+        self.part.blocks(trace)
+    }
+}
+
+impl<S: CallSink + Send> Pass for CallPass<'_, '_, '_, S> {
+    /// What a shard repeats of the one before it, a context or a gap, makes no difference to calls.
+    fn merge(&mut self, later: Self, _seam: Seam) {
+        if let Some(whole) = &mut self.whole {
+            whole.tracker.part(&later.part);
+            whole.meter.report(whole.progress);
+        }
+    }
+}
+
+/// A tracker that reports progress.
+struct Metered<'m, 'p, S> {
+    tracker: Tracker<S>,
+    meter: &'m Meter,
+    left: u64,
+    progress: &'m mut OnProgress<'p>,
+}
+
+impl<S: CallSink> Metered<'_, '_, S> {
+    fn finish(self, ended: Result<(), SourceError>) -> FollowedCalls<S> {
+        let tracker = self.tracker;
+        let (stacks, not_followed) = (tracker.stacks().copied().collect(), tracker.not_followed());
+        FollowedCalls { sink: tracker.finish(), stacks, not_followed, ended }
+    }
+}
+
+impl<S: CallSink> BlockSink for Metered<'_, '_, S> {
+    #[inline]
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        self.meter.tick(&mut self.left, STRIDE, self.progress);
+        self.tracker.step(step);
+        ControlFlow::Continue(())
+    }
+
+    fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
+        self.meter.tick(&mut self.left, STRIDE, self.progress);
+        self.tracker.blocks(trace);
+        ControlFlow::Continue(())
     }
 }
 
 impl TarmacFile {
-    /// Hands the calls of a log to `take`, each when it ends, with the index of its core.
+    /// Hands the calls of a log to `sink`, each when it ends. The number of a stack is that of its core.
     pub fn calls(
         &mut self,
         progress: &mut OnProgress<'_>,
-        take: &mut impl FnMut(usize, &Call),
+        sink: &mut impl CallSink,
     ) -> Result<(TarmacCalls, End), FileError> {
         let mut calls = TarmacCalls::new(self.dialect());
         let end = self.each(progress, |position, line| {
-            calls.line(position, line, take);
+            calls.line(position, line, sink);
             true
         })?;
-        calls.finish(take);
+        calls.finish(sink);
         Ok((calls, end))
     }
 }
@@ -107,20 +228,20 @@ impl TarmacCalls {
         self.clock
     }
 
-    /// Reads the next line. Calls that end with it are handed to `take`, with the index of their core.
+    /// Reads the next line. Calls that end with it are handed to `sink`; the number of their stack is that of their core.
     #[inline]
-    pub fn line(&mut self, position: Position, line: &Line<'_>, take: &mut impl FnMut(usize, &Call)) {
+    pub fn line(&mut self, position: Position, line: &Line<'_>, sink: &mut impl CallSink) {
         if let Stamp::At(time) = line.stamp {
             self.time = self.clock.count(time);
         }
         match &line.record {
             Record::Instruction(instruction) => {
                 let (effects, time) = (self.effects, self.time);
-                let Some((index, core)) = self.core(line.core) else { return };
-                core.instruction(position.line, time, effects, instruction, &mut |call| take(index, call));
+                let Some(core) = self.core(line.core) else { return };
+                core.instruction(position.line, time, effects, instruction, sink);
             }
             Record::Register(register) if may_be_pointer(register.name) => {
-                let Some((_, core)) = self.core(line.core) else { return };
+                let Some(core) = self.core(line.core) else { return };
                 core.register(register);
             }
             Record::Exception(exception) => self.interrupt(line.core, exception.is_step.then_some(position.line)),
@@ -131,28 +252,26 @@ impl TarmacCalls {
     }
 
     /// Ends the log, and with it all calls.
-    pub fn finish(&mut self, take: &mut impl FnMut(usize, &Call)) {
-        for (index, core) in self.cores.iter_mut().enumerate() {
-            core.follower.finish(&mut |call| take(index, call));
-        }
+    pub fn finish(&mut self, sink: &mut impl CallSink) {
+        self.cores.iter_mut().for_each(|core| core.follower.finish(sink));
     }
 
     /// Marks an exception; `step`: line at which it starts a step.
     fn interrupt(&mut self, name: Option<&[u8]>, step: Option<u64>) {
-        let Some((_, core)) = self.core(name) else { return };
+        let Some(core) = self.core(name) else { return };
         core.is_interrupted = true;
         core.step = core.step.or(step);
     }
 
     #[inline]
-    fn core(&mut self, name: Option<&[u8]>) -> Option<(usize, &mut Core)> {
+    fn core(&mut self, name: Option<&[u8]>) -> Option<&mut Core> {
         let index = match (self.current, name) {
             (Some(index), None) => index,
             (Some(index), Some(name)) if *self.cores[index].name == *name => index,
             (_, name) => self.find(name.unwrap_or_default())?,
         };
         self.current = Some(index);
-        Some((index, &mut self.cores[index]))
+        self.cores.get_mut(index)
     }
 
     fn find(&mut self, name: &[u8]) -> Option<usize> {
@@ -162,8 +281,9 @@ impl TarmacCalls {
         if self.cores.len() >= MAX_CORES {
             return None;
         }
-        self.cores.push(Core { name: name.into(), ..Core::default() });
-        Some(self.cores.len() - 1)
+        let index = self.cores.len();
+        self.cores.push(Core { name: name.into(), follower: Follower::of_stack(index), ..Core::default() });
+        Some(index)
     }
 }
 
@@ -204,7 +324,7 @@ impl Core {
         time: u64,
         effects: Effects,
         instruction: &record::Instruction<'_>,
-        take: &mut impl FnMut(&Call),
+        sink: &mut impl CallSink,
     ) {
         self.count += 1;
         // A time that goes back takes none: otherwise a part could take longer than the whole.
@@ -216,7 +336,7 @@ impl Core {
             self.enter_mode();
         }
         let pointers = self.pointers_before(effects);
-        let site = Site { line: self.step.take().unwrap_or(line), time: self.time, number: self.count, pc };
+        let site = Site { position: self.step.take().unwrap_or(line), time: self.time, number: self.count, pc };
         let step = Instruction {
             is_executed: instruction.is_executed,
             sp: pointers.sp,
@@ -226,7 +346,7 @@ impl Core {
             is_interrupted: std::mem::take(&mut self.is_interrupted),
             ..Instruction::new(site, instruction.length, code(instruction))
         };
-        self.follower.step(&step, take);
+        self.follower.step(&step, sink);
     }
 
     /// Pointers as they were before the current instruction.

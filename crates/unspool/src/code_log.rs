@@ -90,7 +90,7 @@ impl CodeLog {
         for (at, execution) in trace.executions.iter().enumerate() {
             let Some(known) = known.get_mut(execution.number()).filter(|known| **known != Some(pid)) else { continue };
             *known = Some(pid);
-            trace.steps(at, trace.position).for_each(|step| self.step(&step));
+            trace.steps(at, trace.position_of(at).unwrap_or(trace.first_position())).for_each(|step| self.step(&step));
         }
         self.known_blocks.insert(trace.core, known);
     }
@@ -265,6 +265,8 @@ impl Patches {
 
 #[cfg(test)]
 mod tests {
+    use unspool_model::Positions;
+
     use super::*;
 
     fn step(core: u32, time: Option<u64>, event: Event) -> Step {
@@ -393,7 +395,15 @@ mod tests {
     fn repeated_blocks_are_executed_until_their_time() {
         let mut log = CodeLog::default();
         log.step(&step(0, Some(1), a64(0x1000, 0x0101_0101)));
-        let trace = BlockTrace { core: 0, blocks: &[], executions: &[], next: 0, position: 0, time: Some(9) };
+        let trace = BlockTrace {
+            core: 0,
+            blocks: &[],
+            executions: &[],
+            next: None,
+            positions: Positions::From(0),
+            time: Some(9),
+            accesses: None,
+        };
         log.blocks(&trace);
         log.step(&step(0, Some(13), a64(0x1000, 0x0202_0202)));
         let last = log.finish().list.pop().map(|event| event.to_string());

@@ -8,7 +8,7 @@
 //! executes different code at one address, of several processes or at several times, a system event log holds the code instead.
 
 mod core;
-mod image;
+pub(crate) mod image;
 mod known;
 mod output;
 mod settings;
@@ -195,19 +195,18 @@ impl Encoder {
             code.blocks(trace);
             code.take_untimed_change()
         });
-        changed.map_or(Ok(()), |address| Err(refused_change(trace.position, address)))
+        changed.map_or(Ok(()), |address| Err(refused_change(trace.first_position(), address)))
     }
 
     /// Feeds a core with the instructions of blocks one by one.
     fn steps_of(&mut self, index: usize, trace: &BlockTrace<'_>) -> Result<(), SinkError> {
-        let mut position = trace.position;
-        for execution in 0..trace.executions.len() {
-            for step in trace.steps(execution, position) {
-                self.feed(index, |core| core.step(&step))?;
-                position += 1;
-            }
-        }
-        Ok(())
+        let mut fed = Ok(());
+        // It breaks at the first error only.
+        let _ = trace.each_execution(|execution, position| {
+            fed = trace.steps(execution, position).try_for_each(|step| self.feed(index, |core| core.step(&step)));
+            if fed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        fed
     }
 
     #[inline]

@@ -50,6 +50,14 @@ pub enum LogError {
         /// Error of the reader.
         source: IndexError,
     },
+    /// Reading can only start at the beginning of the trace.
+    #[error("{path}: {why}")]
+    NotSeekable {
+        /// Path of the file.
+        path: String,
+        /// Why, and what to do.
+        why: &'static str,
+    },
     /// The log is compressed.
     #[error("{path}: a compressed log has no index; decompress it first")]
     Compressed {
@@ -59,11 +67,11 @@ pub enum LogError {
 }
 
 impl LogError {
-    fn of_file(path: &Path, source: io::Error) -> Self {
+    pub(crate) fn of_file(path: &Path, source: io::Error) -> Self {
         Self::File { path: path.display().to_string(), source }
     }
 
-    fn of_index(path: &Path, source: IndexError) -> Self {
+    pub(crate) fn of_index(path: &Path, source: IndexError) -> Self {
         Self::Index { path: path.display().to_string(), source }
     }
 
@@ -161,6 +169,16 @@ pub fn make_index(
     progress: impl FnMut(u64),
 ) -> Result<Totals, LogError> {
     let (mut text, fingerprint) = open(log)?;
+    write_index(index, |file| {
+        build(&mut text, file, fingerprint, options, progress).map_err(|error| LogError::of_index(index, error))
+    })
+}
+
+/// Writes an index under a temporary name, and puts it in place when it is complete.
+pub(crate) fn write_index(
+    index: &Path,
+    make: impl FnOnce(&mut File) -> Result<Totals, LogError>,
+) -> Result<Totals, LogError> {
     let of_file = |error| LogError::of_file(index, error);
     if is_stream(index) {
         return Err(of_file(io::Error::new(
@@ -171,13 +189,12 @@ pub fn make_index(
     // An incomplete index is of no use, and is removed.
     let part = TemporaryPath::beside(index);
     let made = File::options().read(true).write(true).create(true).truncate(true).open(part.path());
-    let built = build(&mut text, &mut made.map_err(of_file)?, fingerprint, options, progress);
-    let totals = built.map_err(|error| LogError::of_index(index, error))?;
+    let totals = make(&mut made.map_err(of_file)?)?;
     fs::rename(part.path(), index).map_err(of_file)?;
     Ok(totals)
 }
 
-fn open(log: &Path) -> Result<(File, Fingerprint), LogError> {
+pub(crate) fn open(log: &Path) -> Result<(File, Fingerprint), LogError> {
     let of_file = |error| LogError::of_file(log, error);
     let mut text = File::open(log).map_err(of_file)?;
     let about = text.metadata().map_err(of_file)?;

@@ -64,20 +64,31 @@
 
 mod bare;
 mod calls;
+#[cfg(feature = "text")]
+pub mod champsim;
 mod channel_events;
 mod channels;
 pub mod check;
 mod code_log;
 pub mod convert;
+pub mod coverage;
 mod demangle;
 pub mod doctor;
+pub mod edit;
 pub mod encode;
 mod error;
 mod event_meanings;
+mod executed_image;
 pub mod file;
+#[cfg(feature = "text")]
+pub mod fusion;
 mod identify;
 pub mod indexed_log;
+pub mod indexed_steps;
 pub mod info;
+pub mod item_selection;
+pub mod line_profile;
+pub mod lines;
 mod meter;
 pub mod number;
 mod opened;
@@ -85,12 +96,14 @@ pub mod order;
 mod overview;
 pub mod pack;
 mod parallel;
+pub mod place;
 mod placement;
 mod present;
 mod program;
 mod reconfigured;
 pub mod slice;
 mod sniff;
+pub mod state;
 #[cfg(feature = "text")]
 mod stats;
 mod steps;
@@ -101,13 +114,14 @@ mod watch;
 mod window;
 
 pub use bare::{Bare, open_bare};
-pub use calls::{CallForest, TarmacCalls, call_tree};
+pub use calls::{CallForest, FollowedCalls, Spill, TarmacCalls, call_forest, follow_calls};
 pub use channel_events::{EventChannel, channel_events};
 pub use channels::{ChannelNames, ChannelNamesError};
 pub use code_log::{CodeLog, Events};
 pub use demangle::demangle;
 pub use error::Error;
 pub use event_meanings::EventMeanings;
+pub use executed_image::{ExecutedImage, ImageTotals};
 pub use file::{FileError, FileOptions, OpenedSteps, TraceFile};
 pub use identify::{Identity, Wanted, WrongKind};
 pub use meter::{Meter, OnProgress};
@@ -119,7 +133,7 @@ pub use present::{PresentIds, PresentInBuffers};
 pub use program::{Program, SpaceOptions};
 pub use sniff::{FileKind, Peeked};
 #[cfg(feature = "text")]
-pub use stats::{Counted, count_steps};
+pub use stats::{Counted, count_steps, step_statistics};
 pub use steps::{CaptureSteps, OpenSteps, open_capture, open_steps, open_steps_of};
 pub use trace::{Trace, read_frames};
 pub use watch::Watch;

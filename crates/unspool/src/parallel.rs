@@ -144,6 +144,12 @@ impl Parts {
         Self { threads, shard: MIN_SHARD }
     }
 
+    /// Uses at least this many threads.
+    #[must_use]
+    pub(crate) fn on_at_least(self, threads: usize) -> Self {
+        Self { threads: self.threads.max(threads), ..self }
+    }
+
     /// Uses shards of at least this many bytes of the source.
     #[must_use]
     pub fn of_bytes(self, shard: usize) -> Self {

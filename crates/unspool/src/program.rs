@@ -106,6 +106,13 @@ impl Program {
         of_space.and_then(|spaces| spaces.symbol(map, address)).or_else(|| self.symbol(address))
     }
 
+    /// Function at an address of a process that was decoded, in any version of its memory, and the offset in it.
+    pub fn symbol_of(&self, process: Option<u64>, address: u64) -> Option<(&str, u64)> {
+        let process = process.and_then(|process| Pid::try_from(process).ok());
+        let of_space = self.spaces.as_ref().and_then(|spaces| spaces.symbol_of(process, address));
+        of_space.or_else(|| self.symbol(address))
+    }
+
     /// The process of a map, if events of the capture name it. The kernel is process 0.
     pub fn process_of(&self, map: MapId) -> Option<Pid> {
         self.spaces.as_ref()?.process_of(map)
@@ -137,6 +144,23 @@ impl Program {
         let of_space = self.spaces.as_ref().filter(|_| space.map != MapId::ONLY);
         let placed = of_space.and_then(|spaces| spaces.image(space.map, address));
         placed.or_else(|| Some(self.codes.get(self.range_of(address, space)?.code)?.name.as_str()))
+    }
+
+    /// The images that may describe an address of a map: that which events place there, then those of all processes that have
+    /// the address, then files with names only.
+    pub fn images_in(&self, map: MapId, address: u64) -> impl Iterator<Item = &Code> {
+        let of_space = self.spaces.as_ref().filter(|_| map != MapId::ONLY);
+        let placed = of_space.and_then(|spaces| spaces.code_at(map, address));
+        let has_code = move |code: &&Code| code.starting_at(address).is_some();
+        let names = self.codes.iter().filter(|code| code.regions.is_empty());
+        placed.into_iter().chain(self.codes.iter().filter(has_code)).chain(names)
+    }
+
+    /// As [`images_in`](Self::images_in), for what a process executed at any time: in its own memory, or in the kernel.
+    pub fn images_of_process(&self, process: Option<u64>, address: u64) -> impl Iterator<Item = &Code> {
+        let process = process.and_then(|process| Pid::try_from(process).ok());
+        let placed = self.spaces.as_ref().and_then(|spaces| spaces.code_of_process(process, address));
+        placed.into_iter().chain(self.images_in(MapId::ONLY, address))
     }
 
     /// Notes since the last call: what was assumed about processes, and problems of their files.

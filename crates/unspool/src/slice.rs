@@ -2,9 +2,12 @@
 //!
 //! ```text
 //! TraceFile ─▶ slicer of its format ─▶ temporary file beside OUT ─▶ OUT
+//! capture ─▶ steps ─▶ selected steps ─▶ sink of a format ─▶ OUT
 //! ```
 //!
 //! Of a damaged trace, the part before the damage is kept.
+
+mod steps;
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -15,14 +18,16 @@ use std::str::FromStr;
 use unspool_analyze::selection::FunctionSelection;
 use unspool_astf as astf;
 use unspool_container::{CompressOptions, CompressedWriter, Container};
-use unspool_model::CoreSelector;
 use unspool_model::selection::SliceSink;
+use unspool_model::{CoreSelector, SinkError, SourceError};
 use unspool_stf as stf;
 use unspool_stf::builder::RecordSink;
 use unspool_tarmac as tarmac;
 
+pub use self::steps::slice_steps;
 use crate::file::{AstfFile, End, FileError, StfFile, TarmacFile};
 use crate::target::{Target, WriteError, open_astf_writer, open_log, open_writer};
+pub use unspool_tarmac::slice::KeptState;
 
 /// Output of a slice.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +38,9 @@ pub struct SliceOutput<'p> {
     pub split: bool,
     /// Threads that compress; `None`: one per processor.
     pub threads: Option<usize>,
+    /// Registers and memory that each range starts with, as far as they are known and the format can express them: a Tarmac
+    /// log has both, STF has registers, ASTF has neither.
+    pub state: KeptState,
 }
 
 /// Totals of a slice.
@@ -85,6 +93,12 @@ pub enum SliceError {
     /// The log cannot be cut like this.
     #[error(transparent)]
     Tarmac(tarmac::slice::SliceError),
+    /// The steps of a capture cannot be read.
+    #[error(transparent)]
+    Source(SourceError),
+    /// The format cannot express the steps.
+    #[error(transparent)]
+    Sink(SinkError),
 }
 
 /// Cuts an ASTF file.
@@ -124,7 +138,8 @@ pub fn slice_stf(
     let usual = stf::write::WriteOptions::default();
     let options = stf::write::WriteOptions { threads: output.threads.unwrap_or(usual.threads), ..usual };
     let mut files = Files::new(output, |path| open_writer(path, storage, options));
-    let options = stf::slice::SliceOptions { sign, split: output.split };
+    let registers = output.state != KeptState::None;
+    let options = stf::slice::SliceOptions { sign, split: output.split, registers };
     let cut = match by {
         By::Number(range) => {
             let mut one = SingleRange { sink: &mut files, has_begun: false };
@@ -155,12 +170,13 @@ pub enum By<'s> {
     Selection(&'s mut FunctionSelection),
 }
 
-/// Cuts a Tarmac log.
+/// Cuts a Tarmac log. `big_endian`: its data is; only state that is repeated depends on it.
 pub fn slice_tarmac(
     file: &mut TarmacFile,
     selection: &mut FunctionSelection,
     core: Option<&CoreSelector>,
     container: Container,
+    big_endian: bool,
     output: SliceOutput<'_>,
 ) -> Result<Slice, SliceError> {
     use tarmac::slice::SliceError as Error;
@@ -168,7 +184,8 @@ pub fn slice_tarmac(
     let options = CompressOptions { threads: output.threads.unwrap_or(usual.threads), ..usual };
     let mut files = Files::new(output, |path| open_log(path, container, options));
     let dialect = Some(file.dialect());
-    let options = tarmac::slice::SliceOptions { split: output.split, core, dialect };
+    let (split, state) = (output.split, output.state);
+    let options = tarmac::slice::SliceOptions { split, core, dialect, state, big_endian };
     match file.slice(selection, options, &mut files) {
         Ok(sliced) if sliced.pieces == 0 => Err(SliceError::Nothing { read: sliced.seen, unit: "instruction" }),
         Ok(sliced) => {

@@ -178,7 +178,7 @@ impl<'c> Trace<'c> {
     ) -> Result<u64, Error> {
         let mut reader = Reader::new(config.packets());
         self.each_window(sink, |stream, last, sink| {
-            reader.decode(stream, last, &mut |item| elements.push(item, sink));
+            reader.decode(stream, last, &mut elements.decoding(sink));
         })?;
         Ok(elements.finish(sink))
     }

@@ -52,6 +52,12 @@ impl Outcomes {
     pub fn total(&self) -> u64 {
         self.taken + self.not_taken + self.unknown
     }
+
+    fn append(&mut self, other: &Self) {
+        self.taken += other.taken;
+        self.not_taken += other.not_taken;
+        self.unknown += other.unknown;
+    }
 }
 
 /// Outcomes of branches per kind.
@@ -67,12 +73,22 @@ impl Default for Branches {
 impl Branches {
     #[inline]
     pub(super) fn add(&mut self, kind: BranchKind, branch: Option<Branch>) {
-        let outcomes = &mut self.0[usize::from(kind.0) % KINDS];
+        let outcomes = self.of(kind);
         match branch.map(|branch| branch.taken) {
             Some(true) => outcomes.taken += 1,
             Some(false) => outcomes.not_taken += 1,
             None => outcomes.unknown += 1,
         }
+    }
+
+    /// The outcomes of a kind.
+    #[inline]
+    pub(super) fn of(&mut self, kind: BranchKind) -> &mut Outcomes {
+        &mut self.0[usize::from(kind.0) % KINDS]
+    }
+
+    pub(super) fn append(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(outcomes, others)| outcomes.append(others));
     }
 
     /// Outcomes of all branches.
@@ -96,9 +112,7 @@ impl Branches {
         let mut sum = Outcomes::default();
         for (kind, outcomes) in self.0.iter().enumerate() {
             if kind & usize::from(bits) == usize::from(bits) {
-                sum.taken += outcomes.taken;
-                sum.not_taken += outcomes.not_taken;
-                sum.unknown += outcomes.unknown;
+                sum.append(outcomes);
             }
         }
         sum

@@ -102,6 +102,16 @@ impl CodePages {
         true
     }
 
+    pub(super) fn append(&mut self, other: &Self) {
+        self.is_full |= other.is_full;
+        for (number, index) in &other.indexes {
+            if self.find(*number) {
+                let halfwords = self.pages[self.last.1].iter_mut().zip(&other.pages[*index as usize]);
+                halfwords.for_each(|(bits, others)| *bits |= others);
+            }
+        }
+    }
+
     pub(super) fn finish(&self) -> CodeFootprint {
         let halfwords: u64 = self.pages.iter().flatten().map(|bits| u64::from(bits.count_ones())).sum();
         CodeFootprint { bytes: 2 * halfwords, pages: self.pages.len() as u64, is_lower_bound: self.is_full }
@@ -182,6 +192,15 @@ impl DataPages {
         Some(index)
     }
 
+    pub(super) fn append(&mut self, other: &Self) {
+        self.is_full |= other.is_full;
+        for (number, index) in &other.indexes {
+            if let Some(found) = self.find(*number) {
+                self.pages[found as usize] |= other.pages[*index as usize];
+            }
+        }
+    }
+
     pub(super) fn finish(&self) -> DataFootprint {
         let lines = self.pages.iter().map(|bits| u64::from(bits.count_ones())).sum();
         DataFootprint { lines, pages: self.pages.len() as u64, is_lower_bound: self.is_full }
@@ -193,7 +212,7 @@ type PageIndex = HashMap<u64, u32, BuildHasherDefault<Fibonacci>>;
 
 /// Fibonacci hasher. Page numbers differ in their lowest bits, but hash tables use the highest bits too.
 #[derive(Default)]
-pub(super) struct Fibonacci(u64);
+pub(crate) struct Fibonacci(u64);
 
 impl Hasher for Fibonacci {
     fn finish(&self) -> u64 {

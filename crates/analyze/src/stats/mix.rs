@@ -22,7 +22,7 @@ const EVICTED: usize = 1 << 18;
 const NAMES: usize = 1 << 14;
 
 /// Function that returns the mnemonic of an opcode.
-pub(super) type Namer<'n> = Box<dyn FnMut(Isa, u32) -> String + 'n>;
+pub(super) type Namer<'n> = Box<dyn FnMut(Isa, u32) -> String + Send + 'n>;
 
 /// The instruction mix.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +54,15 @@ impl Mix {
         sorted(self.mnemonics.iter().map(|(name, count)| (name.as_str(), *count)))
     }
 
+    fn append(&mut self, other: Self) {
+        self.total += other.total;
+        self.unknown += other.unknown;
+        self.unclassified += other.unclassified;
+        add_all(&mut self.sets, other.sets);
+        add_all(&mut self.classes, other.classes);
+        add_all(&mut self.mnemonics, other.mnemonics);
+    }
+
     fn add(&mut self, (isa, opcode): Code, count: u64, name: &mut Namer<'_>) {
         self.total += count;
         *self.sets.entry(isa.name()).or_default() += count;
@@ -72,6 +81,10 @@ impl Mix {
         let name = if is_new { "(others)".to_string() } else { name };
         *self.mnemonics.entry(name).or_default() += count;
     }
+}
+
+fn add_all<K: Ord>(counts: &mut BTreeMap<K, u64>, others: BTreeMap<K, u64>) {
+    others.into_iter().for_each(|(key, count)| *counts.entry(key).or_default() += count);
 }
 
 fn sorted<'m>(rows: impl Iterator<Item = (&'m str, u64)>) -> Vec<(&'m str, u64)> {
@@ -102,14 +115,23 @@ impl<'n> Opcodes<'n> {
         Self { cache: OpcodeCache::new(14), evicted: HashMap::default(), mix: Mix::default(), name }
     }
 
-    /// Counts an instruction and returns its kind of branch.
+    /// Counts executions of an instruction and returns its kind of branch.
     #[inline]
-    pub(super) fn add(&mut self, isa: Isa, opcode: u32) -> BranchKind {
+    pub(super) fn add(&mut self, isa: Isa, opcode: u32, count: u64) -> BranchKind {
         if let Some(counted) = self.cache.get_mut((isa, opcode)) {
-            counted.count += 1;
+            counted.count += count;
             return counted.kind;
         }
-        self.insert((isa, opcode))
+        self.insert((isa, opcode), count)
+    }
+
+    /// Adds the counts of another part.
+    pub(super) fn append(&mut self, mut other: Self) {
+        other.evict_all();
+        for ((isa, opcode), count) in other.evicted {
+            self.add(isa, opcode, count);
+        }
+        self.mix.append(other.mix);
     }
 
     /// Counts an instruction without an opcode.
@@ -119,9 +141,9 @@ impl<'n> Opcodes<'n> {
     }
 
     #[inline(never)]
-    fn insert(&mut self, code: Code) -> BranchKind {
+    fn insert(&mut self, code: Code, count: u64) -> BranchKind {
         let kind = BranchKind::new(&decode(code.0, 0, code.1));
-        if let Some((code, Counted { count, .. })) = self.cache.insert(code, Counted { kind, count: 1 }) {
+        if let Some((code, Counted { count, .. })) = self.cache.insert(code, Counted { kind, count }) {
             if self.evicted.len() >= EVICTED {
                 self.settle();
             }
@@ -132,11 +154,15 @@ impl<'n> Opcodes<'n> {
 
     /// The mix of all instructions.
     pub(super) fn finish(mut self) -> Mix {
+        self.evict_all();
+        self.settle();
+        self.mix
+    }
+
+    fn evict_all(&mut self) {
         for (code, Counted { count, .. }) in self.cache.drain() {
             *self.evicted.entry(code).or_default() += count;
         }
-        self.settle();
-        self.mix
     }
 
     fn settle(&mut self) {

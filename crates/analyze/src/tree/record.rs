@@ -28,17 +28,22 @@ pub(super) fn from_bytes(bytes: &[u8; SIZE]) -> Option<Call> {
     }
     let [ordinal, last, function, flags, sites @ .., time, instructions] = words;
     let [site, entry, exit, back] = [0, 4, 8, 12].map(|at| {
-        let [line, time, number, pc] = [0, 1, 2, 3].map(|word| sites[at + word]);
-        Site { line, time, number, pc }
+        let [position, time, number, pc] = [0, 1, 2, 3].map(|word| sites[at + word]);
+        Site { position, time, number, pc }
     });
     let call = Call {
         ordinal,
         last,
         function,
-        began: if flags & EXCEPTION != 0 { Began::Exception } else { Began::Called },
-        ended: match flags & (UNWOUND | AT_END) {
+        began: match flags & (EXCEPTION | AFTER_GAP) {
+            0 => Began::Called,
+            EXCEPTION => Began::Exception,
+            _ => Began::Gap,
+        },
+        ended: match flags & (UNWOUND | AT_END | IN_GAP) {
             0 => Ended::Returned,
             UNWOUND => Ended::Unwound,
+            IN_GAP => Ended::InGap,
             _ => Ended::AtEnd,
         },
         site: (flags & SITE != 0).then_some(site),
@@ -46,6 +51,7 @@ pub(super) fn from_bytes(bytes: &[u8; SIZE]) -> Option<Call> {
         exit,
         back: (flags & BACK != 0).then_some(back),
         own: Cost { time, instructions },
+        has_gap: flags & HAS_GAP != 0,
     };
     (ordinal > 0).then_some(call)
 }
@@ -55,6 +61,9 @@ const UNWOUND: u64 = 2;
 const AT_END: u64 = 4;
 const SITE: u64 = 8;
 const BACK: u64 = 16;
+const AFTER_GAP: u64 = 32;
+const IN_GAP: u64 = 64;
+const HAS_GAP: u64 = 128;
 
 fn flags(call: &Call) -> u64 {
     let all = [
@@ -63,10 +72,13 @@ fn flags(call: &Call) -> u64 {
         (call.ended == Ended::AtEnd, AT_END),
         (call.site.is_some(), SITE),
         (call.back.is_some(), BACK),
+        (call.began == Began::Gap, AFTER_GAP),
+        (call.ended == Ended::InGap, IN_GAP),
+        (call.has_gap, HAS_GAP),
     ];
     all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, flag)| flag).sum()
 }
 
 fn words(site: Site) -> [u64; 4] {
-    [site.line, site.time, site.number, site.pc]
+    [site.position, site.time, site.number, site.pc]
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod steps;
 mod story;
 mod tables;
 
@@ -184,7 +185,7 @@ fn sites_of_a_call() {
         story::instructions("1000 bl sp=100 time=7\n2000 nop time=9\n2004 ret time=12\n1004 nop time=20");
     let call = story::calls(&instructions)[0];
     let sites =
-        [call.site, Some(call.entry), Some(call.exit), call.back].map(|site| site.map(|site| (site.pc, site.line)));
+        [call.site, Some(call.entry), Some(call.exit), call.back].map(|site| site.map(|site| (site.pc, site.position)));
     assert_eq!(sites, [Some((0x1000, 1)), Some((0x2000, 2)), Some((0x2004, 3)), Some((0x1004, 4))]);
     assert_eq!((call.total().time, call.total().instructions, call.own.time), (3, 2, 3));
 }

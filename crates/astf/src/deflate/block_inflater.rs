@@ -111,6 +111,7 @@ impl BlockInflater {
         while !self.is_over && self.workers.has_room() {
             let mut block = self.spare.pop().unwrap_or_else(Block::new);
             block.compressed.clear();
+            block.batch.offset = Some(input.offset());
             let length = SHORTEST_COMPRESSED..LONGEST_COMPRESSED;
             match split(input, &self.mark, length, self.workers.is_idle(), &mut block.compressed) {
                 Split::AfterMark => self.workers.push(block),
@@ -184,7 +185,7 @@ impl Resume {
 
 impl Block {
     fn new() -> Self {
-        let batch = Batch { records: Vec::new(), whole: 0, end: None };
+        let batch = Batch { records: Vec::new(), whole: 0, end: None, offset: None };
         Self { compressed: Vec::new(), batch, check: 0, is_sound: false }
     }
 

@@ -15,11 +15,13 @@ pub(crate) struct Batch {
     pub(crate) whole: usize,
     /// Nothing follows these.
     pub(crate) end: Option<End>,
+    /// Offset in the file at which reading can start with these.
+    pub(crate) offset: Option<u64>,
 }
 
 impl Batch {
     pub(crate) fn new() -> Self {
-        Self { records: vec![[0; RECORD_BYTES]; BATCH], whole: 0, end: None }
+        Self { records: vec![[0; RECORD_BYTES]; BATCH], whole: 0, end: None, offset: None }
     }
 }
 

@@ -67,6 +67,8 @@ impl<R: Read> Unpacker<R> {
     }
 
     fn decode(&mut self, batch: &mut Batch) {
+        let is_plain = self.bytes.container() == Container::Plain;
+        batch.offset = is_plain.then(|| self.bytes.input().offset() - self.rest_len as u64);
         let bytes = batch.records.as_flattened_mut();
         bytes[..self.rest_len].copy_from_slice(&self.rest[..self.rest_len]);
         let mut filled = self.rest_len;

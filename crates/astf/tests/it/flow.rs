@@ -12,20 +12,13 @@ use unspool_astf::record::{
     Timestamp, Trap, trap_type,
 };
 use unspool_astf::steps::Steps;
-use unspool_model::{BlockSink, BlockTrace, Event, Step, StepSource};
+use unspool_model::{BlockSink, BlockTrace, Step, StepSource};
 use unspool_testing::Random;
-
-/// Parts of a step that are compared.
-type Compared = (u32, u64, Option<u64>, Event, String);
-
-fn compared(step: &Step) -> Compared {
-    (step.core, step.position, step.time, step.event, step.note().to_string())
-}
 
 /// Collects all steps, including those of blocks.
 #[derive(Default)]
 struct Written {
-    steps: Vec<Compared>,
+    steps: Vec<Step>,
     at_once: usize,
     /// Number of blocks at the end.
     blocks: usize,
@@ -39,16 +32,20 @@ impl BlockSink for Written {
         if let Some(next) = self.next.take() {
             assert_eq!(step.event.instruction().map(|instruction| instruction.address), Some(next));
         }
-        self.steps.push(compared(step));
+        self.steps.push(step.clone());
         if self.steps.len() < self.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
     fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
         self.at_once += trace.instructions();
         self.blocks = trace.blocks.len();
-        trace.each_execution(|index, position| trace.steps(index, position).try_for_each(|step| self.step(&step)))?;
-        self.next = Some(trace.next);
+        trace.each_step(|step| self.step(step))?;
+        self.next = trace.next;
         ControlFlow::Continue(())
+    }
+
+    fn wants_accesses(&self) -> bool {
+        true
     }
 }
 
@@ -64,7 +61,7 @@ fn steps(records: &[Record], bytes_lost: usize) -> Steps<Cursor<Vec<u8>>> {
 fn assert_same(records: &[Record], bytes_lost: usize, limit: usize) -> (usize, usize) {
     let mut expected = Vec::new();
     let expected_end = steps(records, bytes_lost).each(&mut |step| {
-        expected.push(compared(step));
+        expected.push(step.clone());
         if expected.len() < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     let mut written = Written { limit, ..Written::default() };

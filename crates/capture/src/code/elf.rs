@@ -14,7 +14,7 @@ use super::{Bytes, Code, Machine, Region};
 use crate::note::NoteKind;
 
 /// Offset of the ELF class (32 or 64 bits).
-const CLASS: usize = 4;
+pub(super) const CLASS: usize = 4;
 
 /// Maximum number of segments. A core dump has one per mapping of the process; the limit of Linux is about the same.
 const SEGMENT_LIMIT: usize = 64 << 10;
@@ -29,6 +29,7 @@ const BUILD_ID_LIMIT: usize = 64;
 /// An ELF file, with link addresses.
 #[derive(Debug)]
 pub(crate) struct Elf {
+    pub(crate) file: Bytes,
     pub(crate) machine: Machine,
     pub(crate) big_endian: bool,
     pub(crate) big_endian_code: bool,
@@ -102,6 +103,8 @@ impl Elf {
             big_endian_code: self.big_endian_code,
             bias,
             is_unplaced: false,
+            elf: Some(self.file.clone()),
+            debug_file: None,
         }
     }
 
@@ -168,6 +171,7 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
         }
         let symbols = self.symbols();
         Elf {
+            file: self.file.clone(),
             machine: self.machine(),
             big_endian: self.endian == Endianness::Big,
             big_endian_code: self.is_code_big_endian(),

@@ -99,6 +99,11 @@ impl ImageFile {
         (self.origin, &self.name)
     }
 
+    /// The whole file.
+    pub fn file(&self) -> &Bytes {
+        &self.bytes
+    }
+
     /// The bytes of the file.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -65,7 +65,7 @@ pub(super) fn place(
     if regions.is_empty() {
         problems.push((NoteKind::MissingKey, "has no section with code that can be used".to_string()));
     }
-    Code { symbols, ..elf.code(name, 0, regions) }
+    Code { symbols, elf: None, ..elf.code(name, 0, regions) }
 }
 
 /// Addresses that the kernel lists.

@@ -160,7 +160,8 @@ impl ImageLoader {
         // Symbols of a module would have to be placed by section, like its code, which has them all.
         let bias = found.file.bias(mapping.placement);
         let symbols = found.symbols.as_ref().zip(bias).and_then(|(file, bias)| file.symbols_moved(bias));
-        let code = Code { symbols: symbols.unwrap_or_else(|| code.symbols.clone()), ..code };
+        let debug_file = found.symbols.as_ref().map(|file| file.file().clone());
+        let code = Code { symbols: symbols.unwrap_or_else(|| code.symbols.clone()), debug_file, ..code };
         Ok((code, found.notes.into_iter().chain(notes).collect()))
     }
 
@@ -353,6 +354,17 @@ impl ImageLoader {
         if !file.lacks_symbols() {
             return None;
         }
+        self.find_separate(image, file, wanted)
+    }
+
+    /// The separate file with the debug information of a program that has none itself: by build ID, or by the name and
+    /// checksum in the program.
+    pub fn find_debug_file(&mut self, code: &Code) -> Option<Arc<ImageFile>> {
+        let file = ImageFile::new(&code.name, code.elf.clone()?, None);
+        self.find_separate(&code.name, &file, None)
+    }
+
+    fn find_separate(&mut self, image: &str, file: &ImageFile, wanted: Option<&[u8]>) -> Option<Arc<ImageFile>> {
         let id = file.build_id().or(wanted);
         let by_id = id.into_iter().flat_map(|id| self.by_build_id(id)).map(|name| with_suffix(&name, ".debug"));
         let by_id: Vec<PathBuf> = by_id.collect();

@@ -54,9 +54,7 @@ impl Output {
         let written = match &mut self.form {
             Form::Directory => {
                 let path = self.path.join(name);
-                if let Some(folder) = path.parent() {
-                    fs::create_dir_all(folder).map_err(Error::io(folder))?;
-                }
+                create_parents(&self.path, Path::new(name))?;
                 let mut file = File::create_new(&path).map_err(Error::io(&path))?;
                 copy(bytes, &mut file, &mut self.chunk).map_err(Error::io(&path))?
             }
@@ -110,6 +108,20 @@ fn fill(from: &mut dyn Read, chunk: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+/// Creates the folders that a name has, but not the directory that they are in: if that is gone, an interrupted process has
+/// removed it.
+fn create_parents(directory: &Path, name: &Path) -> Result<(), Error> {
+    let parents = name.parent().into_iter().flat_map(Path::ancestors).filter(|parent| !parent.as_os_str().is_empty());
+    for parent in parents.collect::<Vec<_>>().into_iter().rev() {
+        let folder = directory.join(parent);
+        match fs::create_dir(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(Error::io(&folder)(error)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn create_empty(directory: &Path) -> Result<(), Error> {

@@ -1,217 +1,156 @@
-//! `calls`: prints the call tree of a Tarmac log.
+//! `calls`: prints the call tree of a trace.
 //!
-//! The tree is kept in a temporary file until the log ends, since the line of a call comes before those of its callees and
+//! The tree is kept in a temporary file until the trace ends, since the line of a call comes before those of its callees and
 //! contains its end.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, Write};
 
-use anyhow::{Context, bail};
-use unspool::analyze::calls::{Began, Call, Ended};
-use unspool::analyze::tree::Tree;
-use unspool::capture::Code;
-use unspool::file::TarmacFile;
+use anyhow::Context;
+use unspool::analyze::calls::{Began, Call, CallLine, Ended};
 use unspool::model::digits::push_decimal;
-use unspool::{CallForest, Clock, Program, TarmacCalls};
+use unspool::{CallForest, FileKind, call_forest};
 
-use crate::args::{ImageArgs, OutputArgs};
-use crate::file::{FileArgs, open_log, tarmac_verdict};
+use super::follow::{CallArgs, NamedStack, Part};
 use crate::json::write_summary;
-use crate::output::Output;
-use crate::progress::Progress;
-use crate::symbols::{printable, symbol_text};
 use crate::verdict::Verdict;
 
-/// Print the call tree of a Tarmac log, each call with its lines, times and instructions
+/// Print the call tree of a trace, each call with its position, times and instructions
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     calls: CallArgs,
 
+    /// Only this process: its number, or the file name of its program. Can be repeated
+    #[arg(long, value_name = "PID|NAME")]
+    process: Vec<String>,
+
     /// Omit calls that are nested more than N deep
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
 }
 
-/// Arguments of the verbs that follow calls.
-#[derive(Debug, clap::Args)]
-pub(super) struct CallArgs {
-    #[command(flatten)]
-    pub(super) file: FileArgs,
-    #[command(flatten)]
-    images: ImageArgs,
-
-    /// Only this core: its number, counted from 0 in order of appearance, or its name
-    #[arg(long, value_name = "CORE")]
-    core: Option<String>,
-
-    /// Only calls whose start and end are both in the log
-    #[arg(long)]
-    pub(super) complete: bool,
-
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
-}
-
 const EXAMPLES: &str = "\
 Examples:
   unspool calls run.tarmac --image program.elf
-  unspool calls run.tarmac --image program.elf --depth 3
+  unspool calls snapshot/ --source 0x10 --depth 3
+  unspool calls trace.astf --image program.elf --json
   unspool calls run.tarmac --core cpu1 --json
 
-Reads only Tarmac logs: convert other traces first. Columns: 'line' and 'to line', the first and the last line of the call in the log; 'time' and 'to', the times of both, if \
-the log has times; 'instructions', their number from the first to the last, callees included; 'function', indented by the depth \
-of the call. The first call of a core is the function that it was in when the log started. Calls are recognized \
-by branches with link, return addresses and the stack pointer; exception handlers are shown as calls too.";
+Columns: the first and the last line of the call in a log, or its first and last record in an ASTF or STF file, or the offsets of \
+both in the buffer of a capture; 'time' and 'to', the times of both, if the trace has times; 'instructions', their number from the first to the last, \
+callees included; 'function', indented by the depth of the call. The first call of a stack is the function that it was in when the \
+trace started. Each thread has a tree, if the trace shows threads; otherwise each process of a core, or each core.
+
+Calls are recognized by branches with link and by return addresses, and by the stack pointer if the trace has registers; \
+exception handlers are shown as calls too. After a gap the stack is uncertain: what follows is a call that began in the gap until \
+a return leads to a call from before the gap, which may be a later call of the same place. A function that another one jumps to, as in a tail call, is a part of that one.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let (mut file, program, mut output) = args.calls.open()?;
-    let mut forest = CallForest::default();
-    let mut progress = Progress::new(output.on_terminal);
-    let (calls, end) = file.calls(&mut progress.callback(), &mut |core, call| forest.add(core, call))?;
-    let names = args.calls.cores(&calls)?;
-    let (clock, line) = (calls.clock(), String::new());
-    let mut listing = Listing { args, program: &program, clock, names: HashMap::new(), line, count: 0 };
-    for (core, name) in names {
-        let Some(tree) = forest.tree(core).context("cannot create a temporary file for the call tree")? else {
-            continue;
-        };
+    let mut output = args.calls.open_output()?;
+    let (mut count, mut parts) = (0, 0);
+    let verdict = args.calls.each(&args.process, output.on_terminal, call_forest, |part, mut forest| {
+        let mut listing = Listing { args, part, names: HashMap::new(), line: String::new(), count: 0 };
         let mut written = Ok(());
         output.write(|out| {
-            written = listing.core(&name, tree, out);
+            written = listing.part(&mut forest, parts > 0, out);
             Ok(())
         });
-        written.context("cannot write the call tree")?;
-    }
-    let verdict = tarmac_verdict(&mut file, &end);
+        (count, parts) = (count + listing.count, parts + 1);
+        written.context("cannot write the call tree")
+    })?;
     if args.calls.output.json {
         write_summary(&mut output, "calls", verdict, |object| {
-            object.plain("calls", listing.count);
+            object.plain("calls", count);
         });
     }
     output.finish()?;
     Ok(verdict)
 }
 
-impl CallArgs {
-    /// Opens log, program and output. Calls of other formats are not supported yet.
-    pub(super) fn open(&self) -> anyhow::Result<(TarmacFile, Program, Output)> {
-        let file = open_log(&self.file.file, &self.file.tarmac)?;
-        let images = self.images.load_for(&self.file.file)?;
-        images.iter().try_for_each(Code::require_arm)?;
-        let program = Program::new(images);
-        Ok((file, program, Output::open_for(&self.output, &self.file.file)?))
-    }
-
-    /// Index and name of the selected cores.
-    pub(super) fn cores(&self, calls: &TarmacCalls) -> anyhow::Result<Vec<(usize, String)>> {
-        let names = calls.cores().map(|name| String::from_utf8_lossy(name).into_owned());
-        let all: Vec<(usize, String)> = names.enumerate().collect();
-        let Some(wanted) = &self.core else { return Ok(all) };
-        let by_number = all.iter().find(|(number, _)| wanted.parse() == Ok(*number));
-        let by_name = || all.iter().find(|(_, name)| name == wanted);
-        let Some(found) = by_number.or_else(by_name) else {
-            let name =
-                |(number, name): &(usize, String)| if name.is_empty() { number.to_string() } else { name.clone() };
-            bail!("no core '{wanted}' in the log; cores: {}", all.iter().map(name).collect::<Vec<_>>().join(", "));
-        };
-        Ok(vec![found.clone()])
-    }
-}
-
-pub(super) fn function(program: &Program, address: u64) -> String {
-    program.symbol(address).map_or_else(|| format!("{address:#x}"), |symbol| printable(&symbol_text(symbol)))
-}
-
-pub(super) fn unit(clock: Clock) -> &'static str {
-    clock.unit().map_or("", |unit| unit.name())
-}
-
-/// Formats a time with its decimals.
-pub(super) fn time(clock: Clock, time: u64) -> String {
-    let decimals = usize::from(clock.decimals());
-    if decimals == 0 {
-        return time.to_string();
-    }
-    let digits = format!("{time:0width$}", width = decimals + 1);
-    let (whole, fraction) = digits.split_at(digits.len() - decimals);
-    format!("{whole}.{fraction}")
-}
-
-/// Writes the name of a core, if it has one; returns the heading of the time column.
-pub(super) fn start_table(core: &str, clock: Clock, out: &mut dyn Write) -> io::Result<String> {
-    if !core.is_empty() {
-        writeln!(out, "# core {core}")?;
-    }
-    Ok(match unit(clock) {
-        "" => "time".to_string(),
-        unit => format!("time ({unit})"),
-    })
-}
-
 const MAX_NAMES: usize = 1 << 16;
 
 struct Listing<'a> {
     args: &'a Args,
-    program: &'a Program,
-    clock: Clock,
-    names: HashMap<u64, String>,
+    part: &'a Part<'a>,
+    names: HashMap<(Option<u64>, u64), String>,
     line: String,
     /// Number of calls so far.
     count: u64,
 }
 
 impl Listing<'_> {
-    fn core(&mut self, name: &str, tree: &mut Tree<File>, out: &mut dyn Write) -> io::Result<()> {
-        let Args { calls: CallArgs { complete, output, .. }, depth: limit } = self.args;
+    fn part(&mut self, forest: &mut CallForest, has_parts_before: bool, out: &mut dyn Write) -> io::Result<()> {
+        if let Some(name) = self.part.heading.as_ref().filter(|_| !self.args.calls.output.json) {
+            writeln!(out, "{}# {name}", if has_parts_before { "\n" } else { "" })?;
+        }
+        self.part.stacks.iter().try_for_each(|stack| self.stack(stack, forest, out))
+    }
+
+    fn stack(&mut self, stack: &NamedStack, forest: &mut CallForest, out: &mut dyn Write) -> io::Result<()> {
+        let Args { calls: CallArgs { complete, output, .. }, depth: limit, .. } = self.args;
         if !output.json {
-            let time = start_table(name, self.clock, out)?;
-            let times = if self.has_times() { format!(" {time:>14} {:>14}", "to") } else { String::new() };
-            let [line, to_line, instructions] = ["line", "to line", "instructions"];
-            writeln!(out, "# {line:>8} {to_line:>10}{times} {instructions:>12}  function")?;
+            self.heading(stack, out)?;
         }
         let keep = |call: &Call| !complete || call.is_complete() || call.is_root();
-        tree.each(keep, |depth, call| match limit {
+        forest.each(stack.number, keep, |depth, call| match limit {
             Some(limit) if depth > *limit => Ok(()),
-            _ if output.json => self.json(name, depth, call, out),
-            _ => self.text(depth, call, out),
+            _ if output.json => self.json(stack, depth, call, out),
+            _ => self.text(stack, depth, call, out),
         })
     }
 
-    /// A log without times has no unit either.
-    fn has_times(&self) -> bool {
-        self.clock.unit().is_some()
+    fn heading(&self, stack: &NamedStack, out: &mut dyn Write) -> io::Result<()> {
+        let Part { kind, times, has_several, .. } = self.part;
+        match stack.heading(*has_several) {
+            heading if heading.is_empty() => {}
+            heading => writeln!(out, "# {heading}")?,
+        }
+        let time = if times.unit.is_empty() { "time".to_string() } else { format!("time ({})", times.unit) };
+        let times = if times.are_known { format!(" {time:>14} {:>14}", "to") } else { String::new() };
+        let (position, to_position) = (kind.unit(), format!("to {}", kind.unit()));
+        writeln!(out, "# {position:>8} {to_position:>10}{times} {:>12}  function", "instructions")
     }
 
-    fn text(&mut self, depth: usize, call: &Call, out: &mut dyn Write) -> io::Result<()> {
-        let has_times = self.has_times();
-        let Self { program, clock, names, line, .. } = self;
+    fn text(&mut self, stack: &NamedStack, depth: usize, call: &Call, out: &mut dyn Write) -> io::Result<()> {
+        let Self { part, names, line, .. } = self;
         let Call { entry, exit, function: address, .. } = call;
         line.clear();
-        push_right(line, 10, entry.line);
-        push_right(line, 11, exit.line);
-        match clock.decimals() {
-            _ if !has_times => {}
+        push_right(line, 10, entry.position);
+        push_right(line, 11, exit.position);
+        match part.times.decimals {
+            _ if !part.times.are_known => {}
             0 => [entry.time, exit.time].iter().for_each(|at| push_right(line, 15, *at)),
-            _ => [entry.time, exit.time].iter().for_each(|at| line.push_str(&format!(" {:>14}", time(*clock, *at)))),
+            _ => [entry.time, exit.time].iter().for_each(|at| line.push_str(&format!(" {:>14}", part.times.text(*at)))),
         }
         push_right(line, 13, call.total().instructions);
         line.extend(std::iter::repeat_n(' ', 2 + depth * 2));
         if names.len() >= MAX_NAMES {
             names.clear();
         }
-        line.push_str(names.entry(*address).or_insert_with(|| function(program, *address)));
-        line.push_str(note(call));
+        let name = names.entry((stack.process, *address)).or_insert_with(|| part.function(stack.process, *address));
+        line.push_str(name);
+        line.push_str(note(call, part.kind));
         line.push('\n');
+        self.count += 1;
         out.write_all(line.as_bytes())
     }
 
-    fn json(&mut self, core: &str, depth: usize, call: &Call, out: &mut dyn Write) -> io::Result<()> {
-        let (clock, name) = (self.clock, function(self.program, call.function));
+    fn json(&mut self, stack: &NamedStack, depth: usize, call: &Call, out: &mut dyn Write) -> io::Result<()> {
+        let Self { part, .. } = *self;
+        let name = part.function(stack.process, call.function);
         self.count += 1;
-        call.write_json((core, depth, &name), (&|at| time(clock, at), unit(clock)), &mut self.line);
+        let about = CallLine {
+            core: &stack.core,
+            process: stack.process,
+            thread: stack.thread,
+            depth,
+            name: &name,
+            position: part.kind.unit(),
+            unit: part.times.unit,
+        };
+        call.write_json(&about, &|at| part.times.text(at), &mut self.line);
         out.write_all(self.line.as_bytes())
     }
 }
@@ -225,13 +164,18 @@ fn push_right(line: &mut String, width: usize, number: u64) {
 }
 
 /// Remark about an unusual call.
-fn note(call: &Call) -> &'static str {
+fn note(call: &Call, kind: FileKind) -> &'static str {
     match (call.began, call.ended) {
+        (Began::Called, Ended::Returned) if call.has_gap => " (with a gap)",
         (Began::Start, _) | (Began::Called, Ended::Returned) => "",
-        (Began::Before, _) => " (began before the log)",
+        (Began::Before, _) if kind == FileKind::Tarmac => " (began before the log)",
+        (Began::Before, _) => " (began before the trace)",
         (Began::Exception, Ended::AtEnd) => " (exception, unfinished)",
+        (Began::Exception, Ended::InGap) => " (exception, ended in a gap)",
         (Began::Exception, _) => " (exception)",
+        (Began::Gap, _) => " (began in a gap)",
         (Began::Called, Ended::AtEnd) => " (unfinished)",
+        (Began::Called, Ended::InGap) => " (ended in a gap)",
         (Began::Called, Ended::Unwound) => " (left without a return)",
     }
 }

@@ -8,7 +8,6 @@ mod report;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 
 use anyhow::{Context, anyhow};
 use unspool::capture::Capture;
@@ -76,7 +75,7 @@ pub(crate) struct Args {
 
 impl Args {
     fn threads(&self) -> usize {
-        self.jobs.threads().unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
+        self.jobs.count()
     }
 }
 

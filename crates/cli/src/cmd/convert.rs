@@ -56,7 +56,7 @@ fn convert(args: &Args) -> anyhow::Result<Verdict> {
     let to = args.format(Some(from))?;
     reject_unused_options(args, Some(from), to)?;
     match file {
-        file if to != from => {
+        file if !args.is_native(Some(from), to) => {
             let (source, steps) = Source::file(args, file)?;
             source.convert(args, steps, to)
         }

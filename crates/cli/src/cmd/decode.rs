@@ -3,11 +3,12 @@
 //! trace + program ─▶ **lines** on the output, **a summary** on standard error
 //!
 //! `text` and `json` format lines, `parts` formats ranges on several threads, `code` caches disassembly and symbols,
-//! `summary` counts. `ordered` lists several traces at once: `segments` are what it orders, and `selection` chooses some.
-//! `software` lists sources that have no instructions, in lines that
-//! `software_lines` makes.
+//! `summary` counts, `filter` selects code. `ordered` lists several traces at once: `segments` are what it orders, and `selection` chooses some.
+//! `software` lists sources that have no instructions, in lines that `software_lines` makes. `start` skips what is before
+//! --at.
 
 mod code;
+mod filter;
 mod form;
 mod headings;
 mod json;
@@ -17,30 +18,35 @@ mod segments;
 mod selection;
 mod software;
 mod software_lines;
+mod start;
 mod summary;
 mod tagged;
 mod text;
 
 use std::fs;
 use std::path::PathBuf;
-use std::thread;
 use std::time::Instant;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
+use unspool::analyze::step_selection::StepSelection;
 use unspool::capture::{Capture, Code};
 use unspool::coresight::Transactions;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
+use unspool::lines::Lines;
+use unspool::place::Place;
 use unspool::{ChannelNames, Error, Parts, PresentIds, Program, Progress, Trace, Watch};
 
 use self::code::{CodeCache, Texts};
+use self::filter::CodeFilter;
 use self::form::Form;
 use self::ordered::Job;
 use self::parts::Part;
-use self::selection::{Selection, TimeRange};
+use self::selection::Selection;
 use self::software::SoftwarePrinter;
 use self::software_lines::SoftwareStyle;
+use self::start::{FromStart, Start, Starting};
 use self::summary::Summary;
 use crate::args::{ImageArgs, JobsArgs, ListingArgs};
 use crate::diagnostic;
@@ -49,6 +55,8 @@ use crate::listing::{Listing, Reading, Window};
 use crate::output::Output;
 use crate::process_args::ProcessArgs;
 use crate::programs::Programs;
+use crate::selection_args::SelectionArgs;
+use crate::source_lines::{report_lines, source_lines};
 use crate::style::Palette;
 use crate::verdict::Verdict;
 
@@ -72,14 +80,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = By::Core)]
     by: By,
 
-    /// Only what this process executed, and the kernel for it: its number, or the file name of its program. Can be repeated
-    #[arg(long, value_name = "PID|NAME")]
-    process: Vec<String>,
+    #[command(flatten)]
+    selection: SelectionArgs,
 
-    /// Only what was executed from time A up to, but not including, time B: timestamps, or seconds with a unit (1.5s..2s).
-    /// A or B may be left out
-    #[arg(long, value_name = "A..B")]
-    time: Option<TimeRange>,
+    /// Start at this place of each source: an instruction by its number (#1200), an address (0x8000) or a function (main), at
+    /// its first execution, an offset in the buffer (1200) or a time (12.5s, 1200tic, 40clk). --skip and --limit count from
+    /// there
+    #[arg(long, value_name = "PLACE", value_parser = str::parse::<Place>, conflicts_with_all = ["by", "process", "time"])]
+    at: Option<Place>,
 
     /// Names of the masters and channels of software trace (ITM, STM), one per line: 'channel 0x40:0..16 log'
     #[arg(long, value_name = "FILE")]
@@ -88,6 +96,11 @@ pub(crate) struct Args {
     /// List every value of software trace on a line of its own, instead of joining text to lines
     #[arg(long)]
     no_text: bool,
+
+    /// Show the source line where it changes, and the calls that were inlined there, from the debug information (DWARF) of the
+    /// images
+    #[arg(long)]
+    lines: bool,
 
     /// Hide instructions of failed transactions
     #[arg(long)]
@@ -100,14 +113,14 @@ pub(crate) struct Args {
 impl Args {
     /// Is something asked for that depends on times or processes?
     fn needs_segments(&self) -> bool {
-        self.by != By::Core || self.time.is_some() || !self.process.is_empty()
+        self.by != By::Core || self.selection.time.is_some() || !self.selection.process.is_empty()
     }
 
     /// Can buffers be decoded before they are listed? All of them must execute the same program.
     fn can_decode_ahead(&self, capture: &Capture, traces: &[Trace<'_>]) -> bool {
         let is_shared = |trace: &Trace<'_>| Programs::core_of(capture, trace.source().core).is_none();
         let has_several = traces.iter().any(|trace| trace.buffer_index() != traces[0].buffer_index());
-        let can_be_ahead = self.threads() > 1 && self.listing.range.is_all() && has_several;
+        let can_be_ahead = self.threads() > 1 && self.listing.range.is_all() && self.at.is_none() && has_several;
         can_be_ahead && traces.iter().all(|trace| is_shared(trace) && trace.has_instructions())
     }
 
@@ -123,7 +136,7 @@ impl Args {
     }
 
     fn threads(&self) -> usize {
-        self.jobs.threads().unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
+        self.jobs.count()
     }
 }
 
@@ -159,6 +172,9 @@ Examples:
   unspool decode trbe.bin --protocol ete --image app.elf
   unspool decode perf.data --by time --time 12.5s..12.6s
   unspool decode perf.data --process nginx --by thread
+  unspool decode snapshot/ --function main --mode user
+  unspool decode snapshot/ --image app.elf --lines
+  unspool decode snapshot/ --image app.elf --at main --limit 20
   unspool decode swo.bin --protocol itm --raw
   unspool decode snapshot/ --by time --channels names.txt
 
@@ -176,7 +192,9 @@ any trace with --emit ranges --json; in the order of cores, --skip and --limit u
 Time is known at timestamps: with --by, what a source executed between two of them is one segment, and segments are in the \
 order of their first time. Where segments of several sources overlap, their order is unknown: the heading of a segment \
 names these sources. Trace without a time comes first. --time also lists segments that are in the range only in part. \
-Code of the kernel belongs to the process and the thread that it works for. --skip and --limit count in the order of the \
+Code of the kernel belongs to the process and the thread that it works for: --process lists it too. With --function, --address, \
+--level or --mode, a range is listed if one of its instructions is selected, another event if the instruction before it is, and \
+problems always. --skip and --limit count in the order of the \
 listing.
 Exit codes: 0 even if code is missing: the summary lists the address ranges to supply with --image; 1 the trace is damaged \
 or contradicts the code (often the wrong ELF file), 2 the command failed.";
@@ -186,18 +204,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let names = args.names()?;
     let added = args.processes.codes(&args.images)?;
     added.iter().try_for_each(Code::require_arm)?;
-    let mut programs = Programs::new(added, args.processes.load()?);
+    let spaces = args.processes.load()?;
+    let lines = args.lines.then(|| source_lines(&spaces, &args.images));
+    let mut programs = Programs::new(added, spaces);
     programs.start(&capture);
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
     let window = Window::new(&args.listing.range);
-    let mut session = Session { args, names: &names, window, summary: Summary::default(), texts: None };
     let (traces, mut reading) = Reading::start(&capture, &args.listing.sources)?;
+    if !args.selection.function.is_empty() {
+        programs.load_all(&capture, traces.iter().map(|trace| trace.source().core));
+    }
+    let within = args.selection.code(&programs.all_loaded())?;
+    let (lines_of, summary) = (lines.as_ref(), Summary::default());
+    let mut session =
+        Session { args, names: &names, within: &within, lines: lines_of, window, summary, texts: None, is_met: false };
     if args.needs_segments() || args.can_decode_ahead(&capture, &traces) {
         programs.load_all(&capture, traces.iter().map(|trace| trace.source().core));
         programs.prepare(&capture, &traces);
-        let selection = Selection::new(args.time.as_ref(), &args.process, &traces, programs.all_loaded())?;
+        let selection = Selection::new(&args.selection, &traces, programs.all_loaded())?;
         let style = args.software_style(&names, output.palette);
-        let job = Job { args, capture: &capture, traces: &traces, programs: &programs, selection: &selection, style };
+        let (capture, traces, programs, selection) = (&capture, &traces[..], &programs, &selection);
+        let job = Job { args, capture, traces, programs, selection, within: &within, style, lines: lines.as_ref() };
         ordered::list(&job, &mut session, &mut reading, &mut output)?;
     } else {
         let mut present = PresentIds::default();
@@ -214,6 +241,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     }
     output.finish()?;
     programs.finish();
+    if let Some(place) = args.at.as_ref().filter(|_| !session.is_met) {
+        bail!("{}: --at {place} is not in the trace", capture.path.display());
+    }
+    report_lines(lines.as_ref());
     session.summary.print();
     Ok(verdict)
 }
@@ -222,10 +253,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 struct Session<'a> {
     args: &'a Args,
     names: &'a ChannelNames,
+    /// Addresses and levels that are listed.
+    within: &'a StepSelection,
+    lines: Option<&'a Lines>,
     window: Window,
     summary: Summary,
     /// Text of the code of the last program, and the core that the program is of.
     texts: Option<(Option<usize>, Texts)>,
+    /// A source has the place of --at.
+    is_met: bool,
 }
 
 impl Session<'_> {
@@ -243,24 +279,43 @@ impl Session<'_> {
             return Ok(Verdict::Clean);
         }
         if !trace.has_instructions() {
-            return self.list_software(trace, output);
+            // Places are those of instructions.
+            return if args.at.is_some() { Ok(Verdict::Clean) } else { self.list_software(trace, output) };
         }
         let texts = self.texts.take().filter(|(of, _)| *of == core).unwrap_or_else(|| (core, Texts::new()));
         let (_, texts) = self.texts.insert(texts);
         let program = program();
+        let start = args.at.as_ref().map(|place| Start::new(place, program, trace)).transpose();
+        let start = match start {
+            Ok(start) => start,
+            // Another core may have such a function.
+            Err(error) => {
+                diagnostic::warning(format_args!("{}: {error}", trace.source().name));
+                return Ok(Verdict::Clean);
+            }
+        };
         let palette = output.palette;
-        let cache = CodeCache::new(program, texts, args.listing.output.json, palette);
+        let cache = CodeCache::new(program, texts, args.listing.output.json, palette).with_lines(self.lines);
         let form = Form::new(args.listing.output.json, trace, &features, cache, palette);
         let listing = Listing::new(trace, &args.listing, output, &mut self.window);
         let findings = self.summary.findings();
         self.summary.start(trace);
-        let mut printer = Printer { listing, form, summary: &mut self.summary, around: Around::default() };
+        let (filter, around) = (CodeFilter::new(self.within), Around::default());
+        let mut printer = Printer { listing, form, summary: &mut self.summary, around, filter, start };
         let transactions = if args.hide_failed { Transactions::Resolve } else { Transactions::Show };
         let open = match args.emit {
+            Emit::Instructions if printer.start.is_some() => {
+                trace.flow(transactions, program, &mut FromStart::new(&mut printer))?
+            }
             Emit::Instructions => trace.instructions(transactions, program, &mut printer)?,
             Emit::Ranges => match &printer.form {
                 Form::Json(json)
-                    if args.listing.range.is_all() && args.threads() > 1 && trace.can_be_sharded(transactions)? =>
+                    if !args.lines
+                        && self.within.is_all()
+                        && args.listing.range.is_all()
+                        && args.at.is_none()
+                        && args.threads() > 1
+                        && trace.can_be_sharded(transactions)? =>
                 {
                     let start = json.start.clone();
                     let make = || Part::new(&start);
@@ -272,6 +327,7 @@ impl Session<'_> {
             },
         };
         let (verdict, is_whole) = (printer.listing.verdict(), printer.listing.window.is_open());
+        self.is_met |= printer.start.is_none();
         self.summary.end(open, is_whole);
         Ok(verdict.or(Verdict::of(self.summary.findings() > findings)))
     }
@@ -297,10 +353,22 @@ struct Printer<'o, 'c, 'p> {
     summary: &'p mut Summary,
     /// The state around a range; instructions come with theirs.
     around: Around,
+    filter: CodeFilter<'p>,
+    /// Where the listing starts, until that is reached.
+    start: Option<Start>,
+}
+
+impl Starting for &mut Printer<'_, '_, '_> {
+    fn start(&mut self) -> Option<&mut Start> {
+        self.start.as_mut()
+    }
 }
 
 impl Printer<'_, '_, '_> {
     fn print_range(&mut self, range: &Range<'_>) {
+        if !self.filter.range(range, &self.around) {
+            return;
+        }
         self.summary.ranges += 1;
         self.summary.instructions += u64::from(range.instructions());
         if self.listing.window.next() && self.listing.output.is_open() {
@@ -335,9 +403,12 @@ impl Printer<'_, '_, '_> {
         if !self.listing.window.is_open() {
             return;
         }
+        if self.start.is_some() {
+            return self.form.follow(item);
+        }
         self.listing.note(item.as_ref().err());
         self.summary.item(item);
-        if self.listing.window.shows() {
+        if self.listing.window.shows() && self.filter.item(item) {
             let line = self.form.item(&self.listing.trace, item);
             self.listing.output.write(|out| out.write_all(line));
         } else {
@@ -349,6 +420,13 @@ impl Printer<'_, '_, '_> {
 impl InstructionSink for Printer<'_, '_, '_> {
     fn instruction(&mut self, instruction: &Instruction, around: &Around) {
         if !self.listing.window.is_open() {
+            return;
+        }
+        if self.start.as_mut().is_some_and(|start| start.skips_instruction(instruction, around)) {
+            return;
+        }
+        self.start = None;
+        if !self.filter.instruction(instruction, around) {
             return;
         }
         self.summary.instructions += 1;
@@ -370,6 +448,10 @@ impl FlowSink for Printer<'_, '_, '_> {
             if !self.listing.window.is_open() {
                 return;
             }
+            if self.start.as_mut().is_some_and(|start| start.skips_range(&range, run.offset(), &self.around)) {
+                continue;
+            }
+            self.start = None;
             self.print_range(&range);
         }
     }

@@ -2,23 +2,32 @@
 
 use std::fmt::Write as _;
 
-use unspool::file::{AstfFile, End, StfFile, TarmacFile, TraceFile};
+use anyhow::{Context, bail};
+use unspool::analyze::step_selection::StepSelection;
+use unspool::file::{AstfFile, End, StfFile, TarmacFile, TraceFile, is_pipe};
+use unspool::item_selection::{SelectedLines, SelectedRecords};
 use unspool::model::digits::push_hex;
+use unspool::model::{Coverage, Facet, StepSource, TimeUnit};
 use unspool::number::many;
 use unspool::stf::Storage;
 use unspool::stf::header::Header;
 use unspool::stf::lift::Instruction;
 use unspool::stf::record::Record;
+use unspool::tarmac::clock::time_unit;
+use unspool::tarmac::dialect::Dialect;
 use unspool::tarmac::json::push_json;
+use unspool::tarmac::record::Line;
 use unspool::tarmac::text::{Text, push_line};
-use unspool::{astf, stf};
+use unspool::{Program, astf, stf};
 
-use crate::args::OutputArgs;
+use crate::args::{ImageArgs, OutputArgs};
 use crate::diagnostic;
 use crate::file::{FileArgs, end_verdict, report_astf, report_stf, stf_verdict, tarmac_verdict};
 use crate::json::write_summary;
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::selection_args::SelectionArgs;
+use crate::traces::name_of;
 use crate::verdict::Verdict;
 
 /// List the records of an ASTF file, the instructions or records of an STF file, or the parsed lines of a Tarmac log
@@ -27,6 +36,10 @@ use crate::verdict::Verdict;
 pub(crate) struct Args {
     #[command(flatten)]
     file: FileArgs,
+    #[command(flatten)]
+    selection: SelectionArgs,
+    #[command(flatten)]
+    images: ImageArgs,
 
     /// List the records of an STF file instead of its instructions
     #[arg(long)]
@@ -58,6 +71,7 @@ Examples:
   unspool dump trace.stf --records
   unspool dump trace.zstf --json | jq -r 'select(.events) | .address'
   unspool dump run.tarmac --limit 20
+  unspool dump trace.zstf --function main --image app.elf
   unspool dump run.tarmac.gz --json | jq -r 'select(.kind == \"unknown\") | .line'
 
 ASTF: each line has the number of the record, its type, and its fields:
@@ -78,6 +92,9 @@ record, its name, and its fields.
 Tarmac: each line has its number, the time and the core if present, the kind of the line, and its fields, spelled the same \
 for all dialects. A line that cannot be parsed is shown unchanged, with the column of the error.
 
+With a selection, records and lines are listed with the instruction before them, lines with that of their core; those before the \
+first instruction are not. --skip and --limit then count what is selected. --image has the functions.
+
 Offsets refer to uncompressed records.";
 
 /// Bytes of lines that are written at once.
@@ -91,7 +108,91 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     }
 }
 
+/// Numbers the items that are selected, from 1.
+enum Numbering {
+    /// Of all items.
+    All,
+    Records {
+        selected: Box<SelectedRecords>,
+        count: u64,
+    },
+    Lines {
+        selected: Box<SelectedLines>,
+        count: u64,
+    },
+}
+
+impl Numbering {
+    /// For the records of a file, which is read a second time if only some are selected.
+    fn of_records(args: &Args) -> anyhow::Result<Self> {
+        if args.selection.is_all() {
+            return Ok(Self::All);
+        }
+        if is_pipe(&args.file.file) {
+            bail!("{}: a selection reads the trace twice, so it cannot be a pipe", name_of(&args.file.file));
+        }
+        let (steps, _) = args.file.open()?.into_steps(false);
+        let selection = args.select(&*steps)?;
+        let selected = SelectedRecords::new(selection, steps).context("cannot start a thread")?;
+        Ok(Self::Records { selected: Box::new(selected), count: 0 })
+    }
+
+    /// For the lines of a log.
+    fn of_lines(args: &Args, file: &TarmacFile) -> anyhow::Result<Self> {
+        if args.selection.is_all() {
+            return Ok(Self::All);
+        }
+        if !args.selection.process.is_empty() {
+            bail!("{}: --process: the lines of a log name no processes; 'unspool find' selects its steps", file.name());
+        }
+        let unit = file.first_time().map_or(TimeUnit::Unknown, time_unit);
+        let selection = args.selection.resolve(file.name(), &args.program()?, coverage_of_lines(file), unit)?;
+        Ok(Self::Lines { selected: Box::new(SelectedLines::new(selection)), count: 0 })
+    }
+
+    /// The number of a record: as given, or among those that are selected.
+    fn record(&mut self, record: u64, number: u64) -> Option<u64> {
+        match self {
+            Self::Records { selected, count } => next_if(selected.has(record), count),
+            _ => Some(number),
+        }
+    }
+
+    /// The number of a line.
+    fn line(&mut self, line: &Line<'_>, number: u64) -> Option<u64> {
+        match self {
+            Self::Lines { selected, count } => next_if(selected.has(line), count),
+            _ => Some(number),
+        }
+    }
+}
+
+/// What the lines of a log have.
+fn coverage_of_lines(file: &TarmacFile) -> Coverage {
+    let has_no_modes = matches!(file.dialect(), Dialect::CortexM0 | Dialect::CortexM3 | Dialect::CortexR5);
+    let coverage = Coverage::of(&[Facet::Instructions]);
+    let coverage = if has_no_modes { coverage } else { coverage.with(Facet::Levels) };
+    if file.first_time().is_some() { coverage.with(Facet::Times) } else { coverage }
+}
+
+fn next_if(is_selected: bool, count: &mut u64) -> Option<u64> {
+    *count += u64::from(is_selected);
+    is_selected.then_some(*count)
+}
+
 impl Args {
+    /// Symbols of functions.
+    fn program(&self) -> anyhow::Result<Program> {
+        let codes =
+            if self.selection.function.is_empty() { Vec::new() } else { self.images.load_for(&self.file.file)? };
+        Ok(Program::new(codes))
+    }
+
+    fn select(&self, steps: &dyn StepSource) -> anyhow::Result<StepSelection> {
+        let name = name_of(&self.file.file);
+        self.selection.resolve(&name, &self.program()?, steps.coverage(), steps.time_unit())
+    }
+
     /// Number of the last item that is printed.
     fn end(&self) -> u64 {
         self.skip.saturating_add(self.limit.unwrap_or(u64::MAX))
@@ -148,18 +249,26 @@ impl Batch {
 
 fn dump_astf(args: &Args, mut file: AstfFile) -> anyhow::Result<Verdict> {
     report_astf(&file);
+    let mut numbering = Numbering::of_records(args)?;
     let mut batch = Batch::new(args)?;
     let (mut progress, last) = (batch.progress(), args.end());
     let (mut lines, mut json) = (astf::text::Lines::new(), args.output.json.then(astf::json::Json::new));
     let end = file.each(&mut progress.callback(), |first, records| {
-        for (number, record) in (first..).zip(records).take_while(|(number, _)| *number <= last) {
+        let mut is_past = false;
+        for (number, record) in (first..).zip(records) {
+            let ordinal = numbering.record(number, number);
+            if ordinal.is_some_and(|ordinal| ordinal > last) {
+                is_past = true;
+                break;
+            }
+            let is_passed = ordinal.is_none_or(|ordinal| ordinal <= args.skip);
             match &mut json {
-                Some(json) if number <= args.skip => json.pass(record),
+                Some(json) if is_passed => json.pass(record),
                 Some(json) => {
                     json.line(number, record, args.hex, &mut batch.text);
                     batch.items += 1;
                 }
-                None if number <= args.skip => lines.pass(record),
+                None if is_passed => lines.pass(record),
                 None => {
                     if args.hex {
                         push_record(&mut batch.text, number, record);
@@ -170,7 +279,8 @@ fn dump_astf(args: &Args, mut file: AstfFile) -> anyhow::Result<Verdict> {
             }
         }
         batch.flush();
-        batch.output.is_open() && first + records.len() as u64 <= last
+        let is_whole = matches!(numbering, Numbering::All) && first + records.len() as u64 > last;
+        batch.output.is_open() && !is_past && !is_whole
     });
     let verdict = end.map(|end| end_verdict(&end)).map_err(Into::into);
     batch.finish(args, verdict)
@@ -201,12 +311,14 @@ fn dump_stf(args: &Args, mut file: StfFile) -> anyhow::Result<Verdict> {
 fn stf_records(args: &Args, file: &mut StfFile, batch: &mut Batch) -> anyhow::Result<End> {
     let (mut progress, end) = (batch.progress(), args.end());
     let (mut lines, mut json) = (stf::text::Lines::new(), stf::json::Json::new());
+    let mut numbering = Numbering::of_records(args)?;
     let mut bytes = Vec::new();
     let ended = file.each(&mut progress.callback(), |position, record| {
-        if position.record >= end {
+        let Some(number) = numbering.record(position.record, position.record + 1) else { return true };
+        if number > end {
             return false;
         }
-        if position.record >= args.skip {
+        if number > args.skip {
             batch.items += 1;
             let text = &mut batch.text;
             bytes.clear();
@@ -224,7 +336,7 @@ fn stf_records(args: &Args, file: &mut StfFile, batch: &mut Batch) -> anyhow::Re
                 text.push('\n');
             }
         }
-        batch.flush_if_full() && position.record + 1 < end
+        batch.flush_if_full() && number < end
     });
     Ok(ended?)
 }
@@ -238,7 +350,9 @@ fn stf_instructions(args: &Args, file: &mut StfFile, batch: &mut Batch) -> anyho
     if !header.has_transactions() {
         let mut follower = header.follower();
         // JSON has record numbers and modes, which are known only if everything is read.
-        if args.skip > 0 && !args.output.json && file.storage() == Storage::Zstf {
+        let mut numbering = Numbering::of_records(args)?;
+        let is_all = args.selection.is_all();
+        if args.skip > 0 && is_all && !args.output.json && file.storage() == Storage::Zstf {
             let sought = file.reader().seek_instruction(args.skip, &mut follower);
             if let end @ (End::Damaged(_) | End::Whole) = file.ended(sought)? {
                 return Ok(end);
@@ -246,14 +360,16 @@ fn stf_instructions(args: &Args, file: &mut StfFile, batch: &mut Batch) -> anyho
         }
         let mut printer = StfPrinter::new(args, &header);
         let ended = file.each_instruction(&mut follower, &mut progress.callback(), |instruction| {
-            if instruction.number > end {
+            let number = numbering.record(instruction.position.record, instruction.number);
+            let Some(number) = number else { return printer.pass(instruction) };
+            if number > end {
                 return false;
             }
-            if instruction.number > args.skip {
+            if number > args.skip {
                 batch.items += 1;
                 printer.print(instruction, &mut batch.text);
             }
-            batch.flush_if_full() && instruction.number < end
+            batch.flush_if_full() && number < end
         })?;
         if ended != End::Whole {
             return Ok(ended);
@@ -281,16 +397,27 @@ struct StfPrinter<'a> {
     args: &'a Args,
     lines: stf::text::Lines,
     json: stf::json::Json,
+    unprinted: String,
 }
 
 impl<'a> StfPrinter<'a> {
     fn new(args: &'a Args, header: &Header) -> Self {
-        let mut printer = Self { args, lines: stf::text::Lines::new(), json: stf::json::Json::new() };
+        let (lines, json, unprinted) = (stf::text::Lines::new(), stf::json::Json::new(), String::new());
+        let mut printer = Self { args, lines, json, unprinted };
         for record in &header.isa_records() {
             printer.lines.follow(record);
             printer.json.follow(record);
         }
         printer
+    }
+
+    /// Follows an instruction that is not printed.
+    fn pass(&mut self, instruction: &Instruction<'_>) -> bool {
+        let mut text = std::mem::take(&mut self.unprinted);
+        self.print(instruction, &mut text);
+        text.clear();
+        self.unprinted = text;
+        true
     }
 
     fn print(&mut self, instruction: &Instruction<'_>, text: &mut String) {
@@ -308,25 +435,27 @@ impl<'a> StfPrinter<'a> {
 }
 
 fn dump_tarmac(args: &Args, mut file: TarmacFile) -> anyhow::Result<Verdict> {
+    let mut numbering = Numbering::of_lines(args, &file)?;
     let mut batch = Batch::new(args)?;
     let (mut progress, end) = (batch.progress(), args.end());
     let mut scratch = String::new();
     let ended = file.each(&mut progress.callback(), |position, line| {
-        if position.line > end {
+        let Some(number) = numbering.line(line, position.line) else { return true };
+        if number > end {
             return false;
         }
-        batch.items += u64::from(position.line > args.skip);
+        batch.items += u64::from(number > args.skip);
         let text = &mut batch.text;
-        if position.line > args.skip && args.output.json {
+        if number > args.skip && args.output.json {
             push_json(position, line, args.hex, &mut scratch, text);
-        } else if position.line > args.skip {
+        } else if number > args.skip {
             push_line(position, line, text);
             if args.hex {
                 let _ = write!(text, "\n{:>8}  | {}", "", Text(line.raw));
             }
             text.push('\n');
         }
-        batch.flush_if_full() && position.line < end
+        batch.flush_if_full() && number < end
     });
     let verdict = ended.map(|end| tarmac_verdict(&mut file, &end)).map_err(Into::into);
     batch.finish(args, verdict)

@@ -1,13 +1,15 @@
-//! `index`: writes the index of a Tarmac log, with which any point can be inspected without reading the whole log.
+//! `index`: writes the index of a Tarmac log, an ASTF file or an STF file, with which any point can be inspected without reading all of it.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use unspool::FileKind;
 use unspool::container::Container;
 use unspool::file::is_pipe;
 use unspool::indexed_log::{LogError, index_options, index_path, make_index, open_indexed};
+use unspool::indexed_steps::{make_step_index, open_step_index};
 use unspool::model::json::Object;
 use unspool::number::many;
 use unspool::tarmac::index::{IndexError, IndexOptions, Totals};
@@ -19,14 +21,14 @@ use crate::output::is_same;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Write the index of a Tarmac log, for 'unspool state'
+/// Write the index of a Tarmac log, an ASTF file or an STF file, for 'unspool state'
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     log: LogArgs,
 
-    /// Index file [default: LOG.unspool-index]
+    /// Index file [default: TRACE.unspool-index]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -47,14 +49,16 @@ Examples:
   unspool index boot.tarmac                    writes boot.tarmac.unspool-index
   unspool index boot.tarmac -o /tmp/boot.idx
   unspool index boot.tarmac --force --json
+  unspool index trace.astf
 
-'unspool state' makes this index itself when a log is large; 'index' makes it ahead of time. If the log has changed since, \
-either command rebuilds it. Compressed logs cannot be indexed: decompress them first.";
+'unspool state' makes this index itself when a trace is large; 'index' makes it ahead of time. If the trace has changed since, \
+either command rebuilds it. Compressed logs cannot be indexed: decompress them first. ASTF and STF files \
+must be uncompressed, ASTF with zlib as unspool writes it ('unspool convert --to zlib'), or .zstf.";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct LogArgs {
-    /// Tarmac log ('-': standard input, except for 'index')
-    #[arg(value_name = "LOG")]
+    /// Trace: for 'state' any, for 'index' a Tarmac log, ASTF or STF file ('-': standard input, except for 'index' and captures)
+    #[arg(value_name = "TRACE")]
     pub(super) log: PathBuf,
 
     #[command(flatten)]
@@ -82,6 +86,10 @@ impl LogArgs {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let has_steps = matches!(FileKind::at(&args.log.log), Ok(FileKind::Astf | FileKind::Stf));
+    if has_steps && !args.log.tarmac.is_given() && !is_pipe(&args.log.log) {
+        return index_steps(args);
+    }
     let (container, options) = args.log.index_options(args.jobs)?;
     if container != Container::Plain {
         return Err(LogError::Compressed { path: args.log.log.display().to_string() }.into());
@@ -101,7 +109,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
             (totals, Some(start.elapsed()))
         }
     };
-    let report = Report { log: &args.log.log, path: &path, totals, took };
+    let report = Report { log: &args.log.log, path: &path, totals, took, is_of_lines: true };
     report.notes();
     if args.json {
         report.json(&mut io::stdout().lock())?;
@@ -109,16 +117,53 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     Ok(Verdict::of(totals.problems > 0))
 }
 
-/// Rejects a file that is no index, unless it may be replaced.
-pub(super) fn check_index(log: &Path, path: &Path, options: &IndexOptions, force: bool) -> anyhow::Result<()> {
-    let is_foreign = || {
-        let opened = open_indexed(log, path, options);
-        matches!(opened, Err(LogError::Index { source: IndexError::Foreign, .. }))
+/// Writes the index of the steps of a trace.
+fn index_steps(args: &Args) -> anyhow::Result<Verdict> {
+    let trace = &args.log.log;
+    let path = args.output.clone().unwrap_or_else(|| index_path(trace));
+    if is_same(&path, trace) {
+        bail!("{}: this is the trace; write the index to another file", path.display());
+    }
+    let existing = match open_step_index(trace, &path) {
+        Err(error) => {
+            check_foreign(&path, &error, args.force)?;
+            None
+        }
+        Ok(indexed) => Some(indexed.index().totals()).filter(|_| !args.force),
     };
-    if !force && path.exists() && is_foreign() {
+    let start = Instant::now();
+    let (totals, damage, took) = match existing {
+        Some(totals) => (totals, None, None),
+        None => {
+            let (totals, damage) = make_step_index(trace, &path, &mut Progress::new(false).callback())?;
+            (totals, damage, Some(start.elapsed()))
+        }
+    };
+    let report = Report { log: trace, path: &path, totals, took, is_of_lines: false };
+    report.notes();
+    if let Some(damage) = &damage {
+        error(format_args!("{}: {damage}; the index ends there", trace.display()));
+    }
+    if args.json {
+        report.json(&mut io::stdout().lock())?;
+    }
+    Ok(Verdict::of(damage.is_some()))
+}
+
+/// Rejects a file that is no index, unless it may be replaced.
+pub(super) fn check_foreign(path: &Path, error: &LogError, force: bool) -> anyhow::Result<()> {
+    if !force && matches!(error, LogError::Index { source: IndexError::Foreign, .. }) {
         bail!("{}: the file exists and is not an index; use --force to replace it", path.display());
     }
     Ok(())
+}
+
+/// Rejects a file that is no index, unless it may be replaced.
+pub(super) fn check_index(log: &Path, path: &Path, options: &IndexOptions, force: bool) -> anyhow::Result<()> {
+    match open_indexed(log, path, options) {
+        Err(error) if path.exists() => check_foreign(path, &error, force),
+        _ => Ok(()),
+    }
 }
 
 struct Report<'a> {
@@ -127,6 +172,8 @@ struct Report<'a> {
     totals: Totals,
     /// `None`: the index existed.
     took: Option<Duration>,
+    /// The trace is a log.
+    is_of_lines: bool,
 }
 
 impl Report<'_> {
@@ -138,13 +185,15 @@ impl Report<'_> {
         let [log, index] = self.sizes();
         let share = index as f64 / log.max(1) as f64 * 100.0;
         let Totals { lines, instructions, exceptions, problems, .. } = self.totals;
-        let (name, lines, instructions) = (self.log.display(), many(lines, "line"), many(instructions, "instruction"));
-        note(format_args!("{name}: {lines}, {instructions}, {}", many(exceptions, "exception")));
+        let (name, instructions) = (self.log.display(), many(instructions, "instruction"));
+        let lines = if self.is_of_lines { format!("{}, ", many(lines, "line")) } else { String::new() };
+        note(format_args!("{name}: {lines}{instructions}, {}", many(exceptions, "exception")));
         if problems > 0 {
             let lines = many(problems, "line");
             error(format_args!("{name}: {lines} cannot be parsed; 'unspool check {name}' lists them"));
         }
-        let size = format!("{}, {share:.1}% of the log", many(index, "byte"));
+        let size =
+            format!("{}, {share:.1}% of the {}", many(index, "byte"), if self.is_of_lines { "log" } else { "trace" });
         match self.took {
             None => note(format_args!("{} is up to date: {size}", self.path.display())),
             Some(took) => {
@@ -159,7 +208,8 @@ impl Report<'_> {
         let mut line = String::new();
         let mut object = Object::new(&mut line);
         object.string("kind", "index").string("file", self.path.display());
-        object.plain("bytes", index).plain("log_bytes", log).plain("lines", self.totals.lines);
+        object.plain("bytes", index).plain("log_bytes", log);
+        object.optional("lines", self.is_of_lines.then_some(self.totals.lines));
         object.plain("instructions", self.totals.instructions).plain("exceptions", self.totals.exceptions);
         object.plain("problems", self.totals.problems).flag("made", self.took.is_some());
         object.nullable("seconds", self.took.map(|took| took.as_secs_f64()));

@@ -1,39 +1,63 @@
-//! `profile`: prints calls and cost per function of a Tarmac log, or folded stacks.
+//! `profile`: prints calls and cost per function of a trace, or folded stacks.
+//!
+//! `by_lines` prints instructions per source line, source file or module instead.
+//! Costs per function are summed up while the trace is read; folded stacks need the call tree.
+
+mod by_lines;
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use unspool::analyze::calls::{Call, Cost};
 use unspool::analyze::folded::Folded;
-use unspool::analyze::profile::{Profile, Row};
+use unspool::analyze::profile::{Profile, Profiles, Row};
+use unspool::line_profile::LineGroup;
 use unspool::model::json::Object;
-use unspool::{CallForest, Clock, Program};
+use unspool::{FileKind, call_forest};
 
-use super::calls::{CallArgs, function, time, unit};
-use crate::file::tarmac_verdict;
+use super::follow::{CallArgs, NamedStack, Part, Times};
 use crate::json::write_summary;
-use crate::progress::Progress;
+use crate::selection_args::SelectionArgs;
 use crate::verdict::Verdict;
 
-/// Show calls and cost per function of a Tarmac log
+/// Show calls and cost per function of a trace
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     calls: CallArgs,
+    #[command(flatten)]
+    selection: SelectionArgs,
+
+    /// What the rows are
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = By::Function)]
+    by: By,
 
     /// Order of the functions, largest first
     #[arg(long, value_name = "COLUMN", value_enum, default_value_t = Sort::Own, conflicts_with = "folded")]
     sort: Sort,
 
-    /// What is counted [default: time, or instructions if the log has no times]
+    /// What is counted [default: the time of a Tarmac log with times, otherwise instructions]
     #[arg(long, value_name = "WHAT", value_enum)]
     weight: Option<Weight>,
 
     /// Print folded stacks, the input of flame graph tools
     #[arg(long)]
     folded: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    /// Functions, with their calls
+    Function,
+    /// Source lines
+    Line,
+    /// Source files
+    File,
+    /// Programs and libraries
+    Module,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -58,66 +82,185 @@ enum Weight {
 const EXAMPLES: &str = "\
 Examples:
   unspool profile run.tarmac --image program.elf
-  unspool profile run.tarmac --image program.elf --sort total --weight instructions
+  unspool profile snapshot/ --image program.elf
+  unspool profile trace.astf --image program.elf --sort total --weight instructions
   unspool profile run.tarmac --image program.elf --folded | inferno-flamegraph > run.svg
+  unspool profile snapshot/ --image program.elf --by line
+  unspool profile trace.astf --image program.elf --by file --mode user
   unspool profile run.tarmac --json | jq -r 'select(.kind == \"function\" and .self > 1000) | .name'
 
-Reads only Tarmac logs: convert other traces first. 'total' includes callees, 'self' excludes them. A function that calls itself, directly or through others, is counted once \
-in its total, so no total exceeds that of the run. The time of a call is that from its first instruction to its last.";
+'total' includes callees, 'self' excludes them. A function that calls itself, directly or through others, is counted once \
+in its total, so no total exceeds that of the run. The time of a call is that from its first instruction to its last. There is a table \
+for each core, and for each of its processes if the trace shows them; threads of a process share one. See 'unspool calls' for what \
+is a call: a function that another one jumps to, as in a tail call, is a part of that one.
+--by line, file and module count instructions, without their callees: those that were inlined count for the line that they are \
+from. Lines need debug information (DWARF) in the images; what has no line is 'unknown', so that all rows add up to the total. All \
+processes of a trace are counted together, and 'at least' marks a trace with gaps. The options of a selection need such rows, except \
+--process: the calls of a part of the execution are not known.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let (mut file, program, mut output) = args.calls.open()?;
-    let mut forest = CallForest::default();
-    let mut progress = Progress::new(output.on_terminal);
-    let (log, end) = file.calls(&mut progress.callback(), &mut |core, call| forest.add(core, call))?;
-    let clock = log.clock();
-    let default_weight = if clock.unit().is_some() { Weight::Time } else { Weight::Instructions };
-    let weight = args.weight.unwrap_or(default_weight);
-    let mut listing = Listing { args, program: &program, clock, weight, line: String::new(), rows: 0, total: 0 };
-    for (core, name) in args.calls.cores(&log)? {
-        if args.folded {
-            let prefix = if log.cores().len() > 1 { name.as_str() } else { "" };
-            let mut folded = if args.calls.complete { Folded::of_complete_calls() } else { Folded::new() };
-            each_call(&mut forest, core, |depth, call| folded.add(depth, call))?;
-            output.write(|out| listing.folded(prefix, &folded, out));
-        } else {
-            let mut profile = if args.calls.complete { Profile::of_complete_calls() } else { Profile::new() };
-            each_call(&mut forest, core, |depth, call| profile.add(depth, call))?;
-            output.write(|out| listing.profile(&name, &profile, out));
-        }
+    if let Some(group) = args.group()? {
+        return by_lines::run(args, group);
     }
-    let verdict = tarmac_verdict(&mut file, &end);
+    let processes = &args.selection.process;
+    let mut output = args.calls.open_output()?;
+    let mut totals = Totals::default();
+    let complete = args.calls.complete;
+    let verdict = if args.folded {
+        args.calls.each(processes, output.on_terminal, call_forest, |part, mut forest| {
+            let mut listing = Listing::new(args, part, &mut totals);
+            for (stack, prefix) in part.stacks.iter().zip(prefixes(part)) {
+                let mut folded = if complete { Folded::of_complete_calls() } else { Folded::new() };
+                let add = |depth: usize, call: &Call| {
+                    folded.add(depth, call);
+                    Ok(())
+                };
+                forest.each(stack.number, |_| true, add).context("cannot use the temporary file of the call tree")?;
+                output.write(|out| listing.folded(&prefix, stack.process, &folded, out));
+            }
+            Ok(())
+        })?
+    } else {
+        args.calls.each(
+            processes,
+            output.on_terminal,
+            || Profiles::new(complete),
+            |part, profiles| {
+                let mut listing = Listing::new(args, part, &mut totals);
+                output.write(|out| {
+                    listing.part_heading(out)?;
+                    tables(part, &profiles).iter().try_for_each(|table| listing.profile(table, out))
+                });
+                Ok(())
+            },
+        )?
+    };
     if args.calls.output.json {
-        write_summary(&mut output, "profile", verdict, |object| listing.put_totals(object));
+        write_summary(&mut output, "profile", verdict, |object| totals.put(args, object));
     }
     output.finish()?;
     Ok(verdict)
 }
 
-/// Passes on the calls of a core, outer ones first, each with its depth.
-fn each_call(forest: &mut CallForest, core: usize, mut add: impl FnMut(usize, &Call)) -> anyhow::Result<()> {
-    let tree = forest.tree(core).context("cannot create a temporary file for the call tree")?;
-    let Some(tree) = tree else { return Ok(()) };
-    let each = tree.each(
-        |_| true,
-        |depth, call| {
-            add(depth, call);
-            Ok(())
-        },
-    );
-    each.context("cannot read the temporary file of the call tree")
+impl Args {
+    /// What is counted instead of functions. Fails if an option does not apply to it.
+    fn group(&self) -> anyhow::Result<Option<LineGroup>> {
+        let group = match self.by {
+            By::Line => LineGroup::Line,
+            By::File => LineGroup::File,
+            By::Module => LineGroup::Module,
+            By::Function => {
+                return match self.selection.given().find(|option| *option != "--process") {
+                    Some(option) => bail!("{option} needs --by line, file or module: calls need the whole execution"),
+                    None => Ok(None),
+                };
+            }
+        };
+        let of_functions = [
+            (self.folded, "--folded"),
+            (self.calls.complete, "--complete"),
+            (self.sort != Sort::Own, "--sort"),
+            (self.weight == Some(Weight::Time), "--weight time"),
+            (self.calls.core.is_some(), "--core"),
+        ];
+        match of_functions.into_iter().find(|(is_given, _)| *is_given) {
+            Some((_, option)) => bail!("{option} applies to --by function"),
+            None => Ok(Some(group)),
+        }
+    }
 }
 
-struct Listing<'a> {
-    args: &'a Args,
-    program: &'a Program,
-    clock: Clock,
-    weight: Weight,
-    line: String,
+/// First functions of the stacks: what distinguishes them, if there are several. Sources of a capture have a name if there are.
+fn prefixes(part: &Part<'_>) -> impl Iterator<Item = String> {
+    let has_several_cores = part.has_several || part.kind == FileKind::Capture;
+    part.stacks.iter().map(move |stack| {
+        let core = Some(stack.core.clone()).filter(|core| has_several_cores && !core.is_empty());
+        let numbers = [("process", stack.process), ("thread", stack.thread)]
+            .map(|(name, number)| number.filter(|_| part.has_several).map(|number| format!("{name} {number}")));
+        core.into_iter().chain(numbers.into_iter().flatten()).collect::<Vec<_>>().join(" ")
+    })
+}
+
+/// The costs of a core, or of one of its processes.
+struct Table {
+    core: String,
+    process: Option<u64>,
+    heading: String,
+    profile: Profile,
+}
+
+/// Threads of a process share a table.
+fn tables(part: &Part<'_>, profiles: &Profiles) -> Vec<Table> {
+    let mut groups: BTreeMap<(&str, Option<u64>), usize> = BTreeMap::new();
+    let mut tables: Vec<Table> = Vec::new();
+    for stack in &part.stacks {
+        let NamedStack { number, core, process, .. } = stack;
+        let Some(profile) = profiles.of(*number) else { continue };
+        let index = *groups.entry((core, *process)).or_insert(tables.len());
+        match tables.get_mut(index) {
+            Some(table) => table.profile.merge(profile),
+            None => {
+                let heading = NamedStack { number: 0, core: core.clone(), process: *process, thread: None }
+                    .heading(part.has_several);
+                tables.push(Table { core: core.clone(), process: *process, heading, profile: profile.clone() });
+            }
+        }
+    }
+    tables
+}
+
+/// Totals of all traces.
+#[derive(Debug, Default)]
+struct Totals {
+    parts: usize,
     /// Number of rows so far.
     rows: u64,
     /// Total of all cores so far.
     total: u64,
+    weight: Option<(Weight, Times)>,
+}
+
+impl Totals {
+    /// Adds totals to the summary.
+    fn put(&self, args: &Args, object: &mut Object<'_>) {
+        let (weight, times) = self.weight.unwrap_or((Weight::Instructions, Times::default()));
+        let (name, unit) = match weight {
+            Weight::Time => ("time", times.unit),
+            Weight::Instructions => ("instructions", ""),
+        };
+        object.plain(if args.folded { "stacks" } else { "functions" }, self.rows);
+        object.string("weight", name).string("unit", unit).plain("total", weighed(weight, times, self.total));
+    }
+}
+
+/// A weight as text.
+fn weighed(weight: Weight, times: Times, value: u64) -> String {
+    if weight == Weight::Time { times.text(value) } else { value.to_string() }
+}
+
+struct Listing<'a> {
+    args: &'a Args,
+    part: &'a Part<'a>,
+    weight: Weight,
+    line: String,
+    totals: &'a mut Totals,
+}
+
+impl<'a> Listing<'a> {
+    fn new(args: &'a Args, part: &'a Part<'a>, totals: &'a mut Totals) -> Self {
+        let default = if part.times.are_fine { Weight::Time } else { Weight::Instructions };
+        let weight = args.weight.unwrap_or(default);
+        totals.weight.get_or_insert((weight, part.times));
+        totals.parts += 1;
+        Self { args, part, weight, line: String::new(), totals }
+    }
+
+    fn part_heading(&self, out: &mut dyn Write) -> io::Result<()> {
+        match self.part.heading.as_ref().filter(|_| !self.args.calls.output.json) {
+            Some(name) => writeln!(out, "{}# {name}", if self.totals.parts > 1 { "\n" } else { "" }),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Listing<'_> {
@@ -129,16 +272,16 @@ impl Listing<'_> {
     }
 
     /// A weight as text.
-    fn weighed(&self, weight: u64) -> String {
-        if self.weight == Weight::Time { time(self.clock, weight) } else { weight.to_string() }
+    fn weighed(&self, value: u64) -> String {
+        weighed(self.weight, self.part.times, value)
     }
 
-    /// One line per stack. With several cores, each is the root of its stacks.
-    fn folded(&mut self, core: &str, folded: &Folded, out: &mut dyn Write) -> io::Result<()> {
+    /// One line per stack. With several cores or threads, each is the root of its stacks.
+    fn folded(&mut self, root: &str, process: Option<u64>, folded: &Folded, out: &mut dyn Write) -> io::Result<()> {
         folded.each(|stack, own| {
             self.line.clear();
-            let functions = stack.iter().map(|address| function(self.program, *address));
-            let names = Some(core.to_string()).into_iter().filter(|core| !core.is_empty()).chain(functions);
+            let functions = stack.iter().map(|address| self.part.function(process, *address));
+            let names = Some(root.to_string()).into_iter().filter(|root| !root.is_empty()).chain(functions);
             for name in names {
                 self.line.push_str(if self.line.is_empty() { "" } else { ";" });
                 // The format separates functions by ';' and the weight by ' '.
@@ -152,7 +295,7 @@ impl Listing<'_> {
 
     fn stack(&mut self, stack: &str, own: Cost, out: &mut dyn Write) -> io::Result<()> {
         let own = self.of(own);
-        (self.rows, self.total) = (self.rows + 1, self.total.saturating_add(own));
+        (self.totals.rows, self.totals.total) = (self.totals.rows + 1, self.totals.total.saturating_add(own));
         if !self.args.calls.output.json {
             return writeln!(out, "{stack} {own}");
         }
@@ -161,7 +304,8 @@ impl Listing<'_> {
         object.string("kind", "stack").string("stack", stack).plain("self", own).write_line(out)
     }
 
-    fn profile(&mut self, core: &str, profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+    fn profile(&mut self, table: &Table, out: &mut dyn Write) -> io::Result<()> {
+        let profile = &table.profile;
         let mut rows: Vec<(Option<u64>, Row)> = profile
             .rows()
             .map(|(address, row)| (Some(address), *row))
@@ -176,25 +320,29 @@ impl Listing<'_> {
             })
         });
         let total = self.of(profile.total());
-        (self.rows, self.total) = (self.rows + rows.len() as u64, self.total.saturating_add(total));
+        self.totals.rows += rows.len() as u64;
+        self.totals.total = self.totals.total.saturating_add(total);
         if !self.args.calls.output.json {
-            self.heading(core, total, out)?;
+            self.heading(&table.heading, total, out)?;
         }
         rows.iter().try_for_each(|(address, row)| {
-            let name = address.map_or_else(|| "(others)".to_string(), |address| function(self.program, address));
+            let name = match address {
+                Some(address) => self.part.function(table.process, *address),
+                None => "(others)".to_string(),
+            };
             if self.args.calls.output.json {
-                self.json(core, *address, &name, row, out)
+                self.json(table, *address, &name, row, out)
             } else {
                 self.text(*address, &name, (row, total), out)
             }
         })
     }
 
-    fn heading(&self, core: &str, total: u64, out: &mut dyn Write) -> io::Result<()> {
-        if !core.is_empty() {
-            writeln!(out, "# core {core}")?;
+    fn heading(&self, heading: &str, total: u64, out: &mut dyn Write) -> io::Result<()> {
+        if !heading.is_empty() {
+            writeln!(out, "# {heading}")?;
         }
-        let weight = match (self.weight, unit(self.clock)) {
+        let weight = match (self.weight, self.part.times.unit) {
             (Weight::Instructions, _) => "instructions".to_string(),
             (Weight::Time, "") => "time".to_string(),
             (Weight::Time, unit) => format!("time in {unit}"),
@@ -212,22 +360,20 @@ impl Listing<'_> {
         writeln!(out, "{own:>16} {own_share:>6} {total:>16} {total_share:>6} {:>10} {address:>18}  {name}", row.calls)
     }
 
-    fn json(&mut self, core: &str, address: Option<u64>, name: &str, row: &Row, out: &mut dyn Write) -> io::Result<()> {
+    fn json(
+        &mut self,
+        table: &Table,
+        address: Option<u64>,
+        name: &str,
+        row: &Row,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let [own, total] = [row.own, row.total].map(|cost| self.weighed(self.of(cost)));
         let mut object = Object::new(&mut self.line);
-        object.string("kind", "function").string("core", core).nullable_hex("address", address).string("name", name);
+        object.string("kind", "function").string("core", &table.core).optional("process", table.process);
+        object.nullable_hex("address", address).string("name", name);
         object.plain("calls", row.calls).plain("incomplete", row.incomplete);
         object.plain("self", own).plain("total", total).write_line(out)
-    }
-
-    /// Adds totals to the summary.
-    fn put_totals(&self, object: &mut Object<'_>) {
-        let (weight, unit) = match self.weight {
-            Weight::Time => ("time", unit(self.clock)),
-            Weight::Instructions => ("instructions", ""),
-        };
-        object.plain(if self.args.folded { "stacks" } else { "functions" }, self.rows);
-        object.string("weight", weight).string("unit", unit).plain("total", self.weighed(self.total));
     }
 }
 

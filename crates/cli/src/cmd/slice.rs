@@ -1,4 +1,4 @@
-//! `slice`: extracts instructions of a trace as a trace of the same format.
+//! `slice`: extracts instructions of a trace as a trace of the same format; of a capture, as ASTF, STF or Tarmac.
 //!
 //! options ─▶ selection; trace, selection ─▶ [`unspool::slice`] ─▶ OUT, and diagnostics
 //!
@@ -9,27 +9,33 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use unspool::analyze::selection::FunctionSelection;
+use unspool::convert::report::{LossReport, describe_position};
+use unspool::convert::{Format, SinkOptions};
 use unspool::file::{AstfFile, End, StfFile, TarmacFile, TraceFile, is_capture, is_standard};
-use unspool::model::CoreSelector;
 use unspool::model::selection::Selection;
+use unspool::model::{CoreSelector, Facet, Losses, SinkError, StepSource as _};
 use unspool::number::{grouped, many};
-use unspool::slice::{By, Slice, SliceError, SliceOutput, TimeSpan, numbered, slice_astf, slice_stf, slice_tarmac};
+use unspool::slice::{
+    By, KeptState, Slice, SliceError, SliceOutput, TimeSpan, numbered, slice_astf, slice_steps, slice_stf, slice_tarmac,
+};
 use unspool::stf::Storage as StfStorage;
 use unspool::target::{astf_storage, log_container};
-use unspool::{Program, astf, stf};
+use unspool::{Meter, Program, astf, stf};
 
 use crate::args::{ForceArgs, ImageArgs, JobsArgs, OutputFormat, one_of, parse_range};
 use crate::diagnostic;
 use crate::file::{TarmacArgs, end_verdict, open, report_astf, report_lines, report_stf, stf_verdict, tarmac_verdict};
 use crate::output::is_same;
+use crate::process_args::ProcessArgs;
 use crate::progress::Progress;
+use crate::traces::open_source;
 use crate::verdict::Verdict;
 
-/// Extract instructions from an ASTF file, STF file or Tarmac log, with the state that makes the result a valid trace
+/// Extract instructions from a trace, with the state that makes the result a valid trace
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// ASTF file, STF file or Tarmac log ('-': standard input)
+    /// Capture, ASTF file, STF file or Tarmac log ('-': standard input, except for captures)
     #[arg(value_name = "IN")]
     input: PathBuf,
 
@@ -61,8 +67,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "A..B", value_parser = parse_range)]
     address: Vec<Range<u64>>,
 
-    /// Only instructions of this function of --image. Can be repeated
-    #[arg(long, value_name = "NAME", requires = "images")]
+    /// Only instructions of this function, of --image or of the programs of a capture. Can be repeated
+    #[arg(long, value_name = "NAME")]
     function: Vec<String>,
 
     /// With --function: include callees, from the first instruction of the function until it returns (Arm only)
@@ -84,9 +90,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1000, requires = "split", value_parser = clap::value_parser!(u64).range(1..))]
     pieces: u64,
 
-    /// Storage of the slice [default: by the name of OUT, otherwise as IN]
+    /// Source of a capture: its trace id or its name
+    #[arg(long, value_name = "ID|NAME")]
+    source: Option<String>,
+
+    /// Format of the slice of a capture, or storage of any other [default: by the name of OUT, otherwise as IN]
     #[arg(long, value_name = "FORMAT", value_parser = one_of(OutputFormat::CHOICES))]
     to: Option<OutputFormat>,
+
+    /// State that each piece starts with, as far as it is known there and the format can express it
+    #[arg(long, value_name = "STATE", value_enum, default_value_t = StateArg::All)]
+    state: StateArg,
 
     /// STF: do not record unspool in a comment and the trace info; only the start address of the header changes
     #[arg(long)]
@@ -96,6 +110,33 @@ pub(crate) struct Args {
     jobs: JobsArgs,
     #[command(flatten)]
     tarmac: TarmacArgs,
+
+    /// Memory is big-endian
+    #[arg(long, help_heading = "Tarmac")]
+    big_endian: bool,
+
+    #[command(flatten)]
+    processes: ProcessArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum StateArg {
+    /// Registers and memory
+    All,
+    /// Registers
+    Registers,
+    /// Neither
+    None,
+}
+
+impl StateArg {
+    fn kept(self) -> KeptState {
+        match self {
+            Self::All => KeptState::All,
+            Self::Registers => KeptState::Registers,
+            Self::None => KeptState::None,
+        }
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -107,17 +148,23 @@ Examples:
   unspool slice trace.astf.xz part.astf --time 2000..3000
   unspool slice run.tarmac part.tarmac --function sort --image program.elf --with-callees
   unspool slice trace.astf piece.astf --address 0x1000..0x2000 --split
+  unspool slice snapshot/ part.tarmac --source 0x10 --skip 1000000 --limit 5000
+  unspool slice perf.data sort.stf --source 0x10 --function sort
 
 A range A..B starts at A and ends before B.
 Consecutive selected instructions form a piece. Records within a piece are copied byte for byte. Pieces are joined as the \
 format allows, or written to separate files with --split:
 ASTF: a piece starts with the current time and context. A Basic trace may have several pieces; a BasicPlus trace cannot have \
-gaps, so several pieces need --split. Strings before the first instruction are kept.
+gaps, so several pieces need --split. Strings before the first instruction are kept. ASTF has no registers and no data.
 STF: the header contains the address of the first instruction. The current process, encoding mode and privilege mode are \
-repeated before it; each later piece starts with a FORCE_PC record. Page table walks, which count instructions, are \
+repeated before it, and so are the registers that are known (as state operands of the first instruction); STF has no record of \
+memory that no instruction accesses. Each later piece starts with a FORCE_PC record. Page table walks, which count instructions, are \
 renumbered. An STF transaction trace can be sliced only by --skip and --limit.
-Tarmac: lines stay with their instruction, after the header of the log if it has one; a comment separates pieces. \
-Captures cannot be sliced: use 'unspool decode --skip --limit', or convert them to Tarmac or STF first. \
+Tarmac: lines stay with their instruction, after the header of the log if it has one; a comment separates pieces. Each starts \
+with lines of the registers and memory that are known, memory as reads, unless the dialect prints effects before their \
+instruction.
+Captures: one source, converted to the format of OUT; a piece starts with the context, and with the registers and memory that \
+the trace has shown since its last gap. The time is that of timestamps, or of cycles if there are none. \
 If the trace is damaged before the slice is complete, OUT contains what comes before the damage: exit code 1. Damage after \
 the slice is not read.";
 
@@ -153,8 +200,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     }
     args.check_existing()?;
     if !args.tarmac.is_given() && is_capture(&args.input) {
-        let name = args.input.display();
-        bail!("{name}: a capture cannot be sliced; convert it first: 'unspool convert {name} trace.tarmac'");
+        return run_capture(args);
+    }
+    if args.source.is_some() {
+        bail!("{}: this is not a capture, and has no sources; omit --source", args.input.display());
     }
     match open(&args.input, args.jobs.threads(), &args.tarmac)? {
         TraceFile::Astf(file) => run_astf(args, file),
@@ -223,16 +272,69 @@ fn run_tarmac(args: &Args, mut file: TarmacFile) -> anyhow::Result<Verdict> {
     };
     let mut selection = args.selection(decimals, false)?;
     let progress = Progress::follow(file.meter());
-    let sliced = slice_tarmac(&mut file, &mut selection, args.core.as_ref(), container, args.slice_output());
+    let sliced =
+        slice_tarmac(&mut file, &mut selection, args.core.as_ref(), container, args.big_endian, args.slice_output());
     drop(progress);
     report_lines(&mut file);
     finish(args, &name, sliced, selection.is_cut_short(), |end| tarmac_verdict(&mut file, end))
 }
 
+fn run_capture(args: &Args) -> anyhow::Result<Verdict> {
+    let name = args.input.display().to_string();
+    reject_core(args, &name)?;
+    let options = args.sink_options()?;
+    let steps = open_source(&args.input, args.source.as_deref(), &args.images, &args.processes)?;
+    let mut selection = args.selection_of(0, false, args.functions_of(steps.program())?)?;
+    let meter = Meter::new(Some(steps.size()));
+    let steps = Box::new(steps.counting(&meter.read));
+    if args.time.is_some() && !steps.coverage().has(Facet::Times) {
+        bail!("{name}: the trace has no times; slice it by number or address");
+    }
+    let progress = Progress::follow(&meter);
+    let sliced = slice_steps(steps, &mut selection, &options, args.slice_output());
+    drop(progress);
+    let sliced = sliced.map(|(slice, losses)| {
+        report_losses(&name, &options, &losses);
+        slice
+    });
+    finish(args, &name, sliced, selection.is_cut_short(), end_verdict)
+}
+
+/// Reports what the format has no field for.
+fn report_losses(name: &str, options: &SinkOptions, losses: &Losses) {
+    let report = LossReport::new("offset", options.format().name()).with_steps(&Losses::default(), losses);
+    report.lines().iter().for_each(|line| diagnostic::warning(format_args!("{name}: {line}")));
+}
+
 impl Args {
+    /// Format and storage of the slice of a capture.
+    fn sink_options(&self) -> anyhow::Result<SinkOptions> {
+        let named = self.to.map(OutputFormat::format).or_else(|| Format::from_path(self.output()));
+        let format =
+            named.context("the format of the slice is unknown: name OUT .astf, .stf or .tarmac, or use --to")?;
+        let mut options = SinkOptions::for_path(format, self.output());
+        match (&mut options, self.to) {
+            (SinkOptions::Astf { lower, .. }, Some(OutputFormat::Astf(storage))) => lower.storage = storage,
+            (SinkOptions::Stf { storage, .. }, Some(OutputFormat::Stf(to))) => *storage = to,
+            (SinkOptions::Tarmac { container, .. }, Some(OutputFormat::Tarmac(to))) => *container = to,
+            _ => {}
+        }
+        Ok(options)
+    }
+
     /// The selection that the options describe. `decimals`: how many the times of IN have. `times_rise`: times of IN
     /// never decrease, so the selection ends at the first one after --time.
     fn selection(&self, decimals: u8, times_rise: bool) -> anyhow::Result<FunctionSelection> {
+        self.selection_of(decimals, times_rise, self.functions()?)
+    }
+
+    /// The same, with the address ranges of its functions.
+    fn selection_of(
+        &self,
+        decimals: u8,
+        times_rise: bool,
+        functions: Vec<Range<u64>>,
+    ) -> anyhow::Result<FunctionSelection> {
         let time = self.time.as_ref().map(|span| span.counted(decimals).map_err(anyhow::Error::msg)).transpose()?;
         let selection = Selection {
             skip: self.skip,
@@ -244,27 +346,33 @@ impl Args {
             core: None,
         };
         let max_pieces = self.split.then_some(self.pieces);
-        Ok(FunctionSelection::new(selection, self.functions()?, self.with_callees, max_pieces))
+        Ok(FunctionSelection::new(selection, functions, self.with_callees, max_pieces))
     }
 
     fn functions(&self) -> anyhow::Result<Vec<Range<u64>>> {
         if self.function.is_empty() {
             return Ok(Vec::new());
         }
-        let program = Program::new(self.images.load_for(&self.input)?);
+        if !self.images.is_given() {
+            bail!("--function needs the symbols of a program: add it with --image");
+        }
+        self.functions_of(&Program::new(self.images.load_for(&self.input)?))
+    }
+
+    fn functions_of(&self, program: &Program) -> anyhow::Result<Vec<Range<u64>>> {
         let mut found = Vec::new();
         for name in &self.function {
             let before = found.len();
             found.extend(program.functions(name));
             if found.len() == before {
-                bail!("no function '{name}' with a known size in the symbols of --image");
+                bail!("no function '{name}' with a known size in the symbols of the program");
             }
         }
         Ok(found)
     }
 
     fn slice_output(&self) -> SliceOutput<'_> {
-        SliceOutput { path: self.output(), split: self.split, threads: self.jobs.threads() }
+        SliceOutput { path: self.output(), split: self.split, threads: self.jobs.threads(), state: self.state.kept() }
     }
 }
 
@@ -306,6 +414,9 @@ fn finish(
         }
         Err(SliceError::Astf(error @ astf::slice::SliceError::Pieces { .. })) => bail!("{name}: {error}: --split"),
         Err(SliceError::Stf(error @ Stf::Transactions)) => bail!("{name}: {error} (--skip, --limit)"),
+        Err(SliceError::Sink(SinkError::Refused { position: Some(position), reason })) => {
+            bail!("{name}: {}: {reason}", describe_position("offset", position))
+        }
         Err(SliceError::File(error)) => Err(error.into()),
         Err(SliceError::Write(error)) => Err(error.into()),
         Err(error) => Err(anyhow!("{name}: {error}")),

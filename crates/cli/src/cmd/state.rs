@@ -1,4 +1,4 @@
-//! `state`: prints registers and memory at one point of a Tarmac log.
+//! `state`: prints registers and memory at one place of a trace.
 
 use std::io::{self, Read, Seek, Write};
 use std::ops::RangeInclusive;
@@ -6,37 +6,45 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use unspool::container::Container;
-use unspool::file::is_standard;
+use unspool::file::{TarmacFile, TraceFile, is_pipe};
 use unspool::indexed_log::{LogError, index_in_memory, index_path, open_or_make};
+use unspool::indexed_steps::{make_step_index, open_step_index};
 use unspool::model::{CoreSelector, Lost};
 use unspool::number::{grouped, many};
+use unspool::place::{Place, PlaceFinder};
+use unspool::state::replay;
 use unspool::tarmac::index::{
-    CoreState, IndexOptions, Indexed, MemoryQuery, Position, Scanner, State, StateView, WriteQuery, register,
+    CoreState, IndexOptions, Indexed, MemoryQuery, Position, Scanner, Segments, State, StateView, WriteQuery, register,
 };
-use unspool::tarmac::record::{Time, Unit};
 use unspool::tarmac::state::LastWrite;
+use unspool::{FileKind, Meter, OpenedSteps, Program};
 
-use super::index::{LogArgs, check_index};
-use crate::args::{JobsArgs, OutputArgs, is_number, parse_number, parse_range};
+use super::index::{LogArgs, check_foreign, check_index};
+use crate::args::{ImageArgs, JobsArgs, OutputArgs, is_number, parse_number, parse_range};
 use crate::diagnostic;
-use crate::file::{corrected_loads, open_log, report_corrected_loads, tarmac_verdict};
+use crate::file::{
+    corrected_loads, losses_verdict, open, open_log, report_astf, report_corrected_loads, tarmac_verdict, with_hint,
+};
 use crate::json::write_summary;
 use crate::output::Output;
+use crate::process_args::ProcessArgs;
 use crate::progress::Progress;
+use crate::traces::open_source;
 use crate::verdict::Verdict;
 
-/// Print registers and memory at one point of a Tarmac log
+/// Print registers and memory at one place of a trace
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     log: LogArgs,
 
-    /// Point in the log: a line (1200), a time (1200ns, 40clk) or an instruction (#1200)
-    #[arg(long, value_name = "LINE|TIME|#N", value_parser = parse_position)]
-    at: Position,
+    /// Place in the trace: a line, record or offset (1200), a time (1200ns, 40clk), an instruction (#1200), the first
+    /// instruction at an address (0x8000) or at the start of a function (main)
+    #[arg(long, value_name = "PLACE", value_parser = str::parse::<Place>)]
+    at: Place,
 
-    /// Only this core: its name, or its number in order of appearance, counted from 0. --at '#N' then counts only its
+    /// Only this core: its name, or its number in order of appearance, counted from 0. --at then counts and finds only its
     /// instructions
     #[arg(long, value_name = "N|NAME")]
     core: Option<CoreSelector>,
@@ -53,7 +61,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME|A..B|ADDR[+LEN]", value_parser = parse_write)]
     last_write: Vec<WriteQuery>,
 
-    /// Index of the log [default: LOG.unspool-index]
+    /// Index of the trace [default: TRACE.unspool-index]
     #[arg(long, value_name = "FILE")]
     index: Option<PathBuf>,
 
@@ -61,10 +69,18 @@ pub(crate) struct Args {
     #[arg(long)]
     strict: bool,
 
+    /// Source of a capture: its trace id or its name
+    #[arg(long, value_name = "ID|NAME")]
+    source: Option<String>,
+
+    #[command(flatten)]
+    images: ImageArgs,
     #[command(flatten)]
     jobs: JobsArgs,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    processes: ProcessArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -74,11 +90,18 @@ Examples:
   unspool state boot.tarmac --at '#1000' --core cpu1   after the 1000th instruction of cpu1
   unspool state boot.tarmac --at 1200 --memory 0x8000..0x8040 --memory all
   unspool state boot.tarmac --at 1200 --last-write sp --last-write 0x8000..0x8008
+  unspool state trace.zstf --at '#1000000' --memory 0x8000+64
+  unspool state trace.astf --at main --image app.elf
+  unspool state snapshot/ --source 0x10 --at 0x80004000
 
 Unknown digits are 'x', unknown bytes '..'. The value of a byte is also known before its first read, back to the last write: \
 'state' looks ahead in the log.
-A large log is indexed first, and the index is kept as LOG.unspool-index (--index FILE puts it elsewhere); a compressed log or \
-a pipe is read from the start every time.";
+A large Tarmac log, ASTF file or STF file is indexed first, and the index is kept as TRACE.unspool-index (--index FILE puts \
+it elsewhere). Captures, pipes, compressed files other than .zstf and ASTF with unspool's zlib, and records as --at, are read \
+from the start every time.
+The state at an instruction includes its effects. In ASTF, STF and captures, instructions take the place of lines: a register \
+was last written by instruction N. Only what the trace contains is shown: ASTF has neither registers nor data, and a capture has \
+data only where they were traced. After a gap, registers and memory are unknown.";
 
 /// Size of logs that are read without an index.
 const SMALL: u64 = 16 << 20;
@@ -87,9 +110,10 @@ const SMALL: u64 = 16 << 20;
 const MAX_WORDS: usize = 1 << 21;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let (state, verdict) = find(args)?;
+    let Answer { state, verdict, unit } = find(args)?;
     let Some(state) = state else {
-        bail!("{}: --at is not in the log", args.log.log.display());
+        let what = if unit == LINE { "log" } else { "trace" };
+        bail!("{}: --at is not in the {what}", args.log.log.display());
     };
     let core = args.core.as_ref().map(|core| core_name(args, core, &state)).transpose()?;
     let mut output = Output::open_for(&args.output, &args.log.log)?;
@@ -99,6 +123,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         memory: &args.memory,
         registers: &args.register,
         last_writes: &args.last_write,
+        unit,
     };
     output.write(|out| if args.output.json { view.write_json(out) } else { text(&view, out) });
     if args.output.json {
@@ -133,17 +158,135 @@ fn core_name(args: &Args, wanted: &CoreSelector, state: &State) -> anyhow::Resul
     bail!("{}: no core '{wanted}' up to this point; cores: {}", args.log.log.display(), names.join(", "))
 }
 
-/// State, if the log has that point, and whether all of the log could be parsed.
-type Answer = (Option<State>, Verdict);
+/// What a query found.
+struct Answer {
+    /// `None`: there is no such place.
+    state: Option<State>,
+    /// Whether all of the trace could be read.
+    verdict: Verdict,
+    /// What the lines of the state count.
+    unit: &'static str,
+}
+
+/// Units of lines of a log, and of states that come from steps.
+const LINE: &str = "line";
+const INSTRUCTION: &str = "instruction";
 
 fn find(args: &Args) -> anyhow::Result<Answer> {
-    let log = &args.log.log;
-    if is_standard(log) || !log.metadata().with_context(|| log.display().to_string())?.is_file() {
-        return scan(args, None);
+    let (log, tarmac) = (&args.log.log, &args.log.tarmac);
+    if is_pipe(log) {
+        return find_in_file(args, open(log, args.jobs.threads(), tarmac)?);
     }
+    log.metadata().with_context(|| log.display().to_string())?;
+    let kind = if tarmac.is_given() { FileKind::Tarmac } else { FileKind::at(log).unwrap_or(FileKind::Tarmac) };
+    match kind {
+        FileKind::Capture => find_in_capture(args),
+        FileKind::Tarmac => find_in_log(args),
+        FileKind::Astf | FileKind::Stf => find_in_indexed(args),
+        _ => find_in_file(args, open(log, args.jobs.threads(), tarmac)?),
+    }
+}
+
+/// Finds the place in an ASTF or STF file by its index, unless the file is small or its index cannot help.
+fn find_in_indexed(args: &Args) -> anyhow::Result<Answer> {
+    let file = &args.log.log;
+    let path = args.index.clone().unwrap_or_else(|| index_path(file));
+    let is_small = file.metadata().is_ok_and(|about| about.len() < SMALL);
+    // An index has the numbers of instructions, and not those of records.
+    let is_by_record = matches!(args.at, Place::Position(_));
+    let indexed = match open_step_index(file, &path) {
+        _ if is_by_record => None,
+        Ok(indexed) => Some(indexed),
+        Err(error) if error.is_absent() && is_small && args.index.is_none() => None,
+        Err(error) if error.is_absent() || error.is_stale() => {
+            if error.is_stale() {
+                check_foreign(&path, &error, args.output.force.is_given() || args.index.is_none())?;
+                diagnostic::note(format_args!("{error}; it is rebuilt"));
+            }
+            match make_step_index(file, &path, &mut Progress::new(false).callback()) {
+                Ok(_) => Some(open_step_index(file, &path)?),
+                Err(LogError::NotSeekable { .. }) => None,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(error) => return Err(error.into()),
+    };
+    match indexed {
+        Some(mut indexed) => query(args, &mut indexed, INSTRUCTION),
+        None => find_in_file(args, open(file, args.jobs.threads(), &args.log.tarmac)?),
+    }
+}
+
+/// Reads a file from the start.
+fn find_in_file(args: &Args, file: TraceFile) -> anyhow::Result<Answer> {
+    let name = file.name().to_string();
+    let file = match file {
+        TraceFile::Tarmac(log) => return scan(args, None, log),
+        other => other,
+    };
+    if let TraceFile::Astf(file) = &file {
+        report_astf(file);
+    }
+    let program = Program::new(args.images.load_for(&args.log.log)?);
+    let (steps, meter) = file.into_steps(args.log.big_endian);
+    find_in_steps(args, &name, steps, &program, &meter)
+}
+
+fn find_in_capture(args: &Args) -> anyhow::Result<Answer> {
+    let steps = open_source(&args.log.log, args.source.as_deref(), &args.images, &args.processes)
+        .map_err(|error| with_hint(error, args.log.tarmac.hint))?;
+    let (meter, program) = (Meter::new(Some(steps.size())), std::sync::Arc::clone(steps.program()));
+    let steps = Box::new(steps.counting(&meter.read));
+    find_in_steps(args, &args.log.log.display().to_string(), steps, &program, &meter)
+}
+
+fn find_in_steps(
+    args: &Args,
+    name: &str,
+    mut steps: OpenedSteps,
+    program: &Program,
+    meter: &Meter,
+) -> anyhow::Result<Answer> {
+    let core = match args.core.as_ref().map(CoreSelector::number) {
+        None => None,
+        Some(Some(number)) => Some(number),
+        Some(None) => bail!("{name}: its cores have no names; give --core a number, counted from 0"),
+    };
+    let finder = PlaceFinder::new(&args.at, core, steps.time_unit(), program);
+    let mut finder = finder.map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+    let progress = Progress::follow(meter);
+    let replayed = replay(&mut *steps, &mut finder, !ranges(args).is_empty(), MAX_WORDS);
+    drop(progress);
+    let replayed = replayed.map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+    let verdict = losses_verdict(name, &steps.losses());
+    if let Some(damage) = &replayed.damage {
+        diagnostic::error(format_args!("{name}: {damage}"));
+    }
+    Ok(Answer { state: replayed.state, verdict: verdict.or(Verdict::of(replayed.damage.is_some())), unit: INSTRUCTION })
+}
+
+impl Args {
+    /// The place as positions in a log; several if several functions have the name.
+    fn positions(&self) -> anyhow::Result<Vec<Position>> {
+        Ok(match &self.at {
+            Place::Position(line) => vec![Position::Line(*line)],
+            Place::Time(time) => vec![Position::Time(*time)],
+            Place::Instruction(number) => vec![Position::Instruction(*number)],
+            Place::Address(address) => vec![Position::Address(*address)],
+            Place::Function(_) => {
+                let program = Program::new(self.images.load_for(&self.log.log)?);
+                let addresses = self.at.addresses(&program).map_err(anyhow::Error::msg)?;
+                addresses.into_iter().map(Position::Address).collect()
+            }
+        })
+    }
+}
+
+fn find_in_log(args: &Args) -> anyhow::Result<Answer> {
+    let log = &args.log.log;
     let (container, options) = args.log.index_options(args.jobs)?;
     if container != Container::Plain {
-        return scan(args, Some(options));
+        return scan(args, Some(options), open_log(log, &args.log.tarmac)?);
     }
     let path = args.index.clone().unwrap_or_else(|| index_path(log));
     if args.index.is_some() {
@@ -151,15 +294,20 @@ fn find(args: &Args) -> anyhow::Result<Answer> {
     }
     let is_small = log.metadata().is_ok_and(|about| about.len() < SMALL);
     if is_small && !path.exists() {
-        return query(args, &mut index_in_memory(log, &options)?);
+        return query(args, &mut index_in_memory(log, &options)?, LINE);
     }
     let mut progress = Progress::new(false);
     let stale = |error: &LogError| diagnostic::note(format_args!("{error}; it is rebuilt"));
     let report = |done| progress.at(done, args.log.size());
-    query(args, &mut open_or_make(log, &path, &options, report, stale)?)
+    query(args, &mut open_or_make(log, &path, &options, report, stale)?, LINE)
 }
 
-fn query<T: Read + Seek, S: Read + Seek>(args: &Args, log: &mut Indexed<T, S>) -> anyhow::Result<Answer> {
+fn query<T: Segments, S: Read + Seek>(
+    args: &Args,
+    log: &mut Indexed<T, S>,
+    unit: &'static str,
+) -> anyhow::Result<Answer> {
+    let answer = |state, verdict| Answer { state, verdict, unit };
     let name = || args.log.log.display().to_string();
     let totals = log.index().totals();
     // A core that the log does not have is reported later.
@@ -168,15 +316,21 @@ fn query<T: Read + Seek, S: Read + Seek>(args: &Args, log: &mut Indexed<T, S>) -
         cores.find(|(number, name)| wanted.matches(*number, name)).map_or_else(Vec::new, |(_, name)| name.to_vec())
     };
     let core = args.core.as_ref().map(named);
-    let line = log.line_of(args.at, core.as_deref()).with_context(name)?;
-    let Some(line) = line.filter(|line| *line <= totals.lines) else { return Ok((None, Verdict::Clean)) };
+    let mut line = None;
+    for position in args.positions()? {
+        let found = log.line_of(position, core.as_deref()).with_context(name)?;
+        line = line.into_iter().chain(found).min();
+    }
+    let Some(line) = line.filter(|line| *line <= totals.lines) else {
+        return Ok(answer(None, Verdict::Clean));
+    };
     args.corrected(totals.corrected_loads)?;
     let state = log.state(line, &ranges(args)).with_context(name)?;
     if totals.problems == 0 {
-        return Ok((Some(state), Verdict::Clean));
+        return Ok(answer(Some(state), Verdict::Clean));
     }
     diagnostic::error(format_args!("{}: {} in total cannot be parsed", name(), many(totals.problems, "line")));
-    Ok((Some(state), Verdict::Problems))
+    Ok(answer(Some(state), Verdict::Problems))
 }
 
 /// Memory ranges of all options, merged.
@@ -197,11 +351,13 @@ fn ranges(args: &Args) -> Vec<RangeInclusive<u64>> {
     ranges
 }
 
-fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Answer> {
-    let mut log = open_log(&args.log.log, &args.log.tarmac)?;
+fn scan(args: &Args, options: Option<IndexOptions>, mut log: TarmacFile) -> anyhow::Result<Answer> {
     let options =
         options.unwrap_or_else(|| IndexOptions { big_endian: args.log.big_endian, ..IndexOptions::of(log.dialect()) });
-    let mut scanner = Scanner::new(options, args.at, args.core.as_ref(), MAX_WORDS);
+    let [position] = args.positions()?[..] else {
+        bail!("{}: several functions have this name; give the address of one of them", log.name());
+    };
+    let mut scanner = Scanner::new(options, position, args.core.as_ref(), MAX_WORDS);
     let end = log.each(&mut Progress::new(false).callback(), |position, line| {
         scanner.line(position.line, line);
         true
@@ -209,30 +365,7 @@ fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Answer> {
     args.corrected(scanner.corrected_loads())?;
     // Damage is reported; the state before it is known.
     let verdict = tarmac_verdict(&mut log, &end);
-    Ok((scanner.finish(), verdict))
-}
-
-const UNITS: [Unit; 10] =
-    [Unit::S, Unit::Ms, Unit::Us, Unit::Ns, Unit::Ps, Unit::Fs, Unit::Clk, Unit::Cs, Unit::Cyc, Unit::Tic];
-
-fn parse_position(text: &str) -> Result<Position, String> {
-    let wrong = || format!("'{text}' is not a line (1200), a time (1200ns, 40clk) or an instruction (#1200)");
-    if let Some(number) = text.strip_prefix('#') {
-        return number.parse().map(Position::Instruction).map_err(|_| wrong());
-    }
-    let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
-    let (number, unit) = (&text[..end], text[end..].trim());
-    if unit.is_empty() {
-        return match number.parse() {
-            Ok(0) | Err(_) => Err(wrong()),
-            Ok(line) => Ok(Position::Line(line)),
-        };
-    }
-    let unit = UNITS.into_iter().find(|known| known.name().eq_ignore_ascii_case(unit)).ok_or_else(wrong)?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let value = format!("{whole}{fraction}").parse().map_err(|_| wrong())?;
-    let decimals = u8::try_from(fraction.len()).map_err(|_| wrong())?;
-    Ok(Position::Time(Time { value, decimals, unit }))
+    Ok(Answer { state: scanner.finish(), verdict, unit: LINE })
 }
 
 fn parse_memory(text: &str) -> Result<MemoryQuery, String> {
@@ -267,7 +400,7 @@ fn parse_memory_range(text: &str, default_length: u64) -> Result<RangeInclusive<
 }
 
 fn text(view: &StateView<'_>, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "line {}", view.state.line)?;
+    write!(out, "{}", numbered(view.unit, view.state.line))?;
     if let Some(time) = view.state.time {
         write!(out, ", {time}")?;
     }
@@ -286,7 +419,7 @@ fn core_text(view: &StateView<'_>, core: &CoreState, out: &mut dyn Write) -> io:
     let rows = view.registers_of(core);
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     for row in &rows {
-        writeln!(out, "  {:<width$}  {}  line {}", row.name, row.value, row.line)?;
+        writeln!(out, "  {:<width$}  {}  {}", row.name, row.value, numbered(view.unit, row.line))?;
     }
     view.unknown(core).try_for_each(|name| writeln!(out, "  {name}  unknown"))
 }
@@ -312,30 +445,36 @@ fn last_write_text(view: &StateView<'_>, wanted: &WriteQuery, out: &mut dyn Writ
     match wanted {
         WriteQuery::Register(name) => view.cores().try_for_each(|core| {
             let core_name = String::from_utf8_lossy(&core.name);
-            let line =
-                register(core, name).map_or_else(|| "never written".to_string(), |row| format!("line {}", row.line));
+            let row = register(core, name);
+            let line = row.map_or_else(|| "never written".to_string(), |row| numbered(view.unit, row.line));
             writeln!(out, "\n{core_name}{}{name}: {line}", if core.name.is_empty() { "" } else { " " })
         }),
         WriteQuery::Memory(range) => {
             writeln!(out)?;
             view.written_ranges(range).iter().try_for_each(|written_range| {
                 let (start, end) = (written_range.range.start(), u128::from(*written_range.range.end()) + 1);
-                writeln!(out, "{start:#x}..{end:#x}: {}", written(written_range.write))
+                writeln!(out, "{start:#x}..{end:#x}: {}", written(view.unit, written_range.write))
             })
         }
     }
 }
 
-fn written(write: Option<LastWrite>) -> String {
+fn written(unit: &str, write: Option<LastWrite>) -> String {
     match write {
         None => "unknown".to_string(),
         Some(LastWrite { line: 0, .. }) => "never written, but read".to_string(),
         Some(LastWrite { line, is_seen: true, .. }) => {
-            format!("line {line} read a new value; its write is not in the log")
+            let what = if unit == LINE { "log" } else { "trace" };
+            format!("{} read a new value; its write is not in the {what}", numbered(unit, line))
         }
-        Some(LastWrite { line, value: None, .. }) => format!("line {line}, value unknown"),
-        Some(LastWrite { line, .. }) => format!("line {line}"),
+        Some(LastWrite { line, value: None, .. }) => format!("{}, value unknown", numbered(unit, line)),
+        Some(LastWrite { line, .. }) => numbered(unit, line),
     }
+}
+
+/// A line, or an instruction as --at takes it.
+fn numbered(unit: &str, number: u64) -> String {
+    if unit == LINE { format!("line {number}") } else { format!("{unit} #{number}") }
 }
 
 fn mode(core: &CoreState) -> String {
@@ -353,23 +492,6 @@ mod tests {
 
     #[test]
     fn arguments_are_parsed() {
-        let time = |value, decimals, unit| Position::Time(Time { value, decimals, unit });
-        let rows = [
-            ("1200", Some(Position::Line(1200))),
-            ("#12", Some(Position::Instruction(12))),
-            ("1200ns", Some(time(1200, 0, Unit::Ns))),
-            ("10.356us", Some(time(10356, 3, Unit::Us))),
-            ("40 clk", Some(time(40, 0, Unit::Clk))),
-            ("0", None),
-            ("", None),
-            ("#", None),
-            ("ns", None),
-            ("12parsec", None),
-            ("1.2.3ns", None),
-        ];
-        for (text, expected) in rows {
-            assert_eq!(parse_position(text).ok(), expected, "{text}");
-        }
         assert_eq!(parse_memory("0x10+4"), Ok(MemoryQuery::Range(0x10..=0x13)));
         assert_eq!(parse_memory("0x10..0x14"), Ok(MemoryQuery::Range(0x10..=0x13)));
         assert_eq!(parse_write("0x10..0x11"), Ok(WriteQuery::Memory(0x10..=0x10)));

@@ -14,24 +14,23 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, anyhow, bail};
-use unspool::capture::Capture;
-use unspool::file::{StfFile, TarmacFile, TraceFile, is_pipe, is_standard};
+use unspool::file::{StfFile, TarmacFile, TraceFile};
 use unspool::stf::Record;
 use unspool::stf::stats::Stats;
 use unspool::tarmac::stats::Counts;
-use unspool::{Counted, FileKind, Meter, OpenSteps, PresentIds, Trace, count_steps, open_capture, open_steps};
+use unspool::{Counted, FileKind, count_steps, step_statistics};
 
 use self::by::By;
 use self::native::{Native, StfPage, TarmacPage};
 use self::text::Page;
-use crate::args::{ImageArgs, JobsArgs, OutputArgs, SourceArgs};
+use crate::args::OutputArgs;
 use crate::diagnostic;
-use crate::file::{TarmacArgs, each_file, open, report_astf, stf_verdict, tarmac_verdict, with_hint};
+use crate::file::{each_file, stf_verdict, tarmac_verdict};
 use crate::json::write_summary;
-use crate::listing::report_assumptions;
 use crate::output::Output;
-use crate::process_args::ProcessArgs;
 use crate::progress::Progress;
+use crate::selection_args::SelectionArgs;
+use crate::traces::{EachOptions, OpenTrace, ReadArgs, name_of};
 use crate::verdict::Verdict;
 
 /// Show instruction mix, branch and memory statistics of traces
@@ -47,16 +46,9 @@ pub(crate) struct Args {
     by: Option<By>,
 
     #[command(flatten)]
-    jobs: JobsArgs,
+    read: ReadArgs,
     #[command(flatten)]
-    sources: SourceArgs,
-    #[command(flatten)]
-    images: ImageArgs,
-
-    #[command(flatten)]
-    processes: ProcessArgs,
-    #[command(flatten)]
-    tarmac: TarmacArgs,
+    selection: SelectionArgs,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -69,22 +61,31 @@ Examples:
   unspool stats run.tarmac
   unspool stats snapshot/ --source 0x10 --by level
   unspool stats trace.astf.xz --by process --json
+  unspool stats trace.astf --mode user
+  unspool stats snapshot/ --function main --image app.elf
   unspool stats trace.zstf --json | jq -r 'select(.kind == \"class\") | [.name, .count] | @tsv'
 
 Files are counted one after the other, and so are the sources of a capture. Footprint: distinct bytes of code and distinct \
 64-byte lines of data, each also in 4 KiB pages; 'at least' marks a count that stopped because there were too many addresses. \
 For an STF file, the first lines use the counting rules of stf_tools: faulting instructions are excluded from the mix, and \
 instructions before the first switch to user mode do not count as user mode. For STF, --by class and --by mnemonic are the fastest, \
-since they count nothing else.";
+since they count nothing else. With a selection, only the selected instructions are counted, of STF and Tarmac by the rules of \
+the other formats, and of exceptions those that are taken from them.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let inputs = args.files.iter().cloned().chain(args.images.paths().into_iter().map(Path::to_path_buf));
-    let mut output = Output::open_beside_all(&args.output, &inputs.collect::<Vec<_>>())?;
+    let mut output = args.read.open_output(&args.files, &args.output)?;
+    let options = EachOptions { core: None, twice: args.selection.is_all() };
     let verdict = each_file(&args.files, |index, file| {
         if index > 0 && !args.output.json {
             output.write(|out| writeln!(out));
         }
-        Counting { args, file }.run(&mut output)
+        let (counting, mut is_first) = (Counting { args, file }, true);
+        args.read.each(file, options, &mut |trace| {
+            if !std::mem::take(&mut is_first) && !args.output.json {
+                output.write(|out| writeln!(out));
+            }
+            counting.run(trace, &mut output)
+        })
     })?;
     if args.output.json {
         write_summary(&mut output, "stats", verdict, |object| {
@@ -103,87 +104,39 @@ struct Counting<'a> {
 }
 
 impl Counting<'_> {
-    fn run(self, output: &mut Output) -> anyhow::Result<Verdict> {
-        let Self { args, file } = self;
-        if let Some(capture) = self.capture()? {
-            return self.count_capture(&capture, output);
-        }
-        let (trace, again) = if is_pipe(file) {
-            let options = args.tarmac.options(args.jobs.threads());
-            TraceFile::open_twice(file, &options).map_err(|error| with_hint(error.into(), args.tarmac.hint))?
-        } else {
-            (open(file, args.jobs.threads(), &args.tarmac)?, None)
-        };
-        match trace {
-            TraceFile::Astf(file) => {
-                report_astf(&file);
-                let name = file.name().to_string();
-                let (mut steps, meter) = file.into_steps();
-                let counted = count_steps(&mut *steps, &meter, &mut Progress::new(output.on_terminal).callback());
-                self.print(&name, None, &counted, &[], output)
-            }
-            TraceFile::Stf(file) => {
+    fn run(self, trace: &mut OpenTrace, output: &mut Output) -> anyhow::Result<Verdict> {
+        let args = self.args;
+        // Native counts are of the whole file.
+        let is_native = args.selection.is_all() && matches!(trace.kind, FileKind::Stf | FileKind::Tarmac);
+        let second = trace.take_second();
+        match is_native.then(|| trace.take_file()).flatten() {
+            Some(TraceFile::Stf(file)) => {
                 let needs_steps = !matches!(args.by, Some(By::Class | By::Mnemonic));
-                self.count_both(again, needs_steps, output, |progress| count_stf(file, progress))
+                self.count_both(second, needs_steps, output, |progress| count_stf(file, progress))
             }
-            TraceFile::Tarmac(file) => {
+            Some(TraceFile::Tarmac(file)) => {
                 let needs_steps = !matches!(args.by, Some(By::Mnemonic | By::Isa));
-                self.count_both(again, needs_steps, output, |progress| count_tarmac(file, progress))
+                self.count_both(second, needs_steps, output, |progress| count_tarmac(file, progress))
             }
+            _ => self.count_steps(trace, output),
+        }
+    }
+
+    /// Counts the selected steps.
+    fn count_steps(self, trace: &mut OpenTrace, output: &mut Output) -> anyhow::Result<Verdict> {
+        let selection = trace.select(&self.args.selection)?;
+        let (stats, ended) = trace.run_pass(&selection, self.args.read.jobs, step_statistics)?;
+        let (_, unit) = trace.coverage()?;
+        let counted = Counted { report: stats.finish(), unit, ended };
+        match &trace.source {
+            Some((name, id)) => self.print(name, Some(*id), &counted, &[], output),
+            None => self.print(&self.name(), None, &counted, &[], output),
         }
     }
 
     /// Name in messages and JSON.
     fn name(self) -> String {
-        if is_standard(self.file) { "standard input".to_string() } else { self.file.display().to_string() }
-    }
-
-    fn capture(self) -> anyhow::Result<Option<Capture>> {
-        let Self { args, file } = self;
-        let is_capture =
-            !args.tarmac.is_given() && matches!(FileKind::at(file), Ok(FileKind::Capture)) && !is_pipe(file);
-        if !is_capture {
-            return Ok(None);
-        }
-        open_capture(file).map(Some).map_err(|error| with_hint(error.into(), args.tarmac.hint))
-    }
-
-    fn count_capture(self, capture: &Capture, output: &mut Output) -> anyhow::Result<Verdict> {
-        let Self { args, file } = self;
-        report_assumptions(capture);
-        let mut traces = args.sources.select(capture)?;
-        let mut present = PresentIds::default();
-        traces.retain(|trace| present.may_have(trace));
-        let options = OpenSteps {
-            codes: args.processes.codes(&args.images)?,
-            spaces: args.processes.load()?,
-            threads: args.jobs.threads(),
-            ..OpenSteps::default()
-        };
-        let (mut verdict, mut blocks) = (Verdict::Clean, 0);
-        for (name, id) in sources(&traces) {
-            match open_steps(file, &OpenSteps { source: Some(name.clone()), ..options.clone() }) {
-                Ok(mut steps) => {
-                    if blocks > 0 && !args.output.json {
-                        output.write(|out| writeln!(out));
-                    }
-                    blocks += 1;
-                    let counted = count_steps(&mut *steps, &Meter::default(), &mut |_, _| {});
-                    verdict = verdict.or(self.print(&name, Some(id), &counted, &[], output)?);
-                }
-                Err(error) => {
-                    // Sources that were not named may be of any kind.
-                    if !args.sources.is_empty() || !error.is_other_kind() {
-                        verdict = Verdict::Problems;
-                    }
-                    diagnostic::error(error);
-                }
-            }
-        }
-        if blocks == 0 {
-            bail!("{}: no trace source could be read; 'unspool info' shows what the capture contains", file.display());
-        }
-        Ok(verdict)
+        name_of(self.file)
     }
 
     /// Counts natively, and steps on another thread.
@@ -213,7 +166,7 @@ impl Counting<'_> {
     fn spawn(self, again: Option<TraceFile>) -> anyhow::Result<JoinHandle<Counted>> {
         let again = match again {
             Some(again) => again,
-            None => open(self.file, self.args.jobs.threads(), &self.args.tarmac)?,
+            None => self.args.read.reopen(self.file)?,
         };
         let (mut steps, meter) = again.into_steps(false);
         // The other thread has the progress bar.
@@ -247,17 +200,6 @@ impl Counting<'_> {
             Err(error) => bail!("{name}: {error}"),
         }
     }
-}
-
-/// Distinct names and ids of the sources.
-fn sources(traces: &[Trace<'_>]) -> Vec<(String, Option<u8>)> {
-    let mut sources: Vec<(String, Option<u8>)> = Vec::new();
-    for source in traces.iter().map(Trace::source) {
-        if !sources.iter().any(|(name, _)| *name == source.name) {
-            sources.push((source.name.clone(), source.id));
-        }
-    }
-    sources
 }
 
 type NativeCounts = anyhow::Result<(Option<Box<dyn Native>>, Verdict)>;

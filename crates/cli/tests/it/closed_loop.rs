@@ -15,7 +15,7 @@ use unspool::coresight::Protocol;
 
 use self::armv7::armv7_setups;
 use self::loops::{Positions, Setup, round_trip, setups};
-use crate::programs::{Target, built, record, unspool};
+use crate::programs::{Target, assert_data_comes_back, built, record, unspool};
 use crate::run::text;
 
 /// Records a part of a program.
@@ -106,6 +106,17 @@ fn programs_of_aarch32() {
         let traces = [trace];
         assert_closed(&traces, name);
         assert_closed_with(&traces, name, armv7_setups());
+    }
+}
+
+/// Addresses and sizes. `record_registers` compares the values too, with an emulator that reports them.
+#[test]
+fn accesses_come_back_from_the_data_trace_of_an_etmv3() {
+    for (name, target) in [("sort", Target::A32), ("json", Target::T32)] {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(trace) = recorded(dir.path(), name, target, "out.tarmac") else { return };
+        let rows: [&[&str]; 3] = [&[], &["--cycle-counts"], &["--branch-broadcast", "--formatted"]];
+        rows.iter().for_each(|options| assert_data_comes_back(&trace, options, &["instructions", "accesses"]));
     }
 }
 

@@ -6,9 +6,13 @@ mod commands;
 mod corpus;
 mod corpus_check;
 mod corpus_stf;
+mod corpus_stf_tools;
 #[cfg(unix)]
 mod documents;
+mod gcov;
+mod line_profiles;
 mod placement;
+mod profiles;
 #[cfg(target_os = "linux")]
 mod programs;
 mod record;

@@ -52,6 +52,21 @@ pub(crate) fn built(dir: &Path, name: &str, target: Target) -> Option<PathBuf> {
     built_with(dir, name, target, &["-pthread"])
 }
 
+/// Builds the program that counts its own calls. A tail call is no call that a trace shows.
+pub(crate) fn built_counted(dir: &Path, target: Target) -> Option<PathBuf> {
+    built_with(dir, "counted", target, &["-finstrument-functions", "-fno-optimize-sibling-calls", "-fno-inline"])
+}
+
+/// Builds a program without optimization and with debug information.
+pub(crate) fn built_for_debugging(dir: &Path, name: &str, target: Target) -> Option<PathBuf> {
+    built_with(dir, name, target, &["-O0", "-g"])
+}
+
+/// Builds a program with optimization, inlined calls and debug information.
+pub(crate) fn built_optimized(dir: &Path, name: &str, target: Target) -> Option<PathBuf> {
+    built_with(dir, name, target, &["-O2", "-g"])
+}
+
 /// Builds a program that needs no library.
 pub(crate) fn built_alone(dir: &Path, name: &str, target: Target) -> Option<PathBuf> {
     let lone = ["-nostdlib", "-ffreestanding", "-fno-stack-protector", "-fno-tree-loop-distribute-patterns", "-lgcc"];
@@ -100,6 +115,21 @@ pub(crate) fn record(options: &[&str], program: &Path, arguments: &[&str]) -> Ru
 #[track_caller]
 pub(crate) fn assert_clean(trace: &Path) {
     unspool(&["check", text(trace)]).expect(0, &[]);
+}
+
+/// Encodes a trace as ETMv3 with data, and compares facets of what is decoded. Each has to be in both.
+#[track_caller]
+pub(crate) fn assert_data_comes_back(trace: &Path, options: &[&str], facets: &[&str]) {
+    let dir = tempfile::tempdir().unwrap();
+    let capture = dir.path().join("capture");
+    let head = ["encode", text(trace), "-o", text(&capture), "--protocol", "etm3", "--data"];
+    unspool(&[&head, options].concat()).expect(0, &[]);
+    let summary = unspool(&["diff", "--json", text(&capture), text(trace)]).expect(0, &[]).json_summary();
+    for name in facets {
+        let facet = summary["facets"].as_array().unwrap().iter().find(|facet| facet["facet"] == *name).unwrap();
+        let is_equal = facet["compared"].as_u64().unwrap() > 1000 && facet["compared"] == facet["equal"];
+        assert!(is_equal && facet["only_a"] == 0 && facet["only_b"] == 0, "{options:?}: {facet}");
+    }
 }
 
 /// Interrupts a run by Ctrl-C, which a terminal sends to the whole process group.

@@ -20,7 +20,7 @@ use unspool::model::{Access, Direction, Event, Instruction, StepSource as _};
 use unspool::{OpenSteps, open_steps};
 use unspool_testing::skip;
 
-use crate::programs::{Target, assert_clean, built, built_alone, plugin, unspool};
+use crate::programs::{Target, assert_clean, assert_data_comes_back, built, built_alone, plugin, unspool};
 use crate::run::{Run, UNSPOOL, text};
 
 /// Emulator that reports registers, if there is one.
@@ -210,6 +210,21 @@ fn data_is_read_as_it_was_written() {
         });
         read.unwrap();
         assert!(compared > 2000, "{target:?}: {compared}");
+    }
+}
+
+/// With the code of the C library, whose copies use vectors.
+#[test]
+fn data_comes_back_from_the_data_trace_of_an_etmv3() {
+    for (name, target) in [("sort", Target::A32), ("json", Target::T32)] {
+        let Some(emulator) = emulator("qemu-arm") else { return };
+        let dir = TempDir::new().unwrap();
+        let Some(program) = built(dir.path(), name, target) else { return };
+        let out = dir.path().join("out.tarmac");
+        record(&emulator, target, &["--limit", "40000"], &out, &program);
+        for options in [&[][..], &["--cycle-counts"]] {
+            assert_data_comes_back(&out, options, &["instructions", "accesses", "data"]);
+        }
     }
 }
 

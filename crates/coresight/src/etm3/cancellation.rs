@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 
 use super::Config;
 use super::element::OwnElement;
+use crate::decode::Plain;
 use crate::{Atoms, Broken, Element, ElementError, ElementItem, Extent, Located, Sink};
 
 /// Greatest number of elements that wait after an atom.
@@ -22,12 +23,14 @@ pub struct Cancellation {
     held: Option<(Extent, Atoms)>,
     /// The elements after the held atoms.
     waiting: Vec<Located<Element>>,
+    /// Some of them are not cycles.
+    holds_others: bool,
 }
 
 impl Cancellation {
     /// Nothing is held.
     pub fn new(config: &Config) -> Self {
-        Self { is_m_profile: config.is_m_profile, held: None, waiting: Vec::new() }
+        Self { is_m_profile: config.is_m_profile, held: None, waiting: Vec::new(), holds_others: false }
     }
 
     /// Takes the next element, or passes on the error in its place.
@@ -46,16 +49,38 @@ impl Cancellation {
         }
     }
 
-    /// Holds atoms instead of those before, which are settled. Only while [nothing else is held](Self::holds_only_atoms).
+    /// Takes cycles and the atoms after them. Only while [nothing but those is held](Self::is_plain).
     #[inline(always)]
-    pub(super) fn replace_held(&mut self, extent: Extent, atoms: Atoms) -> Option<(Extent, Atoms)> {
-        self.held.replace((extent, atoms))
+    pub(super) fn plain(
+        &mut self,
+        extent: Extent,
+        cycles: Option<u32>,
+        atoms: Atoms,
+        sink: &mut impl Sink<Located<Plain>>,
+    ) {
+        if atoms.is_empty() && self.held.is_some() {
+            self.waiting.extend(cycles.map(|_| extent.locate(Element::CycleCount(cycles))));
+            return;
+        }
+        if !atoms.is_empty()
+            && let Some((earlier, settled)) = self.held.replace((extent, atoms))
+        {
+            sink.item(earlier.locate(Plain::Atoms(settled)));
+            for waiting in self.waiting.drain(..) {
+                if let Element::CycleCount(cycles) = waiting.value {
+                    sink.item(waiting.map(|_| Plain::Cycles(cycles)));
+                }
+            }
+        }
+        if cycles.is_some() {
+            sink.item(extent.locate(Plain::Cycles(cycles)));
+        }
     }
 
-    /// Are atoms held, and nothing after them?
+    /// Is nothing but atoms and cycles held?
     #[inline(always)]
-    pub(super) fn holds_only_atoms(&self) -> bool {
-        self.held.is_some() && self.waiting.is_empty()
+    pub(super) fn is_plain(&self) -> bool {
+        !self.holds_others && self.waiting.len() < MAX_WAITING
     }
 
     /// Is nothing held?
@@ -76,6 +101,7 @@ impl Cancellation {
             _ => {}
         }
         if self.held.is_some() {
+            self.holds_others |= !matches!(element.value, Element::CycleCount(_));
             self.waiting.push(element);
         } else {
             sink.item(Ok(element));
@@ -88,6 +114,7 @@ impl Cancellation {
         if let Some((extent, atoms)) = self.held.take() {
             sink.item(Ok(extent.locate(Element::Atoms(atoms))));
             self.waiting.drain(..).for_each(|element| sink.item(Ok(element)));
+            self.holds_others = false;
         }
     }
 
@@ -106,6 +133,7 @@ impl Cancellation {
         }
         let survives = |element: &Located<Element>| survives(&element.value);
         self.waiting.drain(..).filter(survives).for_each(|element| sink.item(Ok(element)));
+        self.holds_others = false;
     }
 }
 

@@ -6,7 +6,7 @@ use alloc::format;
 
 use super::{Cancellation, Config, ElementDecoder, Packet, PacketDecoder};
 use crate::decode::{DecodeElements, Decoders, FlowRules, InstructionDecoders, Plain};
-use crate::{ElementItem, Extent, Features, PacketItem, Sink, Transactions};
+use crate::{ElementItem, Extent, Features, Located, PacketItem, Sink, Transactions};
 
 impl Decoders for Config {
     type Packet = Packet;
@@ -86,14 +86,13 @@ impl DecodeElements for CommittedDecoder {
     }
 
     #[inline(always)]
-    fn plain(&mut self, extent: Extent, packet: &Packet) -> Option<Plain> {
-        let Packet::PHeader(header) = *packet else { return None };
-        if !self.cancellation.holds_only_atoms() {
-            return None;
+    fn plain(&mut self, extent: Extent, packet: &Packet, sink: &mut impl Sink<Located<Plain>>) -> bool {
+        let Packet::PHeader(header) = *packet else { return false };
+        if !self.elements.is_known() || !self.cancellation.is_plain() {
+            return false;
         }
-        let (cycles, atoms) = self.elements.plain_p_header(header)?;
-        let (extent, atoms) = self.cancellation.replace_held(extent, atoms)?;
-        Some(Plain::Settled { extent, atoms, cycles })
+        self.elements.p_header(header, |cycles, atoms| self.cancellation.plain(extent, cycles, atoms, sink));
+        true
     }
 }
 

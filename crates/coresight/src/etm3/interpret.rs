@@ -98,7 +98,14 @@ impl ElementDecoder {
             // A part of it was swallowed by the packet before, which is not what the trace unit sent.
             Packet::AlignmentSync if extent.length < WHOLE_SYNC => self.forget(),
             Packet::AlignmentSync | Packet::Ignore => {}
-            Packet::PHeader(header) => self.p_header(extent, header, sink),
+            Packet::PHeader(header) => self.p_header(header, |cycles, atoms| {
+                if cycles.is_some() {
+                    emit(extent, Element::CycleCount(cycles), sink);
+                }
+                if !atoms.is_empty() {
+                    emit(extent, Element::Atoms(atoms), sink);
+                }
+            }),
             Packet::Branch(branch) => self.branch(extent, &branch, sink),
             Packet::InstructionSync(sync) => self.instruction_sync(extent, &sync, sink),
             Packet::CycleCount { cycles } => emit_own(extent, OwnElement::GapCycles(counted(cycles)), sink),
@@ -154,44 +161,31 @@ impl ElementDecoder {
         }
     }
 
-    fn p_header(&mut self, extent: Extent, header: PHeader, sink: &mut impl Sink<ElementItem>) {
-        let atoms = header.atoms();
+    /// Passes on the parts of a P-header: cycles and the atoms after them. There may be none of either.
+    #[inline(always)]
+    pub(super) fn p_header(&mut self, header: PHeader, mut part: impl FnMut(Option<u32>, Atoms)) {
+        let (mut atoms, is_counted) = (header.atoms(), self.config.cycle_accurate);
         self.has_branched &= atoms.is_empty();
-        match header {
-            PHeader::Format1 { .. } if self.config.cycle_accurate => {
-                for taken in atoms.iter() {
-                    emit(extent, Element::CycleCount(Some(1)), sink);
-                    emit(extent, Element::Atoms(Atoms::new(taken.into(), 1)), sink);
-                }
-                return;
+        let (cycles, atoms_per_part) = match header {
+            PHeader::Format1 { .. } if is_counted => ((!atoms.is_empty()).then_some(1), 1),
+            PHeader::Format1 { .. } | PHeader::Format4 { .. } => (None, u32::MAX),
+            PHeader::Format2 { .. } => (is_counted.then_some(1), u32::MAX),
+            PHeader::Format3 { cycles, .. } => (Some(cycles.into()), u32::MAX),
+        };
+        loop {
+            let (first, rest) = atoms.split_at(atoms_per_part);
+            part(cycles, first);
+            atoms = rest;
+            if atoms.is_empty() {
+                break;
             }
-            PHeader::Format2 { .. } if self.config.cycle_accurate => {
-                emit(extent, Element::CycleCount(Some(1)), sink);
-            }
-            PHeader::Format3 { cycles, .. } => emit(extent, Element::CycleCount(Some(cycles.into())), sink),
-            _ => {}
-        }
-        if !atoms.is_empty() {
-            emit(extent, Element::Atoms(atoms), sink);
         }
     }
 
-    /// The cycles and then the atoms of a P-header, if it has atoms and nothing else. `None`: it has to be pushed.
+    /// Has an instruction synchronization been seen since the start or the last damage?
     #[inline(always)]
-    pub(super) fn plain_p_header(&mut self, header: PHeader) -> Option<(Option<u32>, Atoms)> {
-        let atoms = header.atoms();
-        let is_counted = self.config.cycle_accurate;
-        let cycles = match header {
-            PHeader::Format1 { .. } if is_counted && atoms.count() > 1 => return None,
-            PHeader::Format1 { .. } | PHeader::Format2 { .. } => is_counted.then_some(1),
-            PHeader::Format3 { cycles, .. } => Some(cycles.into()),
-            PHeader::Format4 { .. } => None,
-        };
-        if !self.known || atoms.is_empty() {
-            return None;
-        }
-        self.has_branched = false;
-        Some((cycles, atoms))
+    pub(super) fn is_known(&self) -> bool {
+        self.known
     }
 
     fn branch(&mut self, extent: Extent, branch: &Branch, sink: &mut impl Sink<ElementItem>) {

@@ -9,7 +9,7 @@ use super::packet::{
     SyncReason, SyncTarget,
 };
 use crate::Malformed;
-use crate::cursor::{Cursor, Ended};
+use crate::cursor::{Cursor, Ended, short_address};
 
 /// Minimum number of zero bytes at the start of an alignment synchronization.
 pub(super) const SYNC_ZEROS: u64 = 5;
@@ -41,7 +41,7 @@ pub(super) fn parse(input: &mut Cursor<'_>, header: u8, config: &Config) -> Resu
     }
     input.skip(1);
     Ok(match header {
-        0x80.. => Packet::PHeader(p_header(header, config).ok_or(Malformed::ReservedHeader(header))?),
+        0x80.. => Packet::PHeader(p_headers(config)[usize::from(header)].ok_or(Malformed::ReservedHeader(header))?),
         0x04 => Packet::CycleCount { cycles: cycle_count(input)? },
         0x08 | 0x70 => Packet::InstructionSync(instruction_sync(input, header == 0x70, config)?),
         0x0c => Packet::Trigger,
@@ -73,18 +73,54 @@ pub(super) fn parse(input: &mut Cursor<'_>, header: u8, config: &Config) -> Resu
     })
 }
 
-/// The P-header of a byte; `None`: it is reserved.
-#[inline]
-pub(super) fn p_header(header: u8, config: &Config) -> Option<PHeader> {
-    let bit = |bit: u8| header >> bit & 1 == 1;
-    Some(match (config.cycle_accurate, header & 3) {
-        (false, 0) => PHeader::Format1 { executed: header >> 2 & 0xf, failed: bit(6) },
-        (true, 0) if bit(5) => PHeader::Format3 { cycles: (header >> 2 & 7) + 1, executed: bit(6) },
-        (true, 0) => PHeader::Format1 { executed: header >> 2 & 7, failed: bit(6) },
-        (_, 2) if header & 0xf0 == 0x80 => PHeader::Format2 { first: !bit(3), second: !bit(2) },
-        (true, 2) if header & 0xf8 == 0x90 => PHeader::Format4 { executed: !bit(2) },
+/// The P-header of a byte; `None`: it is reserved, or another packet.
+const fn p_header(header: u8, cycle_accurate: bool) -> Option<PHeader> {
+    let [bit_2, bit_3, bit_5, bit_6] = [header & 4 != 0, header & 8 != 0, header & 0x20 != 0, header & 0x40 != 0];
+    Some(match (cycle_accurate, header & 3) {
+        _ if header & 0x80 == 0 => return None,
+        (false, 0) => PHeader::Format1 { executed: header >> 2 & 0xf, failed: bit_6 },
+        (true, 0) if bit_5 => PHeader::Format3 { cycles: (header >> 2 & 7) + 1, executed: bit_6 },
+        (true, 0) => PHeader::Format1 { executed: header >> 2 & 7, failed: bit_6 },
+        (_, 2) if header & 0xf0 == 0x80 => PHeader::Format2 { first: !bit_3, second: !bit_2 },
+        (true, 2) if header & 0xf8 == 0x90 => PHeader::Format4 { executed: !bit_2 },
         _ => return None,
     })
+}
+
+/// The P-headers of all bytes.
+pub(super) type PHeaders = [Option<PHeader>; 256];
+
+/// The P-headers without cycle counting, and with it.
+static P_HEADERS: [PHeaders; 2] = {
+    let mut tables = [[None; 256]; 2];
+    let mut header = 0;
+    while header < 256 {
+        tables[0][header] = p_header(header as u8, false);
+        tables[1][header] = p_header(header as u8, true);
+        header += 1;
+    }
+    tables
+};
+
+/// The P-headers of a configuration.
+#[inline(always)]
+pub(super) fn p_headers(config: &Config) -> &'static PHeaders {
+    let [plain, counted] = &P_HEADERS;
+    if config.cycle_accurate { counted } else { plain }
+}
+
+/// A branch address packet of one to four bytes without exception bytes, and its length.
+#[inline(always)]
+pub(super) fn short_branch(bytes: &[u8], config: &Config) -> Option<(Branch, u8)> {
+    let (value, length) = short_address(bytes)?;
+    let last = *bytes.get(usize::from(length) - 1)?;
+    let is_alternative = config.alternative_branches && length > 1;
+    if is_alternative && last & 0x40 != 0 {
+        return None;
+    }
+    // Bit 6 of the last byte in the alternative encoding is not of the address.
+    let bits = 7 * length - 1 - u8::from(is_alternative);
+    Some((Branch { value, bits, isa: None, exception: None }, length))
 }
 
 /// One to five bytes of 7 bits, of which the fifth has four.
@@ -151,8 +187,7 @@ fn sync_target(word: u32, jazelle: bool, alternative: bool) -> SyncTarget {
 }
 
 /// A branch address packet, from its first byte on.
-#[inline]
-pub(super) fn branch(input: &mut Cursor<'_>, config: &Config) -> Result<Branch, Fault> {
+fn branch(input: &mut Cursor<'_>, config: &Config) -> Result<Branch, Fault> {
     let first = input.u8()?;
     if first & 1 == 0 {
         return Err(Malformed::ReservedByte(first).into());

@@ -8,7 +8,7 @@
 
 use super::Config;
 use super::packet::{Branch, Packet};
-use super::parse::{Fault, SYNC_END, SYNC_ZEROS, branch, p_header, parse};
+use super::parse::{Fault, SYNC_END, SYNC_ZEROS, p_headers, parse, short_branch};
 use crate::cursor::Cursor;
 use crate::decode::DecodePackets;
 use crate::{Located, Malformed, PacketError, Sink};
@@ -180,16 +180,16 @@ impl PacketDecoder {
         open
     }
 
-    /// Reads P-headers and branches, which are nearly all of a stream. Returns the index of the first other packet.
+    /// Reads P-headers and short branches, which are nearly all of a stream. Returns the index of the first other packet.
     #[inline(always)]
     fn common(&mut self, bytes: &[u8], mut at: usize, base: u64, sink: &mut impl Sink<PacketItem>) -> usize {
         if self.config.data_only || self.swallowed > 0 {
             return at;
         }
+        let p_headers = p_headers(&self.config);
         while let Some(&header) = bytes.get(at) {
             let offset = base + at as u64;
-            if header & 0x81 == 0x80 {
-                let Some(value) = p_header(header, &self.config) else { break };
+            if let Some(value) = p_headers[usize::from(header)] {
                 sink.item(Ok(Located { offset, length: 1, value: Packet::PHeader(value) }));
                 at += 1;
                 continue;
@@ -197,15 +197,14 @@ impl PacketDecoder {
             if header & 1 == 0 || header == STOP {
                 break;
             }
-            let mut cursor = Cursor::new(&bytes[at..]);
-            let Ok(value) = branch(&mut cursor, &self.config) else { break };
-            let length = cursor.position();
+            let Some((value, length)) = short_branch(&bytes[at..], &self.config) else { break };
+            let end = at + usize::from(length);
             // A zero at its end may belong to a synchronization: the slow path counts it.
-            if bytes[at + length - 1] == 0 {
+            if bytes[end - 1] == 0 {
                 break;
             }
-            sink.item(Ok(Located { offset, length: length as u64, value: Packet::Branch(value) }));
-            at += length;
+            sink.item(Ok(Located { offset, length: length.into(), value: Packet::Branch(value) }));
+            at = end;
         }
         at
     }

@@ -6,7 +6,7 @@ use alloc::string::ToString as _;
 
 use super::{Config, ElementDecoder, Packet, PacketDecoder, Speculation, Version, next_start};
 use crate::decode::{DecodeElements, Decoders, FlowRules, InstructionDecoders, Plain};
-use crate::{ElementItem, Extent, Features, PacketItem, Sink, Transactions};
+use crate::{ElementItem, Extent, Features, Located, PacketItem, Sink, Transactions};
 
 impl Decoders for Config {
     type Packet = Packet;
@@ -85,8 +85,8 @@ impl DecodeElements for CommittedDecoder {
     }
 
     #[inline(always)]
-    fn plain(&mut self, extent: Extent, packet: &Packet) -> Option<Plain> {
-        self.elements.plain(extent, packet)
+    fn plain(&mut self, extent: Extent, packet: &Packet, sink: &mut impl Sink<Located<Plain>>) -> bool {
+        self.elements.plain(extent, packet, sink)
     }
 }
 

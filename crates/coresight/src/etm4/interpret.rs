@@ -434,12 +434,13 @@ impl DecodeElements for ElementDecoder {
     }
 
     #[inline(always)]
-    fn plain(&mut self, _extent: Extent, packet: &Packet) -> Option<Plain> {
+    fn plain(&mut self, extent: Extent, packet: &Packet, sink: &mut impl Sink<Located<Plain>>) -> bool {
         match *packet {
-            Packet::Atoms(atoms) => Some(Plain::Atoms(atoms)),
-            Packet::Address(address) => Some(Plain::Target(self.complete(address))),
-            _ => None,
+            Packet::Atoms(atoms) => sink.item(extent.locate(Plain::Atoms(atoms))),
+            Packet::Address(address) => sink.item(extent.locate(Plain::Target(self.complete(address)))),
+            _ => return false,
         }
+        true
     }
 }
 

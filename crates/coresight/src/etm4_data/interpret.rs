@@ -10,6 +10,9 @@ use crate::decode::DecodeElements;
 use crate::etm4::OwnElement;
 use crate::{Element, ElementItem, Extent, PacketItem, Sink};
 
+/// Length of an alignment synchronization that no packet before has swallowed a part of.
+const WHOLE_SYNC: u64 = 12;
+
 /// Turns packets into elements. Feed it with [`push`](DecodeElements::push), end with [`finish`](DecodeElements::finish).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ElementDecoder {
@@ -37,6 +40,11 @@ impl ElementDecoder {
             Packet::Undecoded => {
                 self.timestamp = None;
                 Element::Etm4(OwnElement::Undecoded { bytes: length })
+            }
+            // The timestamp before has swallowed a part of it, and is not what the trace unit sent.
+            Packet::AlignmentSync if length < WHOLE_SYNC => {
+                self.timestamp = None;
+                return None;
             }
             Packet::AlignmentSync | Packet::TraceInfo | Packet::Event | Packet::P1 { .. } | Packet::P2 { .. } => {
                 return None;

@@ -24,6 +24,8 @@ const SYNC_END: u8 = 0x80;
 pub struct PacketDecoder {
     state: State,
     offset: u64,
+    /// The last packet ended with a zero: damage may have made it swallow one of a synchronization.
+    swallowed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +60,7 @@ impl Skip {
 impl PacketDecoder {
     /// A decoder at the start of a stream.
     pub fn new() -> Self {
-        Self { state: unsynchronized(0), offset: 0 }
+        Self { state: unsynchronized(0), offset: 0, swallowed: false }
     }
 
     /// Reads until there is an item. `None`: there is none before more bytes arrive.
@@ -86,7 +88,11 @@ impl PacketDecoder {
             return Some((0, None));
         }
         let malformed = match parse(bytes, header) {
-            Ok(Some((value, length))) => return Some((length, Some(self.found(self.offset, length as u64, value)))),
+            Ok(Some((value, length))) => {
+                let found = self.found(self.offset, length as u64, value);
+                self.swallowed = bytes[length - 1] == 0;
+                return Some((length, Some(found)));
+            }
             Ok(None) if !last => return None,
             Ok(None) => Malformed::Truncated,
             Err(kind) => kind,
@@ -97,6 +103,7 @@ impl PacketDecoder {
 
     fn found(&mut self, offset: u64, length: u64, value: Packet) -> PacketItem {
         self.state = State::Synchronized;
+        self.swallowed = false;
         if value.hides_the_next() {
             self.start_skip(offset + length, None);
         }
@@ -114,6 +121,7 @@ impl PacketDecoder {
         let run = self.offset + zeros as u64 - start;
         let value = match (run, end) {
             (SYNC_ZEROS.., SYNC_END) => Ok(Packet::AlignmentSync),
+            (_, SYNC_END) if self.swallowed && run + 1 == SYNC_ZEROS => Ok(Packet::AlignmentSync),
             (1, end) => extension(end),
             _ => Err(Malformed::BrokenSync),
         };
@@ -151,6 +159,7 @@ impl PacketDecoder {
             State::Skipping(skip) => skip.up_to(self.offset),
         };
         self.state = unsynchronized(self.offset);
+        self.swallowed = false;
         open
     }
 }
@@ -182,6 +191,7 @@ impl DecodePackets for PacketDecoder {
     fn resync_at(&mut self, offset: u64) {
         self.offset = offset;
         self.state = unsynchronized(offset);
+        self.swallowed = false;
     }
 
     fn decode(&mut self, bytes: &[u8], last: bool, mut sink: impl Sink<PacketItem>) -> usize {

@@ -90,6 +90,16 @@ fn reserved_headers_are_errors() {
     assert_eq!(texts(&[0x00, 0x07])[0], "0xc: reserved extension packet 0x07 (2 bytes skipped)");
 }
 
+/// A flipped bit makes the timestamp one byte longer than it was.
+#[test]
+fn a_synchronization_is_found_after_a_packet_that_took_its_first_zero() {
+    let found = packets(&[&SYNC[..], &[0x02, 0x85], &SYNC, &[0x02, 0x05]].concat());
+    let found: Vec<(u64, String)> = found.iter().flatten().map(|it| (it.length, it.value.to_string())).collect();
+    let rows =
+        [(12, "alignment sync"), (3, "timestamp 0x5 (14 bits)"), (11, "alignment sync"), (2, "timestamp 0x5 (7 bits)")];
+    assert_eq!(found, rows.map(|(length, text)| (length, text.to_string())));
+}
+
 #[test]
 fn elements_complete_timestamps_only_from_known_bits() {
     let full = [0x02, 0x81, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88, 0x09];

@@ -6,11 +6,11 @@
 //! hold. Local time is a sum that starts again after a gap: an overflow or malformed bytes. A global timestamp is
 //! complete when both of its halves are known.
 
-use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
+use super::Config;
 use super::element::OwnElement;
-use super::packet::{Packet, Relation};
-use super::{Config, Event};
+use super::packet::{Extension, Hardware, Packet, Relation};
 use crate::decode::DecodeElements;
 use crate::{Element, ElementItem, Extent, Located, PacketItem, Sink, Software, Time, TimeQuality};
 
@@ -28,7 +28,37 @@ pub struct ElementDecoder {
     local: u64,
     global: GlobalTime,
     /// Elements since the last local timestamp.
-    waiting: VecDeque<Located<Element>>,
+    waiting: Vec<Located<Waiting>>,
+}
+
+/// An element that waits for its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Software { channel: u16, size: u8, value: u32 },
+    Hardware(Hardware),
+    Extension(Extension),
+    ClockChange,
+    Timestamp(u64),
+}
+
+impl Waiting {
+    #[inline(always)]
+    fn element(self, time: Option<Time>) -> Element {
+        match self {
+            Waiting::Software { channel, size, value } => Element::Software(Software {
+                master: None,
+                channel: Some(channel),
+                payload: value.into(),
+                bits: 8 * size,
+                marked: false,
+                time,
+            }),
+            Waiting::Hardware(hardware) => Element::Itm(OwnElement::Event { event: hardware.event(), time }),
+            Waiting::Extension(extension) => Element::Itm(OwnElement::Extension(extension)),
+            Waiting::ClockChange => Element::Itm(OwnElement::ClockChange),
+            Waiting::Timestamp(value) => Element::Timestamp { value, cycles: None },
+        }
+    }
 }
 
 /// The global timestamp, as far as it is known.
@@ -56,10 +86,11 @@ impl ElementDecoder {
             page: 0,
             local: 0,
             global: GlobalTime::default(),
-            waiting: VecDeque::new(),
+            waiting: Vec::new(),
         }
     }
 
+    #[inline(always)]
     fn packet(&mut self, packet: Located<Packet>, sink: &mut impl Sink<ElementItem>) {
         let extent = Extent::of(&packet);
         match packet.value {
@@ -82,44 +113,29 @@ impl ElementDecoder {
             }
             Packet::Extension(extension) => match extension.page() {
                 Some(page) => self.page = page,
-                None => self.wait(extent.locate(Element::Itm(OwnElement::Extension(extension))), sink),
+                None => self.wait(extent.locate(Waiting::Extension(extension)), sink),
             },
             Packet::Software { port, size, value } => {
-                let software = Software {
-                    master: None,
-                    channel: Some(u16::from(self.page) * 32 + u16::from(port)),
-                    payload: value.into(),
-                    bits: 8 * size,
-                    marked: false,
-                    time: None,
-                };
-                self.wait(extent.locate(Element::Software(software)), sink);
+                let channel = u16::from(self.page) * 32 + u16::from(port);
+                self.wait(extent.locate(Waiting::Software { channel, size, value }), sink);
             }
-            Packet::Hardware(hardware) => self.event(extent, hardware.event(), sink),
+            Packet::Hardware(hardware) => self.wait(extent.locate(Waiting::Hardware(hardware)), sink),
         }
-    }
-
-    fn event(&mut self, extent: Extent, event: Event, sink: &mut impl Sink<ElementItem>) {
-        self.wait(extent.locate(Element::Itm(OwnElement::Event { event, time: None })), sink);
     }
 
     /// An element that the next local timestamp dates.
-    fn wait(&mut self, element: Located<Element>, sink: &mut impl Sink<ElementItem>) {
+    #[inline(always)]
+    fn wait(&mut self, element: Located<Waiting>, sink: &mut impl Sink<ElementItem>) {
         if self.waiting.len() >= MAX_WAITING {
             self.release(None, sink);
         }
-        self.waiting.push_back(element);
+        self.waiting.push(element);
     }
 
     /// Releases the waiting elements with this time.
     fn release(&mut self, time: Option<Time>, sink: &mut impl Sink<ElementItem>) {
-        for mut element in self.waiting.drain(..) {
-            match &mut element.value {
-                Element::Software(software) => software.time = time,
-                Element::Itm(OwnElement::Event { time: known, .. }) => *known = time,
-                _ => {}
-            }
-            sink.item(Ok(element));
+        for waiting in self.waiting.drain(..) {
+            sink.item(Ok(waiting.map(|waiting| waiting.element(time))));
         }
     }
 
@@ -151,9 +167,9 @@ impl ElementDecoder {
     fn global_timestamp(&mut self, extent: Extent, sink: &mut impl Sink<ElementItem>) {
         let Some(value) = self.global.complete() else { return };
         if core::mem::take(&mut self.global.clock_change) {
-            self.wait(extent.locate(Element::Itm(OwnElement::ClockChange)), sink);
+            self.wait(extent.locate(Waiting::ClockChange), sink);
         }
-        self.wait(extent.locate(Element::Timestamp { value, cycles: None }), sink);
+        self.wait(extent.locate(Waiting::Timestamp(value)), sink);
     }
 }
 
@@ -169,6 +185,7 @@ fn quality(relation: Relation) -> TimeQuality {
 impl DecodeElements for ElementDecoder {
     type Packet = Packet;
 
+    #[inline(always)]
     fn push(&mut self, item: PacketItem<Packet>, sink: &mut impl Sink<ElementItem>) {
         match item {
             Ok(packet) => self.packet(packet, sink),

@@ -25,6 +25,7 @@ impl From<Ended> for Fault {
 }
 
 /// Parses one packet, one line per encoding.
+#[inline]
 pub(super) fn parse(input: &mut Cursor<'_>) -> Result<Packet, Fault> {
     let header = input.u8()?;
     Ok(match header {

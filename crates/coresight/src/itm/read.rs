@@ -224,28 +224,24 @@ impl DecodePackets for PacketDecoder {
     }
 }
 
-/// Reads source packets and short local timestamps, which are nearly all of a stream. Returns the index of the first
-/// other packet, or of one that a synchronization may cut.
+/// Reads packets. Returns the index of the first that is malformed, near the end, or that a synchronization may cut.
 #[inline(always)]
 fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl Sink<PacketItem>) -> usize {
-    // The longest source packet, and the byte after it.
-    while let Some(&[header, a, b, c, d, _]) = bytes[at..].first_chunk::<6>() {
-        let offset = base + at as u64;
-        if header & 3 == 0 {
-            if header & 0x8f != 0 || header == 0 || header == 0x70 {
-                break;
-            }
-            sink.item(Ok(Located { offset, length: 1, value: Packet::LocalTimestamp2 { ticks: header >> 4 } }));
-            at += 1;
-            continue;
-        }
-        let size = source_size(header);
-        let length = 1 + usize::from(size);
-        if bytes[at + length - 1] == 0 && bytes[at + length] == 0 {
+    // The longest packet, and the byte after it.
+    while let Some(window @ &[header, a, b, c, d, ..]) = bytes[at..].first_chunk::<8>() {
+        let (value, length) = if header & 3 == 0 {
+            let mut cursor = Cursor::new(window);
+            let Ok(value) = parse(&mut cursor) else { break };
+            (value, cursor.position())
+        } else {
+            let size = source_size(header);
+            let value = u32::from_le_bytes([a, b, c, d]) & u32::MAX >> (32 - 8 * u32::from(size));
+            (source_packet(header, size, value), 1 + usize::from(size))
+        };
+        if window[length - 1] == 0 && window[length] == 0 {
             break;
         }
-        let value = u32::from_le_bytes([a, b, c, d]) & u32::MAX >> (32 - 8 * u32::from(size));
-        sink.item(Ok(Located { offset, length: length as u64, value: source_packet(header, size, value) }));
+        sink.item(Ok(Located { offset: base + at as u64, length: length as u64, value }));
         at += length;
     }
     at

@@ -260,22 +260,18 @@ impl DecodeElements for ElementDecoder {
     }
 
     #[inline(always)]
-    fn plain(&mut self, _extent: Extent, packet: &Packet) -> Option<Plain> {
+    fn plain(&mut self, extent: Extent, packet: &Packet, sink: &mut impl Sink<Located<Plain>>) -> bool {
         match *packet {
-            Packet::Atoms { atoms, cycles: None } => Some(Plain::Atoms(atoms)),
-            Packet::Branch(Branch { address, info: None, cycles: None }) if self.can_be_traced(address) => {
-                self.complete(address).ok().map(Plain::Branch)
+            Packet::Atoms { atoms, cycles: None } => sink.item(extent.locate(Plain::Atoms(atoms))),
+            Packet::Branch(Branch { address, info: None, cycles: None }) => {
+                // An instruction set that cannot be followed takes the long way.
+                let Ok(isa) = address.isa.unwrap_or(self.isa).meaning(self.alternative) else { return false };
+                self.replace(address);
+                sink.item(extent.locate(Plain::Branch(Target { address: self.base.into(), isa })));
             }
-            _ => None,
+            _ => return false,
         }
-    }
-}
-
-impl ElementDecoder {
-    /// Does the address have an instruction set that can be followed?
-    #[inline(always)]
-    fn can_be_traced(&self, address: Address) -> bool {
-        address.isa.unwrap_or(self.isa).meaning(self.alternative).is_ok()
+        true
     }
 }
 

@@ -10,7 +10,7 @@
 use super::Config;
 use super::packet::{Address, Branch, Packet};
 use super::parse::{Fault, SYNC_END, SYNC_ZEROS, atoms, parse};
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, short_address};
 use crate::decode::DecodePackets;
 use crate::{Atoms, Located, Malformed, PacketError, Sink};
 
@@ -212,7 +212,7 @@ fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl Sink<PacketIte
             at += 1;
             continue;
         }
-        let Some(address) = short_branch(&bytes[at..]) else { break };
+        let Some(address) = short_branch(&bytes[at..], header) else { break };
         let value = Packet::Branch(Branch { address, info: None, cycles: None });
         sink.item(Ok(Located { offset, length: u64::from(address.bytes), value }));
         at += usize::from(address.bytes);
@@ -222,23 +222,11 @@ fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl Sink<PacketIte
 
 /// The address of a branch packet of up to four bytes without information bytes.
 #[inline(always)]
-fn short_branch(bytes: &[u8]) -> Option<Address> {
-    let (&header, rest) = bytes.split_first()?;
-    if header & 1 == 0 {
-        return None;
-    }
-    let mut steps = u32::from(header >> 1 & 0x3f);
-    if header & 0x80 == 0 {
-        return Some(Address::low(1, steps));
-    }
-    for (&byte, (bytes, low)) in rest.iter().zip([(2, 6), (3, 13), (4, 20)]) {
-        if byte & 0x80 == 0 {
-            let has_info = byte & 0x40 != 0;
-            return (!has_info).then_some(Address::low(bytes, steps | u32::from(byte) << low));
-        }
-        steps |= u32::from(byte & 0x7f) << low;
-    }
-    None
+fn short_branch(bytes: &[u8], header: u8) -> Option<Address> {
+    let (steps, length) = short_address(bytes)?;
+    let last = *bytes.get(usize::from(length) - 1)?;
+    let has_info = length > 1 && last & 0x40 != 0;
+    (header & 1 == 1 && !has_info).then_some(Address::low(length, steps))
 }
 
 fn unsynchronized(start: u64) -> State {

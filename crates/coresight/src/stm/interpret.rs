@@ -38,8 +38,15 @@ impl ElementDecoder {
         Self { master: None, channel: None, format: TimestampFormat::Natural, clock: None }
     }
 
-    fn packet(&mut self, packet: Located<Packet>, sink: &mut impl Sink<ElementItem>) {
-        let extent = Extent::of(&packet);
+    /// Data of the current channel.
+    #[inline(always)]
+    fn software(&mut self, payload: u64, bits: u8, marked: bool, timestamp: Option<Timestamp>) -> Element {
+        let time = self.time(timestamp);
+        Element::Software(Software { master: self.master, channel: self.channel, payload, bits, marked, time })
+    }
+
+    fn packet(&mut self, packet: &Located<Packet>, sink: &mut impl Sink<ElementItem>) {
+        let extent = Extent::of(packet);
         let mut own = |kind, of: (Option<u16>, Option<u16>), time| {
             let (master, channel) = of;
             sink.item(Ok(extent.locate(Element::Stm(OwnElement { kind, master, channel, time }))));
@@ -47,6 +54,10 @@ impl ElementDecoder {
         let none = (None, None);
         match packet.value.body {
             Body::Async | Body::Null { .. } => {}
+            Body::Data { value, bits, marked, timestamp } => {
+                let software = self.software(value, bits, marked, timestamp);
+                sink.item(Ok(extent.locate(software)));
+            }
             Body::Version(version) => self.version(version),
             Body::Master { value, wide } => {
                 self.master = Some(number(self.master, value, wide));
@@ -64,10 +75,6 @@ impl ElementDecoder {
             Body::ChannelError(code) => {
                 own(Kind::ChannelError(code), (self.master, self.channel), self.time(None));
             }
-            Body::Data { value, bits, marked, timestamp } => {
-                let time = self.time(timestamp);
-                self.data(extent, value, bits, marked, time, sink);
-            }
             Body::Flag(timestamp) => {
                 let time = self.time(timestamp);
                 own(Kind::Flag, (self.master, self.channel), time);
@@ -83,20 +90,6 @@ impl ElementDecoder {
         }
     }
 
-    fn data(
-        &self,
-        extent: Extent,
-        payload: u64,
-        bits: u8,
-        marked: bool,
-        time: Option<Time>,
-        sink: &mut impl Sink<ElementItem>,
-    ) {
-        let (master, channel) = (self.master, self.channel);
-        let software = Software { master, channel, payload, bits, marked, time };
-        sink.item(Ok(extent.locate(Element::Software(software))));
-    }
-
     fn version(&mut self, version: Version) {
         (self.master, self.channel) = (None, None);
         if self.format != version.timestamps {
@@ -105,7 +98,21 @@ impl ElementDecoder {
         self.format = version.timestamps;
     }
 
+    #[inline(never)]
+    fn uncommon(&mut self, item: &PacketItem<Packet>, sink: &mut impl Sink<ElementItem>) {
+        match item {
+            Ok(packet) => self.packet(packet, sink),
+            Err(error) => {
+                (self.master, self.channel) = (None, None);
+                // Timestamps that are missing may have changed any nibble.
+                self.clock = None;
+                sink.item(Err((*error).into()));
+            }
+        }
+    }
+
     /// The time of a packet with this timestamp, or of one that has none.
+    #[inline(always)]
     fn time(&mut self, timestamp: Option<Timestamp>) -> Option<Time> {
         // A depth of a buffer is not a time.
         if let TimestampFormat::Legacy(_) = self.format {
@@ -149,16 +156,16 @@ fn from_gray(gray: u64) -> u64 {
 impl DecodeElements for ElementDecoder {
     type Packet = Packet;
 
+    #[inline(always)]
     fn push(&mut self, item: PacketItem<Packet>, sink: &mut impl Sink<ElementItem>) {
-        match item {
-            Ok(packet) => self.packet(packet, sink),
-            Err(error) => {
-                (self.master, self.channel) = (None, None);
-                // Timestamps that are missing may have changed any nibble.
-                self.clock = None;
-                sink.item(Err(error.into()));
-            }
+        // Nearly all packets are data: here they are not moved in memory.
+        if let Ok(packet) = &item
+            && let Body::Data { value, bits, marked, timestamp } = packet.value.body
+        {
+            let software = self.software(value, bits, marked, timestamp);
+            return sink.item(Ok(Extent::of(packet).locate(software)));
         }
+        self.uncommon(&item, sink);
     }
 
     fn finish(&mut self, _sink: &mut impl Sink<ElementItem>) -> u64 {

@@ -26,52 +26,60 @@ fn reserved(opcode: u16) -> Fault {
 }
 
 /// Parses one packet, one line per opcode.
-#[inline(always)]
 pub(super) fn parse(input: &mut Nibbles<'_>, format: TimestampFormat) -> Result<Body, Fault> {
+    let start = *input;
+    if let Some(body) = frequent(input, format)? {
+        return Ok(body);
+    }
+    *input = start;
     Ok(match input.one()? {
         1 => Body::Master { value: input.payload(2)? as u16, wide: false },
         2 => Body::MasterError(input.payload(2)? as u8),
         3 => Body::Channel { value: input.payload(2)? as u16, wide: false },
-        4 => data(input, 8, false)?,
-        5 => data(input, 16, false)?,
-        6 => data(input, 32, false)?,
-        7 => data(input, 64, false)?,
-        8 => data_with_time(input, 8, true, format)?,
-        9 => data_with_time(input, 16, true, format)?,
-        0xa => data_with_time(input, 32, true, format)?,
-        0xb => data_with_time(input, 64, true, format)?,
-        0xc => data(input, 4, false)?,
-        0xd => data_with_time(input, 4, true, format)?,
-        0xe => Body::Flag(Some(timestamp(input, format)?)),
         0xf => two_nibbles(input, format)?,
         opcode => return Err(reserved(opcode.into())),
     })
 }
 
+/// Nibbles of the payload of data, and whether the opcode without F has a marker and a timestamp.
+static DATA: [Option<(u8, bool)>; 16] = {
+    let mut table = [None; 16];
+    [table[4], table[5], table[6], table[7]] =
+        [Some((2, false)), Some((4, false)), Some((8, false)), Some((16, false))];
+    [table[8], table[9], table[10], table[11]] = [Some((2, true)), Some((4, true)), Some((8, true)), Some((16, true))];
+    [table[12], table[13]] = [Some((1, false)), Some((1, true))];
+    table
+};
+
+/// Data and flags, which nearly all packets are. An F before the opcode exchanges whether there is a timestamp. `None`:
+/// another packet.
 #[inline(always)]
+pub(super) fn frequent(input: &mut Nibbles<'_>, format: TimestampFormat) -> Result<Option<Body>, Fault> {
+    let first = input.one()?;
+    let is_long = first == 0xf;
+    let opcode = if is_long { input.one()? } else { first };
+    let Some((nibbles, marked)) = DATA[usize::from(opcode & 0xf)] else {
+        return Ok(match (opcode, is_long) {
+            (0xe, true) => Some(Body::Flag(None)),
+            (0xe, false) => Some(Body::Flag(Some(timestamp(input, format)?))),
+            _ => None,
+        });
+    };
+    let value = input.payload(nibbles.into())?;
+    let timestamp = if marked == is_long { None } else { Some(timestamp(input, format)?) };
+    Ok(Some(Body::Data { value, bits: 4 * nibbles, marked, timestamp }))
+}
+
 fn two_nibbles(input: &mut Nibbles<'_>, format: TimestampFormat) -> Result<Body, Fault> {
     Ok(match input.one()? {
         0 => three_nibbles(input, format)?,
         1 => Body::Master { value: input.payload(4)? as u16, wide: true },
         2 => Body::GlobalError(input.payload(2)? as u8),
         3 => Body::Channel { value: input.payload(4)? as u16, wide: true },
-        4 => data_with_time(input, 8, false, format)?,
-        5 => data_with_time(input, 16, false, format)?,
-        6 => data_with_time(input, 32, false, format)?,
-        7 => data_with_time(input, 64, false, format)?,
-        8 => data(input, 8, true)?,
-        9 => data(input, 16, true)?,
-        0xa => data(input, 32, true)?,
-        0xb => data(input, 64, true)?,
-        0xc => data_with_time(input, 4, false, format)?,
-        0xd => data(input, 4, true)?,
-        0xe => Body::Flag(None),
         opcode => return Err(reserved(0xf0 | u16::from(opcode))),
     })
 }
 
-#[cold]
-#[inline(never)]
 fn three_nibbles(input: &mut Nibbles<'_>, format: TimestampFormat) -> Result<Body, Fault> {
     let opcode = input.one()?;
     Ok(match opcode {
@@ -103,18 +111,6 @@ fn four_nibbles(input: &mut Nibbles<'_>, format: TimestampFormat) -> Result<Body
         3 => Body::ChannelError(input.payload(2)? as u8),
         opcode => return Err(reserved(0xf0f0 | u16::from(opcode))),
     })
-}
-
-#[inline(always)]
-fn data(input: &mut Nibbles<'_>, bits: u8, marked: bool) -> Result<Body, Fault> {
-    let value = input.payload(usize::from(bits / 4))?;
-    Ok(Body::Data { value, bits, marked, timestamp: None })
-}
-
-#[inline(always)]
-fn data_with_time(input: &mut Nibbles<'_>, bits: u8, marked: bool, format: TimestampFormat) -> Result<Body, Fault> {
-    let value = input.payload(usize::from(bits / 4))?;
-    Ok(Body::Data { value, bits, marked, timestamp: Some(timestamp(input, format)?) })
 }
 
 fn frequency(input: &mut Nibbles<'_>, nibbles: usize, timed: bool, format: TimestampFormat) -> Result<Body, Fault> {

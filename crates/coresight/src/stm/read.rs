@@ -11,7 +11,7 @@
 
 use super::nibbles::Nibbles;
 use super::packet::{Body, Packet, TimestampFormat, Version};
-use super::parse::{Fault, parse};
+use super::parse::{Fault, frequent, parse};
 use crate::decode::DecodePackets;
 use crate::{Located, Malformed, PacketError, Sink};
 
@@ -282,15 +282,24 @@ fn common(chunk: &mut Chunk<'_>, version: Version, sink: &mut impl Sink<PacketIt
     }
     let limit = chunk.length.min(chunk.next_async);
     while chunk.at + FAR <= limit {
-        let mut input = Nibbles::new(chunk.bytes, chunk.at, false);
-        let Ok(body) = parse(&mut input, version.timestamps) else { return };
-        if let Body::Version(_) = body {
-            return;
+        let start = Nibbles::new(chunk.bytes, chunk.at, false);
+        let mut input = start;
+        match frequent(&mut input, version.timestamps) {
+            Ok(Some(body)) => sink.item(item(chunk.base, chunk.at, input.position(), body)),
+            _ => {
+                input = start;
+                let Some(body) = other(&mut input, version) else { return };
+                sink.item(item(chunk.base, chunk.at, input.position(), body));
+            }
         }
-        let end = input.position();
-        sink.item(item(chunk.base, chunk.at, end, body));
-        chunk.at = end;
+        chunk.at = input.position();
     }
+}
+
+/// A packet that is not frequent; `None`: it is malformed, or a version.
+#[inline(never)]
+fn other(input: &mut Nibbles<'_>, version: Version) -> Option<Body> {
+    parse(input, version.timestamps).ok().filter(|body| !matches!(body, Body::Version(_)))
 }
 
 fn unsynchronized(start: u64) -> State {

@@ -14,7 +14,6 @@ use unspool_isa::{Isa, decode, transfers};
 use super::Walker;
 use crate::code::within;
 use crate::graph::{BlockId, FIRST, Graph};
-use crate::instruction::length;
 use crate::item::{Finding, FlowSink, Item};
 use crate::memory::CodeMemory;
 
@@ -126,7 +125,7 @@ fn nth_conditional(graph: &Graph, id: BlockId, scope: ConditionScope, number: u3
             }
             left -= 1;
         }
-        address = within(isa, address.wrapping_add(u64::from(length(isa, opcode))));
+        address = within(isa, address.wrapping_add(u64::from(isa.opcode_length(opcode))));
     }
     None
 }

@@ -341,7 +341,7 @@ fn stories() {
                 "trace_on",
                 "context EL? secure AArch32",
                 "8078..8080 2 E",
-                "no code at 8080 EL?S",
+                "no code at 8080 secure",
                 "lost 1: no code",
             ],
         ),
@@ -413,7 +413,7 @@ fn stories() {
             0,
             0,
             &[&start(0x8010), &[0x81, 0x80, 0x84, 0x80, 0x20], &start(0x8048), E],
-            &["8010..8014 1 E", "no code at 8000 EL?S", "trace_on", "context EL? secure AArch32", "8048..8050 2 E"],
+            &["8010..8014 1 E", "no code at 8000 secure", "trace_on", "context EL? secure AArch32", "8048..8050 2 E"],
         ),
         (
             "Hyp mode is EL2",

@@ -20,8 +20,8 @@ use super::effects::{exception_kind, push_access};
 pub(super) struct AnnotatedEmitter<'t> {
     sink: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
     coverage: Coverage,
-    time: Option<u64>,
-    isa: Isa,
+    pub(super) time: Option<u64>,
+    pub(super) isa: Isa,
     step: Step,
     /// A step before or after the instruction, while more may be added to it.
     open: Step,

@@ -16,7 +16,7 @@ use unspool_stf::slice::{SliceError, SliceOptions, Sliced, slice, slice_by};
 
 use crate::fixtures::{each_instruction, each_record, encoded, findings};
 
-const UNSIGNED: SliceOptions = SliceOptions { sign: false, split: false };
+const UNSIGNED: SliceOptions = SliceOptions { sign: false, split: false, registers: false };
 
 fn cut(bytes: &[u8], range: Range<u64>, options: SliceOptions) -> Result<(Vec<u8>, Sliced), SliceError> {
     let mut cut = Vec::new();

@@ -44,6 +44,7 @@ pub fn build<T: Read + Seek, S: Read + Write + Seek>(
     let directory = Directory {
         fingerprint,
         options: *options,
+        is_of_steps: false,
         totals: Totals::default(),
         cores: Vec::new(),
         segments: Vec::new(),
@@ -191,24 +192,30 @@ impl<T: Read> Cutter<'_, T> {
 }
 
 /// Merges summaries in order.
-struct Merge<'a, S> {
-    file: &'a mut S,
-    end: u64,
-    directory: Directory,
+pub(super) struct Merge<'a, S> {
+    pub(super) file: &'a mut S,
+    pub(super) end: u64,
+    pub(super) directory: Directory,
     /// State after the last segment.
-    now: Checkpoint,
+    pub(super) now: Checkpoint,
     /// Number of bytes of the log so far.
-    offset: u64,
+    pub(super) offset: u64,
 }
 
 impl<S: Read + Write + Seek> Merge<'_, S> {
     fn push(&mut self, text: &SegmentText, summary: Summary) -> IndexResult<()> {
         let summary = if summary.is_unresolved { self.summarize_again(text)? } else { summary };
+        let segment = Segment { offset: self.offset, is_within_line: text.is_within_line, ..Segment::default() };
+        self.push_summary(segment, summary)?;
+        self.offset += text.bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Adds a summary; `start` has what is not in it.
+    pub(super) fn push_summary(&mut self, start: Segment, summary: Summary) -> IndexResult<()> {
         let mut bytes = Vec::new();
         self.now.encode(&mut bytes);
         let mut segment = Segment {
-            offset: self.offset,
-            is_within_line: text.is_within_line,
             instructions_before: self.directory.totals.instructions,
             core_instructions_before: self.now.cores.iter().map(|core| core.track.instructions).collect(),
             latest: summary.latest,
@@ -216,6 +223,7 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
             exceptions: summary.exceptions.len() as u64,
             exception_list: None,
             checkpoint: Packed::of(&bytes).save(self.file, &mut self.end)?,
+            ..start
         };
         // Only now: the checkpoint has the cores before the segment.
         let core_indexes = self.register_cores(&summary.cores);
@@ -226,12 +234,11 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
         self.tables(&summary, &core_indexes)?;
         self.directory.segments.push(segment);
         self.advance(summary, &core_indexes);
-        self.offset += text.bytes.len() as u64;
         Ok(())
     }
 
-    /// Summarizes a segment again, with the earlier state.
-    fn summarize_again(&mut self, text: &SegmentText) -> IndexResult<Summary> {
+    /// A machine in the state after the last segment.
+    pub(super) fn machine(&self) -> Machine {
         let known = |core: &CoreAt| Core {
             name: core.name.clone(),
             registers: core.registers.clone(),
@@ -240,9 +247,12 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
             ..Core::default()
         };
         let cores = self.now.cores.iter().map(known).collect();
-        let options = self.directory.options;
-        let base = self.directory.totals.lines;
-        let machine = Machine::with(options.big_endian, cores, self.now.current, base);
+        Machine::with(self.directory.options.big_endian, cores, self.now.current, self.directory.totals.lines)
+    }
+
+    /// Summarizes a segment again, with the earlier state.
+    fn summarize_again(&mut self, text: &SegmentText) -> IndexResult<Summary> {
+        let (options, machine) = (self.directory.options, self.machine());
         let segments = self.directory.segments.len();
         let mut before = Before::new(&mut *self.file, &self.directory, segments);
         let mut summary = summarize(text, &options, machine, &mut before);

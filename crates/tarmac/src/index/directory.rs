@@ -6,9 +6,10 @@
 
 use std::io::{Read, Seek, SeekFrom, Write};
 
-use unspool_model::Lost;
+use unspool_model::{Context, Lost};
 
 use super::bytes::{Cursor, Malformed, put, put_bytes};
+use super::contexts::{decode_context, encode_context};
 use super::store::{Block, Packed};
 use super::time::{decode_time, encode_time};
 use super::tree::{FAN, Node, Tree};
@@ -21,7 +22,7 @@ use crate::record::Time;
 const MAGIC: &[u8; 12] = b"unspool-idx\n";
 
 /// The supported version.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// Number of bytes of the head.
 pub(super) const HEAD: u64 = 16;
@@ -45,12 +46,17 @@ pub(super) struct Segment {
     pub(super) exception_list: Option<Block>,
     /// State at its start.
     pub(super) checkpoint: Block,
+    /// Of steps: how their reader continues here, and the contexts of the cores.
+    pub(super) resume: Vec<u8>,
+    pub(super) contexts: Vec<Context>,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Directory {
     pub(super) fingerprint: Fingerprint,
     pub(super) options: IndexOptions,
+    /// The index is one of steps: its lines are instructions.
+    pub(super) is_of_steps: bool,
     pub(super) totals: Totals,
     /// Names of the cores, in order of appearance.
     pub(super) cores: Vec<Vec<u8>>,
@@ -111,7 +117,13 @@ impl<S: Read + Seek> Index<S> {
     pub fn is_of(&self, fingerprint: &Fingerprint, options: &IndexOptions) -> bool {
         let own = &self.directory.options;
         self.directory.fingerprint == *fingerprint
+            && !self.directory.is_of_steps
             && (own.parse, own.dialect, own.big_endian) == (options.parse, options.dialect, options.big_endian)
+    }
+
+    /// Whether this is the index of a trace with this fingerprint whose steps are read.
+    pub fn is_of_steps(&self, fingerprint: &Fingerprint) -> bool {
+        self.directory.is_of_steps && self.directory.fingerprint == *fingerprint
     }
 
     /// Options that the log was read with.
@@ -155,6 +167,7 @@ impl Directory {
     fn encode(&self, out: &mut Vec<u8>) {
         self.fingerprint.encode(out);
         encode_options(out, &self.options);
+        out.push(u8::from(self.is_of_steps));
         let (totals, corrected) = (&self.totals, &self.totals.corrected_loads);
         for number in
             [totals.lines, totals.instructions, totals.exceptions, totals.problems, corrected.count, corrected.first]
@@ -175,6 +188,7 @@ impl Directory {
     fn decode(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
         let fingerprint = Fingerprint::decode(cursor)?;
         let options = decode_options(cursor)?;
+        let is_of_steps = cursor.byte()? != 0;
         let [lines, instructions, exceptions, problems] =
             [cursor.number()?, cursor.number()?, cursor.number()?, cursor.number()?];
         let corrected_loads = Lost { count: cursor.number()?, first: cursor.number()? };
@@ -182,7 +196,7 @@ impl Directory {
         let cores = cursor.list(|cursor| cursor.bytes().map(<[u8]>::to_vec))?;
         let segments = cursor.list(|cursor| Segment::decode(cursor, end))?;
         let tree = Tree { levels: cursor.list(|cursor| cursor.list(|cursor| Node::decode(cursor, end)))? };
-        let directory = Self { fingerprint, options, totals, cores, segments, tree };
+        let directory = Self { fingerprint, options, is_of_steps, totals, cores, segments, tree };
         if directory.is_consistent() { Ok(directory) } else { Err(Malformed) }
     }
 
@@ -194,7 +208,7 @@ impl Directory {
         let is_tree = self.tree.levels.windows(2).all(|pair| pair[1].len() <= pair[0].len() / FAN);
         let offsets = self.segments.windows(2).all(|pair| pair[0].offset <= pair[1].offset);
         let is_within = self.segments.last().is_none_or(|segment| segment.offset <= self.fingerprint.length);
-        let has_bytes = self.totals.lines <= self.fingerprint.length;
+        let has_bytes = self.is_of_steps || self.totals.lines <= self.fingerprint.length;
         let is_first = nodes.first().is_none_or(|node| node.base == 0);
         let is_complete = nodes.len() == self.segments.len() && ends == self.totals.lines;
         is_complete && is_sorted && is_tree && offsets && is_within && has_bytes && is_first
@@ -215,6 +229,9 @@ impl Segment {
             block.encode(out);
         }
         self.checkpoint.encode(out);
+        put_bytes(out, &self.resume);
+        put(out, self.contexts.len() as u64);
+        self.contexts.iter().for_each(|context| encode_context(out, context));
     }
 
     fn decode(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
@@ -232,6 +249,8 @@ impl Segment {
             segment.exception_list = Some(Block::decode(cursor, end)?);
         }
         segment.checkpoint = Block::decode(cursor, end)?;
+        segment.resume = cursor.bytes()?.to_vec();
+        segment.contexts = cursor.list(decode_context)?;
         Ok(segment)
     }
 }

@@ -6,13 +6,56 @@ use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::{Range, RangeInclusive};
 
+use unspool_model::Context;
+
 use super::calls::Calls;
 use super::checkpoint::Checkpoint;
-use super::directory::{Directory, Index};
+use super::directory::{Directory, Index, Segment};
 use super::segment::{SegmentText, Track, each_line};
-use super::{IndexError, IndexResult};
+use super::{IndexError, IndexOptions, IndexResult};
 use crate::record::{Line, Record, Stamp, Time};
 use crate::state::{Core, EarlierState, GRANULE, Granule, Known, LastWrite, Machine, Memory, Registers, bytes_of};
+
+/// A segment of a log or of steps, for what reads it.
+#[derive(Debug, Clone)]
+pub struct SegmentAt<'d> {
+    /// Offsets of its first byte and of the first byte after it.
+    pub offset: u64,
+    /// Offset of the first byte after it.
+    pub end: u64,
+    pub(super) is_within_line: bool,
+    /// Number of its lines, or of its instructions.
+    pub lines: u64,
+    /// How a reader of steps continues here.
+    pub resume: &'d [u8],
+    /// Contexts of the cores of steps.
+    pub contexts: &'d [Context],
+    pub(super) options: IndexOptions,
+}
+
+/// Reader of the lines of segments.
+pub trait Segments {
+    /// Passes on the lines of a segment with their numbers, counted from 1 in the segment, until `sink` returns false.
+    ///
+    /// # Errors
+    ///
+    /// If the segment cannot be read, or has changed.
+    fn each_line(&mut self, at: &SegmentAt<'_>, sink: &mut dyn FnMut(u32, &Line<'_>) -> bool) -> IndexResult<()>;
+}
+
+/// The text of a log.
+impl<T: Read + Seek> Segments for T {
+    fn each_line(&mut self, at: &SegmentAt<'_>, sink: &mut dyn FnMut(u32, &Line<'_>) -> bool) -> IndexResult<()> {
+        let (mut bytes, length) = (Vec::new(), at.end.saturating_sub(at.offset));
+        self.seek(SeekFrom::Start(at.offset)).map_err(IndexError::Log)?;
+        self.by_ref().take(length).read_to_end(&mut bytes).map_err(IndexError::Log)?;
+        if bytes.len() as u64 != length {
+            return Err(IndexError::Changed);
+        }
+        each_line(&SegmentText { bytes, is_within_line: at.is_within_line }, &at.options, sink);
+        Ok(())
+    }
+}
 
 /// A log with its index.
 #[derive(Debug)]
@@ -94,7 +137,7 @@ impl CoreState {
     }
 }
 
-impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
+impl<T: Segments, S: Read + Seek> Indexed<T, S> {
     /// Combines a log with its index, which must belong together.
     pub fn new(log: T, index: Index<S>) -> Self {
         Self { log, index }
@@ -187,7 +230,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     }
 
     fn replay(&mut self, segment: usize, line: u64) -> IndexResult<Replay> {
-        let (checkpoint, text) = (self.checkpoint(segment)?, self.text(segment)?);
+        let checkpoint = self.checkpoint(segment)?;
         let (base, options) = (self.base(segment), self.directory().options);
         let mut time = checkpoint.time;
         let (mut cores, mut tracks) = (Vec::new(), Vec::new());
@@ -197,11 +240,12 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
             tracks.push((core.track, core.calls));
         }
         let mut machine = Machine::with(options.big_endian, cores, checkpoint.current, base);
-        let Index { file, directory, .. } = &mut self.index;
+        let Self { log, index: Index { file, directory, .. } } = self;
+        let at = segment_at(directory, segment);
         let mut before = Before::new(file, directory, segment);
         // The registers include all earlier state.
         let nothing = Registers::default();
-        each_line(&text, &options, |number, other| {
+        log.each_line(&at, &mut |number, other| {
             if base + u64::from(number) > line {
                 return false;
             }
@@ -216,7 +260,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
                 track.flows.drain(..).for_each(|flow| calls.apply(&flow, &nothing));
             }
             true
-        });
+        })?;
         tracks.resize_with(machine.cores().len(), Default::default);
         before.failed.map_or(Ok(Replay { machine, time, tracks }), Err)
     }
@@ -249,10 +293,9 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         segment: usize,
         mut sink: impl FnMut(u64, &Line<'_>) -> bool,
     ) -> IndexResult<()> {
-        let (text, base) = (self.text(segment)?, self.base(segment));
-        let options = self.directory().options;
-        each_line(&text, &options, |number, line| sink(base + u64::from(number), line));
-        Ok(())
+        let base = self.base(segment);
+        let at = segment_at(&self.index.directory, segment);
+        self.log.each_line(&at, &mut |number, line| sink(base + u64::from(number), line))
     }
 
     /// Number of lines before a segment.
@@ -266,20 +309,15 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         let index = nodes.partition_point(|node| node.base < line).checked_sub(1)?;
         (line <= self.directory().totals.lines).then_some(index)
     }
+}
 
-    /// Reads a segment of the log.
-    fn text(&mut self, segment: usize) -> IndexResult<SegmentText> {
-        let directory = &self.index.directory;
-        let start = directory.segments[segment].offset;
-        let end = directory.segments.get(segment + 1).map_or(directory.fingerprint.length, |next| next.offset);
-        let mut bytes = Vec::new();
-        self.log.seek(SeekFrom::Start(start)).map_err(IndexError::Log)?;
-        self.log.by_ref().take(end - start).read_to_end(&mut bytes).map_err(IndexError::Log)?;
-        if bytes.len() as u64 != end - start {
-            return Err(IndexError::Changed);
-        }
-        Ok(SegmentText { bytes, is_within_line: directory.segments[segment].is_within_line })
-    }
+/// A segment, for what reads it.
+fn segment_at(directory: &Directory, segment: usize) -> SegmentAt<'_> {
+    let Segment { offset, is_within_line, resume, contexts, .. } = &directory.segments[segment];
+    let end = directory.segments.get(segment + 1).map_or(directory.fingerprint.length, |next| next.offset);
+    let lines = directory.tree.node((0, segment)).map_or(0, |node| node.lines);
+    let (is_within_line, options) = (*is_within_line, directory.options);
+    SegmentAt { offset: *offset, end, is_within_line, lines, resume, contexts, options }
 }
 
 /// All cores at a line, with their progress through the program.

@@ -62,6 +62,19 @@ impl Scanner {
     /// Takes the next line.
     pub fn line(&mut self, number: u64, line: &Line<'_>) {
         if self.reads_after.is_none() && self.is_after(number, line) {
+            self.end();
+        }
+        match &mut self.reads_after {
+            Some(machine) => {
+                machine.line(number, line);
+            }
+            None => self.apply(number, line),
+        }
+    }
+
+    /// The position is reached: further lines only show what memory contained.
+    pub(super) fn end(&mut self) {
+        if self.reads_after.is_none() {
             let empty = |core: &Core| Core {
                 name: core.name.clone(),
                 memory: Memory::with_limit(self.limit),
@@ -74,12 +87,11 @@ impl Scanner {
             let machine = Machine::with(self.options.big_endian, cores, self.machine.current(), 0);
             self.reads_after = Some(machine.with_limit(self.limit));
         }
-        match &mut self.reads_after {
-            Some(machine) => {
-                machine.line(number, line);
-            }
-            None => self.apply(number, line),
-        }
+    }
+
+    /// Includes a line in the state that has no record.
+    pub(super) fn passed(&mut self, number: u64) {
+        self.line = number;
     }
 
     fn is_after(&mut self, number: u64, line: &Line<'_>) -> bool {
@@ -88,7 +100,7 @@ impl Scanner {
             Position::Time(time) => {
                 matches!(line.stamp, Stamp::At(at) if compare(at, time).is_some_and(std::cmp::Ordering::is_gt))
             }
-            Position::Instruction(_) => match self.found {
+            Position::Instruction(_) | Position::Address(_) => match self.found {
                 None => false,
                 Some(_) if self.options.dialect.effects() == Effects::Before => true,
                 Some(found) => line.record.begins_step() && self.machine.select_core(line) == Some(found),
@@ -112,7 +124,12 @@ impl Scanner {
         };
         let is_counted = core.is_none_or(is_wanted);
         self.instructions += u64::from(is_counted);
-        if is_counted && self.position == Position::Instruction(self.instructions) {
+        let is_meant = match self.position {
+            Position::Instruction(number) => number == self.instructions,
+            Position::Address(address) => instruction.address == Some(address) && self.found.is_none(),
+            Position::Line(_) | Position::Time(_) => false,
+        };
+        if is_counted && is_meant {
             self.found = Some(core.unwrap_or(0));
         }
         let Some(at) = core else { return };
@@ -135,11 +152,13 @@ impl Scanner {
         let is_there = match self.position {
             Position::Line(line) => line <= self.line || self.reads_after.is_some(),
             Position::Time(_) => self.has_comparable_time,
-            Position::Instruction(_) => self.found.is_some(),
+            Position::Instruction(_) | Position::Address(_) => self.found.is_some(),
         };
-        if !is_there {
-            return None;
-        }
+        is_there.then(|| self.into_state())
+    }
+
+    /// The state after the lines up to the end of the position, or of the log.
+    pub(super) fn into_state(self) -> State {
         let reads_after = self.reads_after.as_ref();
         let cores = self.machine.cores().iter().zip(self.tracks).map(|(core, (track, calls))| {
             let mut memory = core.memory.clone();
@@ -147,6 +166,6 @@ impl Scanner {
             later.into_iter().for_each(|later| fill(&mut memory, &later.memory));
             CoreState::of(core, memory, &track, &calls)
         });
-        Some(State { line: self.line, time: self.time, cores: cores.collect() })
+        State { line: self.line, time: self.time, cores: cores.collect() }
     }
 }

@@ -8,13 +8,13 @@ use std::ops::Range;
 
 use super::bytes::{Cursor, Malformed};
 use super::directory::Index;
-use super::query::{Found, Indexed};
+use super::query::{Found, Indexed, Segments};
 use super::time::compare;
 use super::{IndexError, IndexResult, Position};
 use crate::dialect::Effects;
 use crate::record::{Line, Record, Stamp, Time};
 
-impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
+impl<T: Segments, S: Read + Seek> Indexed<T, S> {
     /// The line before the first one with a later time: the last that the state at `time` includes. `None`: the first
     /// line is later, or no time in the log is comparable.
     pub fn line_at(&mut self, time: Time) -> IndexResult<Option<u64>> {
@@ -72,7 +72,23 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
                 Some(found) => self.end_of_step(&found).map(Some),
                 None => Ok(None),
             },
+            Position::Address(address) => match self.first_at(address, core)? {
+                Some(found) => self.end_of_step(&found).map(Some),
+                None => Ok(None),
+            },
         }
+    }
+
+    /// The first instruction at an address, of a core or of all.
+    fn first_at(&mut self, address: u64, core: Option<&[u8]>) -> IndexResult<Option<Found>> {
+        let mut line = 0;
+        while let Some(found) = self.next_at(address, line)? {
+            if core.is_none_or(|core| core == found.core) {
+                return Ok(Some(found));
+            }
+            line = found.line;
+        }
+        Ok(None)
     }
 
     /// The last line of the step of an instruction: the one before the next step of its core.

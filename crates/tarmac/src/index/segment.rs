@@ -145,7 +145,7 @@ pub(super) fn summarize(
     machine: Machine,
     before: &mut impl EarlierState,
 ) -> Summary {
-    let mut work = Work { machine, tracks: Vec::new(), summary: Summary::default(), recent: Recent::new() };
+    let mut work = Work::new(machine);
     each_line(text, options, |number, line| {
         work.line(number, line, options, before);
         true
@@ -153,11 +153,13 @@ pub(super) fn summarize(
     // Lines that start in this segment.
     let ends = memchr::memchr_iter(b'\n', &text.bytes).count();
     let has_rest = text.bytes.last().is_some_and(|byte| *byte != b'\n');
-    work.summary.lines = (ends + usize::from(has_rest)).saturating_sub(usize::from(text.is_within_line)) as u32;
+    work.set_lines((ends + usize::from(has_rest)).saturating_sub(usize::from(text.is_within_line)) as u32);
     work.finish()
 }
 
-struct Work {
+/// Summary of a segment in the making.
+#[derive(Debug)]
+pub(super) struct Work {
     machine: Machine,
     tracks: Vec<Track>,
     summary: Summary,
@@ -165,8 +167,24 @@ struct Work {
 }
 
 impl Work {
+    /// A summary of nothing. `machine`: the state of the cores before it.
+    pub(super) fn new(machine: Machine) -> Self {
+        Self { machine, tracks: Vec::new(), summary: Summary::default(), recent: Recent::new() }
+    }
+
+    /// Counts lines.
+    pub(super) fn set_lines(&mut self, lines: u32) {
+        self.summary.lines = lines;
+    }
+
     #[inline]
-    fn line(&mut self, number: u32, line: &Line<'_>, options: &IndexOptions, before: &mut impl EarlierState) {
+    pub(super) fn line(
+        &mut self,
+        number: u32,
+        line: &Line<'_>,
+        options: &IndexOptions,
+        before: &mut impl EarlierState,
+    ) {
         if let Stamp::At(time) = line.stamp {
             self.time(time);
         }
@@ -226,7 +244,7 @@ impl Work {
         self.summary.exceptions.push((number, at, previous.map_or(0, |previous| previous.address)));
     }
 
-    fn finish(self) -> Summary {
+    pub(super) fn finish(self) -> Summary {
         let Self { mut machine, mut tracks, mut summary, .. } = self;
         summary.addresses.sort_unstable();
         summary.addresses.dedup();
@@ -252,6 +270,7 @@ impl Work {
 }
 
 /// Cache of recent addresses.
+#[derive(Debug)]
 struct Recent(Vec<u64>);
 
 impl Recent {

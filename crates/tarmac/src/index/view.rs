@@ -50,6 +50,8 @@ pub struct StateView<'a> {
     pub registers: &'a [String],
     /// Last writes.
     pub last_writes: &'a [WriteQuery],
+    /// What the lines of the state count: `line`, or `instruction` if it comes from steps.
+    pub unit: &'static str,
 }
 
 /// Value of a register.
@@ -140,7 +142,7 @@ impl StateView<'_> {
     pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut line = String::new();
         let mut object = Object::new(&mut line);
-        object.string("kind", "state").plain("line", self.state.line);
+        object.string("kind", "state").plain(self.unit, self.state.line);
         if let Some(time) = self.state.time {
             object.string("time", time);
         }
@@ -171,7 +173,7 @@ impl StateView<'_> {
         object.list("registers", known.chain(unknown), |text, (name, value, line)| {
             let mut object = Object::nested(text);
             object.string("name", &name);
-            object.nullable_string("value", value).nullable("line", line);
+            object.nullable_string("value", value).nullable(self.unit, line);
             object.close_nested();
         });
         object.write_line(out)
@@ -182,7 +184,7 @@ impl StateView<'_> {
             WriteQuery::Register(name) => self.cores().try_for_each(|core| {
                 let mut object = Object::new(line);
                 object.string("kind", "last_write").string("core", String::from_utf8_lossy(&core.name));
-                object.string("register", name).nullable("line", register(core, name).map(|row| row.line));
+                object.string("register", name).nullable(self.unit, register(core, name).map(|row| row.line));
                 object.write_line(out)
             }),
             WriteQuery::Memory(range) => self.written_ranges(range).iter().try_for_each(|written| {
@@ -190,7 +192,7 @@ impl StateView<'_> {
                 let write = written.write.filter(|write| write.line > 0);
                 object.string("kind", "last_write").hex("address", *written.range.start());
                 object.plain("length", written.range.end() - written.range.start() + 1);
-                object.nullable("line", write.map(|write| write.line));
+                object.nullable(self.unit, write.map(|write| write.line));
                 object.flag("known", written.write.is_some_and(|write| write.value.is_some()));
                 object.flag("seen", write.is_some_and(|write| write.is_seen));
                 object.write_line(out)

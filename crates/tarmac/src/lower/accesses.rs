@@ -100,7 +100,7 @@ fn annotate(writer: &mut LineWriter, access: &Access<'_>, lines: u32, has_data: 
     writer.annotate(&Annotation::Access(AnnotatedAccess { direction, address, size, is_tagged, lines, data }));
 }
 
-fn push_byte((value, known): (u8, u8), out: &mut Vec<u8>) {
+pub(super) fn push_byte((value, known): (u8, u8), out: &mut Vec<u8>) {
     match known {
         0xff => push_hex(out, value.into(), 2),
         _ => out.extend_from_slice(b"xx"),

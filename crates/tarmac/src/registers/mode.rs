@@ -58,6 +58,21 @@ impl Mode {
         Self { level: Level::of(level), security }
     }
 
+    /// The Exception level. AArch32 modes imply one, except that those of Secure state are at EL1 or EL3 depending on the
+    /// state of EL3. M-profile modes have none.
+    pub fn exception_level(self) -> Option<u8> {
+        match self.level {
+            Level::El { el, .. } => Some(el),
+            Level::Usr => Some(0),
+            Level::Sys | Level::Svc | Level::Abt | Level::Und | Level::Irq | Level::Fiq => {
+                (self.security == Some(Security::NonSecure)).then_some(1)
+            }
+            Level::Hyp => Some(2),
+            Level::Mon => Some(3),
+            Level::Thread | Level::Handler | Level::Unknown => None,
+        }
+    }
+
     /// Name of the Security state.
     pub fn security_name(self) -> Option<&'static str> {
         self.security.map(|security| match security {

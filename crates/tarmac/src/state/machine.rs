@@ -7,6 +7,7 @@
 
 use unspool_model::Lost;
 
+use super::super::annotation::is_gap;
 use super::super::opcode::is_load;
 use super::super::record::{Direction, Instruction, InstructionSet, Line, PictureKind, Purpose, Record, Stamp};
 use super::data::{Bytes, GranulePart, access_parts, picture_parts};
@@ -147,6 +148,13 @@ impl Machine {
             }
             // The accesses that follow are those of the exception entry.
             record if record.is_exception() => core.last = Some(LastInstruction::default()),
+            Record::Comment(text) if is_gap(text) => {
+                // The registers of a part that starts within a log are only those that it wrote.
+                if self.starts_mid_log {
+                    before.unresolved();
+                }
+                core.forget(short);
+            }
             Record::Access(access) if !access.is_aborted && access.purpose != Purpose::Fetch => {
                 let mut direction = access.direction;
                 if access.is_judged_by_opcode() {
@@ -271,6 +279,13 @@ impl Core {
             sink(*line, &self.early_text[start..*end]);
             start = *end;
         }
+    }
+
+    /// Part of the execution is missing: registers and memory are unknown.
+    #[cold]
+    fn forget(&mut self, line: u32) {
+        self.registers = Registers::default();
+        self.memory.write_unknown(0..=u64::MAX, line);
     }
 
     /// Records a write of unknown data.

@@ -14,7 +14,7 @@ use super::super::dialect::Dialect;
 use super::super::lift::{self, StepInstruction};
 use super::emitter::{NO_LINES, StepEmitter};
 use super::outcome::branch_facts;
-use super::to_model::{isa, level};
+use super::to_model::isa;
 
 impl StepEmitter<'_> {
     /// Handles a next instruction at `address` that does not follow the last one in memory.
@@ -34,7 +34,7 @@ impl StepEmitter<'_> {
         address: u64,
     ) -> ControlFlow<()> {
         let before = self.cores[step.core].context.unwrap_or_default();
-        let now = level(executed.mode);
+        let now = executed.mode.exception_level();
         let has_risen = before.level.zip(now).is_some_and(|(before, now)| now > before);
         if self.dialect == Dialect::Gem5 {
             // It prints no exceptions. Nothing is missing, but the branch before did not lead here, and the context is

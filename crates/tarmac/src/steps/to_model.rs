@@ -9,7 +9,7 @@ use super::super::dialect::Dialect;
 use super::super::lift::{self, StepInstruction};
 use super::super::opcode;
 use super::super::record::InstructionSet;
-use super::super::registers::{Level, Mode};
+use super::super::registers::Level;
 
 /// The instruction set. Where the line names none, the dialect or the mode implies it.
 pub(super) fn isa(dialect: Dialect, executed: &StepInstruction) -> model::Isa {
@@ -19,21 +19,6 @@ pub(super) fn isa(dialect: Dialect, executed: &StepInstruction) -> model::Isa {
         (None, _) if executed.length == 2 => model::Isa::T32,
         (None, _) if matches!(executed.mode.level, Level::El { .. }) => model::Isa::A64,
         (None, _) => model::Isa::A32,
-    }
-}
-
-/// The Exception level. AArch32 modes imply one, except that those of Secure state are at EL1 or EL3 depending on the
-/// state of EL3. M-profile modes have none.
-pub(super) fn level(mode: Mode) -> Option<u8> {
-    match mode.level {
-        Level::El { el, .. } => Some(el),
-        Level::Usr => Some(0),
-        Level::Sys | Level::Svc | Level::Abt | Level::Und | Level::Irq | Level::Fiq => {
-            (mode.security == Some(model::Security::NonSecure)).then_some(1)
-        }
-        Level::Hyp => Some(2),
-        Level::Mon => Some(3),
-        Level::Thread | Level::Handler | Level::Unknown => None,
     }
 }
 

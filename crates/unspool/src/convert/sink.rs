@@ -45,6 +45,15 @@ pub enum SinkOptions {
 }
 
 impl SinkOptions {
+    /// The format.
+    pub fn format(&self) -> Format {
+        match self {
+            Self::Astf { .. } => Format::Astf,
+            Self::Stf { .. } => Format::Stf,
+            Self::Tarmac { .. } => Format::Tarmac,
+        }
+    }
+
     /// Default options for a format; the name of the file selects how it is compressed.
     pub fn for_path(format: Format, path: &Path) -> Self {
         match format {

@@ -10,7 +10,7 @@ const GAP: u64 = 64 << 10;
 
 /// Bytes at addresses, page by page.
 #[derive(Debug, Default)]
-pub(super) struct Image {
+pub(crate) struct Image {
     pages: BTreeMap<u64, Page>,
     has_changed: bool,
 }
@@ -23,7 +23,7 @@ struct Page {
 
 impl Image {
     /// Adds an opcode. Fails with the address of a byte that had another value before.
-    pub(super) fn add(&mut self, address: u64, isa: Isa, opcode: u32, length: u8) -> Result<(), u64> {
+    pub(crate) fn add(&mut self, address: u64, isa: Isa, opcode: u32, length: u8) -> Result<(), u64> {
         let narrow = (opcode as u16).to_le_bytes();
         let wide = if isa == Isa::T32 { opcode.rotate_left(16) } else { opcode }.to_le_bytes();
         let bytes: &[u8] = if length == 2 { &narrow } else { &wide };
@@ -36,7 +36,7 @@ impl Image {
     }
 
     /// Whether a byte had several values.
-    pub(super) fn has_changed(&self) -> bool {
+    pub(crate) fn has_changed(&self) -> bool {
         self.has_changed
     }
 
@@ -55,7 +55,7 @@ impl Image {
 
     /// Address and bytes of each segment. Small gaps inside a segment are zeros, which no trace reaches; splitting at
     /// them would make too many files.
-    pub(super) fn segments(&self) -> Vec<(u64, Vec<u8>)> {
+    pub(crate) fn segments(&self) -> Vec<(u64, Vec<u8>)> {
         let mut segments: Vec<(u64, Vec<u8>)> = Vec::new();
         for (number, page) in &self.pages {
             for (at, byte) in page.bytes.iter().enumerate().filter(|(at, _)| page.is_known[*at]) {

@@ -14,7 +14,7 @@ use unspool_tarmac::read::{Position, ReadError, ReadErrorKind, ReadOptions, Read
 use unspool_tarmac::record::{Line, Record, Stamp, Time};
 use unspool_tarmac::slice::{SliceError, SliceOptions, Sliced, slice};
 use unspool_tarmac::state::Machine;
-use unspool_tarmac::steps::Steps;
+use unspool_tarmac::steps::{Steps, is_lowered};
 
 use super::input::{End, FileError, FileOptions, Input, OpenedSteps, open_file};
 use crate::meter::{Meter, OnProgress};
@@ -97,6 +97,11 @@ impl TarmacFile {
     pub fn into_steps(self, big_endian: bool) -> (OpenedSteps, Meter) {
         let dialect = self.dialect();
         (Box::new(Steps::new(self.reader.with_dialect(dialect), big_endian)), self.meter)
+    }
+
+    /// Whether the log was made of another trace.
+    pub fn is_converted(&self) -> bool {
+        is_lowered(&self.reader)
     }
 
     /// Container.

@@ -12,6 +12,7 @@ use super::{Segment, TimeWindow};
 #[derive(Debug)]
 pub struct TimeMerge<I, T> {
     lanes: Vec<Lane<I, T>>,
+    is_empty: fn(&T) -> bool,
 }
 
 /// A segment in the common order.
@@ -21,7 +22,7 @@ pub struct Merged<T> {
     pub lane: usize,
     /// The segment. In a lane, time does not run backward: a window starts no earlier than the one before it.
     pub segment: Segment<T>,
-    /// Other lanes with segments that may have been executed before, during or after this one.
+    /// Other lanes with segments that may have been executed before, during or after this one, and that are not empty.
     pub overlaps: Vec<usize>,
 }
 
@@ -29,19 +30,21 @@ pub struct Merged<T> {
 struct Lane<I, T> {
     segments: I,
     head: Option<Segment<T>>,
-    /// The window of the last segment that was taken.
+    /// Start of the last segment that was taken.
+    from: Option<u64>,
+    /// The window of the last segment that was taken and was not empty.
     last: Option<TimeWindow>,
-    /// The latest known end of all that were taken. A line of text may end after segments that follow it.
+    /// The latest known end of all of these. A line of text may end after segments that follow it.
     end: Option<u64>,
 }
 
 impl<I: Iterator<Item = Segment<T>>, T> TimeMerge<I, T> {
-    /// Merges lanes.
-    pub fn new(lanes: impl IntoIterator<Item = I>) -> Self {
-        let lane = |segments| Lane { segments, head: None, last: None, end: None };
+    /// Merges lanes. Empty segments are in the order, and overlap no others.
+    pub fn new(lanes: impl IntoIterator<Item = I>, is_empty: fn(&T) -> bool) -> Self {
+        let lane = |segments| Lane { segments, head: None, from: None, last: None, end: None };
         let mut lanes: Vec<Lane<I, T>> = lanes.into_iter().map(lane).collect();
         lanes.iter_mut().for_each(Lane::advance);
-        Self { lanes }
+        Self { lanes, is_empty }
     }
 
     fn first(&self) -> Option<usize> {
@@ -53,7 +56,7 @@ impl<I: Iterator<Item = Segment<T>>, T> TimeMerge<I, T> {
 
     fn overlaps(&self, lane: usize, window: TimeWindow) -> Vec<usize> {
         let is_overlapping = |found: &Lane<I, T>| {
-            let next = found.head.as_ref().map(|head| head.window);
+            let next = found.head.as_ref().filter(|head| !(self.is_empty)(&head.contents)).map(|head| head.window);
             // All that was taken from a lane ended before its last segment did, or before the latest end.
             let end = |last: TimeWindow| last.to.map(|to| found.end.map_or(to, |end| end.max(to)));
             let taken = found.last.map(|last| TimeWindow { from: None, to: end(last) });
@@ -71,8 +74,14 @@ impl<I: Iterator<Item = Segment<T>>, T> Iterator for TimeMerge<I, T> {
         let lane = self.first()?;
         let found = self.lanes.get_mut(lane)?;
         let segment = found.head.take()?;
-        found.last = Some(segment.window);
-        found.end = found.end.max(segment.window.to);
+        found.from = segment.window.from;
+        if !(self.is_empty)(&segment.contents) {
+            found.last = Some(segment.window);
+            found.end = found.end.max(segment.window.to);
+        } else if let Some(last) = &mut found.last {
+            // It ended before this one did.
+            last.to = last.to.or(segment.window.to);
+        }
         found.advance();
         let overlaps = self.overlaps(lane, segment.window);
         Some(Merged { lane, segment, overlaps })
@@ -81,7 +90,7 @@ impl<I: Iterator<Item = Segment<T>>, T> Iterator for TimeMerge<I, T> {
 
 impl<I: Iterator<Item = Segment<T>>, T> Lane<I, T> {
     fn advance(&mut self) {
-        let before = self.last.and_then(|last| last.from);
+        let before = self.from;
         self.head = self.segments.next().map(|mut segment| {
             let TimeWindow { from, to } = segment.window;
             let from = from.max(before);
@@ -98,12 +107,15 @@ mod tests {
     use super::*;
     use crate::order::Owner;
 
+    /// Contents of an empty segment.
+    const EMPTY: usize = usize::MAX;
+
     fn segment(from: u64, to: u64, contents: usize) -> Segment<usize> {
         Segment { window: TimeWindow { from: Some(from), to: Some(to) }, owner: Owner::default(), contents }
     }
 
     fn merged(lanes: &[Vec<Segment<usize>>]) -> Vec<Merged<usize>> {
-        TimeMerge::new(lanes.iter().map(|lane| lane.iter().cloned())).collect()
+        TimeMerge::new(lanes.iter().map(|lane| lane.iter().cloned()), |&contents| contents == EMPTY).collect()
     }
 
     #[test]
@@ -126,6 +138,14 @@ mod tests {
         let found: Vec<(usize, Vec<usize>)> =
             merged(&lanes).into_iter().map(|merged| (merged.segment.contents, merged.overlaps)).collect();
         assert_eq!(found, [(0, vec![1]), (1, vec![]), (2, vec![0]), (3, vec![])]);
+    }
+
+    #[test]
+    fn empty_segments_overlap_nothing() {
+        let lanes = [vec![segment(0, 10, 0), segment(10, 20, 1)], vec![segment(0, 12, EMPTY), segment(12, 30, 2)]];
+        let found: Vec<(usize, Vec<usize>)> =
+            merged(&lanes).into_iter().map(|merged| (merged.segment.contents, merged.overlaps)).collect();
+        assert_eq!(found, [(0, vec![]), (EMPTY, vec![0]), (1, vec![1]), (2, vec![0])]);
     }
 
     #[test]

@@ -352,6 +352,18 @@ impl AddressSpaces {
         .or_else(|| self.perf_map(map)?.symbols.find(address))
     }
 
+    /// The function at an address of a process or of the kernel, and the offset in it: in the first map that has one.
+    pub(super) fn symbol_of(&self, process: Option<Pid>, address: u64) -> Option<(&str, u64)> {
+        let is_its = |map: &Map| match map {
+            Map::Process { pid, .. } => *pid == KERNEL || process.is_none_or(|process| process == *pid),
+            Map::Any(_) => true,
+            Map::Unnamed => false,
+        };
+        let maps = self.maps.read().unwrap_or_else(PoisonError::into_inner).list.clone();
+        let ids = (1..).zip(&maps).filter(|(_, map)| is_its(map)).map(|(id, _)| MapId(id));
+        ids.filter_map(|id| self.symbol(id, address)).next()
+    }
+
     /// The function of a file, or of what a recording lists about it.
     fn symbol_of_file(&self, mapping: usize, offset: u64, address: u64) -> Option<(&str, u64)> {
         let of_file = self.code(mapping).and_then(|code| code.symbols.find(address));
@@ -375,6 +387,22 @@ impl AddressSpaces {
     pub(super) fn image(&self, map: MapId, address: u64) -> Option<&str> {
         let hit = self.contents(self.map(map), address).certain()?;
         self.timeline.mapping(hit.piece.mapping()?).map(|mapping| mapping.image.as_str())
+    }
+
+    /// The code of the file that events place at an address.
+    pub(super) fn code_at(&self, map: MapId, address: u64) -> Option<&Code> {
+        let hit = self.contents(self.map(map), address).certain()?;
+        self.code(hit.piece.mapping()?)
+    }
+
+    /// The code of the file that a process, or the kernel, had at an address whenever it had one.
+    pub(super) fn code_of_process(&self, process: Option<Pid>, address: u64) -> Option<&Code> {
+        let always = Window { before: 0, after: self.timeline.events().len() };
+        let of = |pid: Pid| {
+            let map = Map::Process { pid, view: self.view(pid, always) };
+            self.code(self.contents(map, address).certain()?.piece.mapping()?)
+        };
+        process.and_then(of).or_else(|| of(KERNEL))
     }
 
     /// The process of a map; `None` if it is not known.

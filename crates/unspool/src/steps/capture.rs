@@ -9,7 +9,9 @@
 //! of a capture without such events, the process is the context identifier. Data transfers are accesses of the instructions
 //! that they belong to (`capture/data.rs`); the others are notes.
 
+mod blocks;
 mod data;
+mod passes;
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -21,14 +23,17 @@ use unspool_coresight::etm3::OwnElement;
 use unspool_coresight::exception::{ExceptionNumber, Numbering};
 use unspool_coresight::frame::FrameError;
 use unspool_coresight::{self as coresight, Features, Profile, TraceConfig, Transactions, exception};
-use unspool_flow::{self as flow, Around, Cause, Finding, FlowItem, InstructionSink, Item, Transaction};
+use unspool_flow::{
+    self as flow, Around, Cause, Finding, FlowItem, InstructionSink, Item, Outcome, Range, Transaction,
+};
 use unspool_isa::decode;
 use unspool_model::hold::Hold;
 use unspool_model::{
-    Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Loss, Losses, Security,
-    SourceError, Step, StepSource, TimeUnit,
+    BlockSink, BlockTrace, Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Loss,
+    Losses, Security, SourceError, Step, StepSource, TimeUnit,
 };
 
+pub(crate) use self::blocks::{BlockBatch, BlockEmitter};
 use self::data::DataJoin;
 use crate::order::{Owner, OwnerSink};
 use crate::{Error, PresentIds, Program, SpaceOptions, Trace, Watch};
@@ -39,7 +44,7 @@ pub struct CaptureSteps {
     capture: Capture,
     /// Indices of its traces in [`Trace::all`].
     traces: Vec<usize>,
-    program: Program,
+    program: Arc<Program>,
     coverage: Coverage,
     time_unit: TimeUnit,
     losses: Losses,
@@ -81,6 +86,7 @@ impl CaptureSteps {
             coverage = coverage.with(Facet::Processes);
         }
         let (losses, bytes_read) = (Losses::default(), Arc::default());
+        let program = Arc::new(program);
         Ok(Self { capture, traces, program, coverage, time_unit, losses, bytes_read, core: 0 })
     }
 
@@ -88,6 +94,11 @@ impl CaptureSteps {
     #[must_use]
     pub fn counting(self, bytes_read: &Arc<AtomicU64>) -> Self {
         Self { bytes_read: Arc::clone(bytes_read), ..self }
+    }
+
+    /// The program that was executed, with what is known about its processes so far.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
     }
 
     /// Bytes of the buffers that are read.
@@ -100,6 +111,48 @@ impl CaptureSteps {
     #[must_use]
     pub fn with_core(self, core: u32) -> Self {
         Self { core, ..self }
+    }
+}
+
+impl CaptureSteps {
+    /// Emits the steps of all buffers; `decode` reads one of them.
+    fn emit<S: BlockSink>(
+        &mut self,
+        sink: S,
+        mut decode: impl FnMut(&Trace<'_>, &Program, &mut StepEmitter<S>) -> Result<(), Error>,
+    ) -> Result<(), SourceError> {
+        let all = Trace::all(&self.capture);
+        let mut emitter = StepEmitter::new(self.time_unit, sink);
+        (emitter.bytes_read, emitter.core) = (Some(Arc::clone(&self.bytes_read)), self.core);
+        let mut present = PresentIds::default();
+        for trace in self.traces.iter().filter_map(|at| all.get(*at)).filter(|trace| present.may_have(trace)) {
+            emitter.start(trace);
+            let decoded = decode(trace, &self.program, &mut emitter);
+            emitter.end();
+            decoded.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
+            if emitter.flow.is_break() {
+                break;
+            }
+        }
+        self.losses = emitter.losses;
+        Ok(())
+    }
+}
+
+/// A sink of another owner.
+struct Borrowed<'s>(&'s mut dyn BlockSink);
+
+impl BlockSink for Borrowed<'_> {
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        self.0.step(step)
+    }
+
+    fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
+        self.0.blocks(trace)
+    }
+
+    fn wants_accesses(&self) -> bool {
+        self.0.wants_accesses()
     }
 }
 
@@ -184,25 +237,15 @@ impl StepSource for CaptureSteps {
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        let all = Trace::all(&self.capture);
-        let mut emitter = StepEmitter::new(self.time_unit, take);
-        (emitter.bytes_read, emitter.core) = (Some(&*self.bytes_read), self.core);
-        let mut present = PresentIds::default();
-        for trace in self.traces.iter().filter_map(|at| all.get(*at)).filter(|trace| present.may_have(trace)) {
-            emitter.is_microcontroller = trace.profile() == Profile::Microcontroller;
-            emitter.counted = 0;
-            let config = trace.config().ok().map(|(config, _)| config);
-            emitter.has_conditions = config.is_some_and(|config| config.traces_conditions());
-            emitter.join = config.filter(TraceConfig::traces_data_addresses).map(|_| DataJoin::default());
-            let decoded = trace.instructions_with_owners(Transactions::Show, &self.program, &mut emitter);
-            emitter.end();
-            decoded.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
-            if emitter.flow.is_break() {
-                break;
-            }
-        }
-        self.losses = emitter.losses;
-        Ok(())
+        self.emit(
+            |step: &Step| take(step),
+            |trace, program, emitter| trace.instructions_with_owners(Transactions::Show, program, emitter).map(drop),
+        )
+    }
+
+    fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
+        let mut batch = BlockBatch::default();
+        self.emit(Borrowed(sink), |trace, program, emitter| emitter.follow(trace, program, &mut batch))
     }
 
     fn losses(&self) -> Losses {
@@ -211,8 +254,8 @@ impl StepSource for CaptureSteps {
 }
 
 /// Converts instructions and items to steps.
-pub(crate) struct StepEmitter<'t> {
-    take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
+pub(crate) struct StepEmitter<S> {
+    sink: S,
     step: Step,
     /// An exception that waits for the address of its handler, and the steps after it.
     hold: Hold,
@@ -230,11 +273,13 @@ pub(crate) struct StepEmitter<'t> {
     interrupted: Option<u64>,
     /// Kind of gap, if the last step was one.
     gap: Option<Gap>,
+    /// What came first, for a shard that does not know what came before it.
+    first: First,
     /// M-profile, which numbers exceptions differently.
     pub(crate) is_microcontroller: bool,
     core: u32,
     losses: Losses,
-    bytes_read: Option<&'t AtomicU64>,
+    bytes_read: Option<Arc<AtomicU64>>,
     /// Bytes of this buffer that are counted.
     counted: u64,
     /// Every instruction has an atom, which shows whether its condition held.
@@ -244,20 +289,31 @@ pub(crate) struct StepEmitter<'t> {
     flow: ControlFlow<()>,
 }
 
-impl InstructionSink for StepEmitter<'_> {
+/// First steps of a shard.
+#[derive(Debug, Clone, Copy, Default)]
+struct First {
+    /// A context or a gap was emitted: the context no longer depends on the shard before.
+    has_context: bool,
+    /// The context, if it was emitted before any gap.
+    context: Option<Context>,
+    /// Something other than a note was emitted.
+    is_past: bool,
+    /// The gap that it starts with.
+    gap: Option<Gap>,
+}
+
+impl<S: BlockSink> InstructionSink for StepEmitter<S> {
     #[inline]
     fn instruction(&mut self, instruction: &flow::Instruction, around: &Around) {
         if self.flow.is_break() {
             return;
         }
-        if !self.hold.is_empty() {
-            // Execution that resumes at the return address does not show the handler, which was not traced.
-            let next = Some(instruction.address).filter(|_| self.interrupted != Some(instruction.address));
-            self.release(next);
+        if self.is_holding() {
+            self.continue_at(Some(instruction.address));
         }
         let branch = branch(instruction);
         self.returned = branch.and_then(|branch| branch.target);
-        self.gap = None;
+        (self.gap, self.first.is_past) = (None, true);
         self.step.clear();
         let time = if self.counts_cycles { around.cycles } else { around.timestamp };
         (self.step.core, self.step.position, self.step.time) = (self.core, instruction.offset, time);
@@ -273,9 +329,10 @@ impl InstructionSink for StepEmitter<'_> {
             ..Instruction::default()
         });
         if self.flow.is_continue() {
-            self.flow = match &mut self.join {
-                Some(join) => join.step(&self.step, self.take),
-                None => (self.take)(&self.step),
+            let Self { join, sink, step, .. } = self;
+            self.flow = match join {
+                Some(join) => join.step(step, &mut |step| sink.step(step)),
+                None => sink.step(step),
             };
         }
     }
@@ -288,13 +345,13 @@ impl InstructionSink for StepEmitter<'_> {
     }
 }
 
-impl OwnerSink for StepEmitter<'_> {
+impl<S> OwnerSink for StepEmitter<S> {
     fn owner(&mut self, owner: Owner) {
         self.owner = owner;
     }
 }
 
-impl Watch for StepEmitter<'_> {
+impl<S: BlockSink> Watch for StepEmitter<S> {
     fn lost(&mut self, error: FrameError) {
         self.gap(error.offset, Gap::Damaged);
     }
@@ -304,17 +361,17 @@ impl Watch for StepEmitter<'_> {
     }
 
     fn progress(&mut self, read: u64, _total: u64) {
-        if let Some(total) = self.bytes_read {
+        if let Some(total) = &self.bytes_read {
             total.fetch_add(read.saturating_sub(self.counted), Ordering::Relaxed);
         }
         self.counted = read;
     }
 }
 
-impl<'t> StepEmitter<'t> {
-    pub(crate) fn new(time_unit: TimeUnit, take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>) -> Self {
+impl<S: BlockSink> StepEmitter<S> {
+    pub(crate) fn new(time_unit: TimeUnit, sink: S) -> Self {
         Self {
-            take,
+            sink,
             step: Step::default(),
             hold: Hold::default(),
             counts_cycles: time_unit == TimeUnit::Cycles,
@@ -326,6 +383,7 @@ impl<'t> StepEmitter<'t> {
             returned: None,
             interrupted: None,
             gap: None,
+            first: First::default(),
             losses: Losses::default(),
             is_microcontroller: false,
             core: 0,
@@ -337,13 +395,71 @@ impl<'t> StepEmitter<'t> {
         }
     }
 
+    /// Starts a buffer.
+    pub(crate) fn start(&mut self, trace: &Trace<'_>) {
+        self.is_microcontroller = trace.profile() == Profile::Microcontroller;
+        self.counted = 0;
+        let config = trace.config().ok().map(|(config, _)| config);
+        self.has_conditions = config.is_some_and(|config| config.traces_conditions());
+        self.join = config.filter(TraceConfig::traces_data_addresses).map(|_| DataJoin::default());
+    }
+
+    /// Whether steps have more than a block does: outcomes of conditions, or accesses.
+    pub(crate) fn needs_instructions(&self) -> bool {
+        self.has_conditions || self.join.is_some()
+    }
+
+    /// Reads one buffer, blocks at once where they contain all there is.
+    fn follow(&mut self, trace: &Trace<'_>, program: &Program, batch: &mut BlockBatch) -> Result<(), Error> {
+        if self.needs_instructions() {
+            return trace.instructions_with_owners(Transactions::Show, program, self).map(drop);
+        }
+        let mut emitter = BlockEmitter { steps: self, batch };
+        let decoded = trace.flow_with_owners(Transactions::Show, program, &mut emitter);
+        emitter.end();
+        decoded.map(drop)
+    }
+
+    /// Passes on blocks; `returned`: the target of the branch at the end of the last.
+    fn blocks(&mut self, trace: &BlockTrace<'_>, returned: Option<u64>) {
+        (self.gap, self.returned, self.first.is_past) = (None, returned, true);
+        if self.flow.is_continue() {
+            self.flow = self.sink.blocks(trace);
+        }
+    }
+
+    /// Passes on the instructions of a range. Execution continues at `next`, if known.
+    fn range(&mut self, range: &Range<'_>, next: Option<u64>, offset: u64, around: &Around) {
+        let (isa, mut address) = (range.isa(), range.start());
+        for (index, &opcode) in (1..).zip(range.opcodes()) {
+            let (length, ends_range) = (isa.opcode_length(opcode), index == range.opcodes().len());
+            let outcome = Outcome { taken: range.taken(), target: next.filter(|_| range.taken()) };
+            let branch = (ends_range && range.has_outcome()).then_some(outcome);
+            let instruction = flow::Instruction { address, opcode, isa, length, ends_range, branch, offset };
+            self.instruction(&instruction, around);
+            address = address.wrapping_add(length.into()) & isa.address_mask();
+        }
+    }
+
+    /// Whether an exception waits for the address of its handler.
+    fn is_holding(&self) -> bool {
+        !self.hold.is_empty()
+    }
+
+    /// Execution continues at this address.
+    fn continue_at(&mut self, next: Option<u64>) {
+        // Execution that resumes at the return address does not show the handler, which was not traced.
+        self.release(next.filter(|next| self.interrupted != Some(*next)));
+    }
+
     /// Ends a buffer: emits the steps held back, and forgets the state before the next one.
     pub(crate) fn end(&mut self) {
         self.release(None);
-        if let Some(join) = &mut self.join
+        let Self { join, sink, .. } = self;
+        if let Some(join) = join
             && self.flow.is_continue()
         {
-            self.flow = join.end(self.take);
+            self.flow = join.end(&mut |step| sink.step(step));
         }
         (self.time, self.context, self.returned, self.gap) = (None, None, None, None);
         (self.traced, self.owner) = (None, Owner::default());
@@ -424,6 +540,9 @@ impl<'t> StepEmitter<'t> {
             ..Context::default()
         };
         if self.context.replace(context) != Some(context) {
+            if !std::mem::replace(&mut self.first.has_context, true) {
+                self.first.context = Some(context);
+            }
             self.emit(position, Event::Context(context));
         }
     }
@@ -449,6 +568,10 @@ impl<'t> StepEmitter<'t> {
 
     fn gap(&mut self, position: u64, gap: Gap) {
         if self.gap != Some(gap) {
+            if !self.first.is_past {
+                self.first.gap = Some(gap);
+            }
+            self.first.has_context = true;
             self.emit(position, Event::Gap(gap));
             self.gap = Some(gap);
             self.context = None;
@@ -466,7 +589,7 @@ impl<'t> StepEmitter<'t> {
 
     /// Emits a step that is not an instruction.
     fn emit(&mut self, position: u64, event: Event) {
-        self.gap = None;
+        (self.gap, self.first.is_past) = (None, true);
         self.wait(position, |step| step.event = event);
     }
 
@@ -487,10 +610,10 @@ impl<'t> StepEmitter<'t> {
     /// Emits the steps held back. `next`: address at which execution continues, if known.
     fn release(&mut self, next: Option<u64>) {
         if self.flow.is_continue() {
-            let Self { hold, join, take, .. } = self;
+            let Self { hold, join, sink, .. } = self;
             self.flow = match join {
-                Some(join) => hold.release(next, |_, _| {}, &mut |step| join.step(step, take)),
-                None => hold.release(next, |_, _| {}, take),
+                Some(join) => hold.release(next, |_, _| {}, &mut |step| join.step(step, &mut |step| sink.step(step))),
+                None => hold.release(next, |_, _| {}, &mut |step| sink.step(step)),
             };
         }
     }

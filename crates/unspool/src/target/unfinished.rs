@@ -9,20 +9,30 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Removes the temporary files of all outputs that are not complete. For a process that is about to end: those outputs cannot be
-/// completed then.
+/// completed then, and a thread that begins or ends one waits for the end of the process.
 pub fn remove_unfinished() {
-    remove_below(Path::new(""));
+    let mut paths = all();
+    remove_below(Path::new(""), &mut paths);
+    std::mem::forget(paths);
 }
 
 /// Removes those in a directory; an empty path is above all.
-fn remove_below(directory: &Path) {
-    all().retain(|path| {
-        let is_below = path.starts_with(directory);
-        if is_below {
-            remove(path);
-        }
-        !is_below
-    });
+fn remove_below(directory: &Path, paths: &mut BTreeSet<PathBuf>) {
+    let (below, others): (BTreeSet<_>, _) =
+        std::mem::take(paths).into_iter().partition(|path| path.starts_with(directory));
+    *paths = others;
+    below.iter().for_each(|path| remove_while_written(path));
+}
+
+/// Removes what another thread still writes. Under another name first: no file is added to it then.
+fn remove_while_written(path: &Path) {
+    let mut away = path.as_os_str().to_owned();
+    away.push(".removed");
+    let away = PathBuf::from(away);
+    match fs::rename(path, &away) {
+        Ok(()) => remove(&away),
+        Err(_) => remove(path),
+    }
 }
 
 /// Removes a temporary file or directory. It may have been removed, or renamed.
@@ -82,12 +92,30 @@ mod tests {
         fs::create_dir(directory.path())?;
         fs::write(directory.path().join("trace.bin"), "half")?;
         // Other tests have files of their own.
-        remove_below(folder.path());
+        remove_below(folder.path(), &mut all());
         assert_eq!(fs::read_dir(folder.path())?.count(), 0);
         // Another process may use the name then.
         fs::write(temporary.path(), "other")?;
         drop(temporary);
         assert_eq!(fs::read_dir(folder.path())?.count(), 1);
+        Ok(())
+    }
+
+    /// A writer that adds files until it cannot, as a packer of many files does.
+    #[test]
+    fn a_directory_is_removed_while_it_is_written() -> std::io::Result<()> {
+        let folder = tempfile::tempdir()?;
+        for _ in 0..100 {
+            let directory = folder.path().join("capture");
+            fs::create_dir(&directory)?;
+            let writer = {
+                let directory = directory.clone();
+                std::thread::spawn(move || (0..).find(|n: &u32| fs::write(directory.join(n.to_string()), "").is_err()))
+            };
+            remove_while_written(&directory);
+            assert!(!directory.exists());
+            assert!(writer.join().is_ok());
+        }
         Ok(())
     }
 }

@@ -9,28 +9,31 @@ use std::io::Cursor;
 use std::path::Path;
 
 use unspool::Program;
-use unspool::analyze::calls::{Call, Site};
+use unspool::analyze::calls::{Call, CallSink, Site};
 use unspool::analyze::folded::Folded;
-use unspool::analyze::profile::Profile;
-use unspool::analyze::tree::Tree;
+use unspool::analyze::profile::Profiles;
+use unspool::analyze::tree::Forest;
 use unspool::capture::Code;
 use unspool::file::{End, FileOptions, TarmacFile};
 use unspool_testing::corpus;
 
-/// Call tree of a log with one core.
+/// Call tree and profile of a log with one core.
 struct Calls {
-    tree: Tree<Cursor<Vec<u8>>>,
+    tree: Forest<Cursor<Vec<u8>>>,
+    profiles: Profiles,
 }
 
 fn read_calls(path: &Path) -> Calls {
-    let mut calls = Calls { tree: Tree::new(Cursor::default()) };
-    let mut take = |core: usize, call: &Call| {
-        assert_eq!(core, 0);
-        calls.tree.add(call);
-    };
-    let (_, end) = TarmacFile::open(path, &FileOptions::default()).unwrap().calls(&mut |_, _| {}, &mut take).unwrap();
-    assert_eq!(end, End::Whole);
+    let mut calls = Calls { tree: Forest::new(Cursor::default()), profiles: Profiles::new(true) };
+    read(path, &mut calls.tree);
+    read(path, &mut calls.profiles);
     calls
+}
+
+fn read(path: &Path, sink: &mut impl CallSink) {
+    let mut log = TarmacFile::open(path, &FileOptions::default()).unwrap();
+    let (calls, end) = log.calls(&mut |_, _| {}, sink).unwrap();
+    assert_eq!((calls.cores().len(), end), (1, End::Whole));
 }
 
 impl Calls {
@@ -46,18 +49,13 @@ impl Calls {
             text += &format!("{indent}o {entry} - {exit} : {}\n", name(call.function));
             Ok(())
         };
-        self.tree.each(|call| call.is_complete() || call.is_root(), take).unwrap();
+        self.tree.each(0, |call| call.is_complete() || call.is_root(), take).unwrap();
         text
     }
 
     /// Calls, and time including callees, per function.
     fn profile(&mut self) -> Vec<(u64, [u64; 2])> {
-        let mut profile = Profile::of_complete_calls();
-        let add = |depth: usize, call: &Call| {
-            profile.add(depth, call);
-            Ok(())
-        };
-        self.tree.each(|_| true, add).unwrap();
+        let profile = self.profiles.of(0).unwrap();
         profile.rows().map(|(function, row)| (function, [row.calls, row.total.time])).collect()
     }
 
@@ -68,7 +66,7 @@ impl Calls {
             folded.add(depth, call);
             Ok(())
         };
-        self.tree.each(|_| true, add).unwrap();
+        self.tree.each(0, |_| true, add).unwrap();
         let mut lines = Vec::new();
         let take = |stack: &[u64], own: unspool::analyze::calls::Cost| -> Result<(), ()> {
             let name = |function: &u64| Some(name(*function)).filter(|name| !name.is_empty());
@@ -82,7 +80,7 @@ impl Calls {
 }
 
 fn position(site: &Site) -> String {
-    format!("t:{} l:{} pc:{:#x}", site.time, site.line, site.pc)
+    format!("t:{} l:{} pc:{:#x}", site.time, site.position, site.pc)
 }
 
 fn sorted(mut lines: Vec<String>) -> Vec<String> {
@@ -199,7 +197,7 @@ fn shape(path: &Path) -> Vec<(usize, u64, bool)> {
         shape.push((depth, call.function, call.is_complete()));
         Ok(())
     };
-    read_calls(path).tree.each(|_| true, take).unwrap();
+    read_calls(path).tree.each(0, |_| true, take).unwrap();
     shape
 }
 

@@ -9,6 +9,7 @@
 )]
 
 mod arrows;
+mod blocks;
 mod breaks;
 mod capture_steps;
 mod channel_events;
@@ -35,6 +36,7 @@ mod fixtures;
 mod format_steps;
 mod hello;
 mod identify;
+mod lines;
 mod machine;
 mod open;
 mod packages;

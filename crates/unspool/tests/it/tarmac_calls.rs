@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use unspool::analyze::calls::{Began, Call, Ended};
+use unspool::analyze::calls::{Began, Call, CallSink as _, Ended};
 use unspool::tarmac::dialect::Dialect;
 use unspool::tarmac::read::{ReadOptions, Reader};
-use unspool::{TarmacCalls, call_tree};
+use unspool::{TarmacCalls, call_forest};
 
 /// A function that calls another, in the style of Fast Models.
 const NESTED: &str = "\
@@ -37,24 +37,25 @@ fn trees(log: &str, dialect: Option<Dialect>) -> Vec<(String, String)> {
     let mut calls = TarmacCalls::new(dialect.unwrap_or(reader.dialect()));
     let mut ended: Vec<(usize, Call)> = Vec::new();
     let more = reader.each(|position, line| {
-        calls.line(position, line, &mut |core, call| ended.push((core, *call)));
+        calls.line(position, line, &mut |core: usize, call: &Call| ended.push((core, *call)));
         ControlFlow::Continue(())
     });
     assert!(!more.unwrap());
-    calls.finish(&mut |core, call| ended.push((core, *call)));
+    calls.finish(&mut |core: usize, call: &Call| ended.push((core, *call)));
     let names = calls.cores().map(|name| String::from_utf8(name.to_vec()).unwrap());
     names.enumerate().map(|(core, name)| (name, tree(core, &ended))).collect()
 }
 
 fn tree(core: usize, ended: &[(usize, Call)]) -> String {
-    let mut tree = call_tree().unwrap();
-    ended.iter().filter(|(of, _)| *of == core).for_each(|(_, call)| tree.add(call));
+    let mut forest = call_forest();
+    ended.iter().filter(|(of, _)| *of == core).for_each(|(_, call)| forest.ended(0, call));
     let mut text = String::new();
     let take = |depth: usize, call: &Call| {
         let began = match call.began {
             Began::Start => "start ",
             Began::Exception => "exception ",
             Began::Before => "before ",
+            Began::Gap => "gap ",
             Began::Called => "",
         };
         let end = if call.ended == Ended::AtEnd && call.began != Began::Start { " unfinished" } else { "" };
@@ -62,7 +63,7 @@ fn tree(core: usize, ended: &[(usize, Call)]) -> String {
         text += &format!("{:indent$}{began}{:x} {from}-{to}{end}\n", "", call.function, indent = depth * 2);
         Ok(())
     };
-    tree.each(|_| true, take).unwrap();
+    forest.each(0, |_| true, take).unwrap();
     text
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
-use unspool_analyze::calls::{Began, Call, Ended, Follower, Instruction, Opcode, Site};
-use unspool_analyze::tree::Tree;
+use unspool_analyze::calls::{Began, Call, CallSink, Ended, Follower, Gap, Instruction, Opcode, Site};
+use unspool_analyze::tree::Forest;
 use unspool_isa::Isa;
 
 /// Opcodes by name, with the instruction set.
@@ -37,9 +37,8 @@ pub(crate) fn instructions(story: &str) -> Vec<Instruction> {
         let mut words = text.split_whitespace();
         let pc = hex(words.next().unwrap());
         let name = words.next().unwrap();
-        let (_, isa, length, opcode) =
-            OPCODES.into_iter().find(|row| row.0 == name).unwrap_or_else(|| panic!("{name}"));
-        let site = Site { line, time: number, number, pc };
+        let (isa, length, opcode) = opcode(name);
+        let site = Site { position: line, time: number, number, pc };
         let code = (name != "?").then_some(Opcode { isa, opcode });
         let mut instruction = Instruction::new(site, length, code);
         for word in words {
@@ -62,6 +61,12 @@ pub(crate) fn instructions(story: &str) -> Vec<Instruction> {
     (1..).zip(lines).map(one).collect()
 }
 
+/// Instruction set, length and opcode by name.
+pub(crate) fn opcode(name: &str) -> (Isa, u8, u32) {
+    let row = OPCODES.into_iter().find(|row| row.0 == name);
+    row.map(|(_, isa, length, opcode)| (isa, length, opcode)).unwrap_or_else(|| panic!("{name}"))
+}
+
 fn hex(text: &str) -> u64 {
     u64::from_str_radix(text, 16).unwrap_or_else(|_| panic!("{text}"))
 }
@@ -69,35 +74,47 @@ fn hex(text: &str) -> u64 {
 /// The calls in the order in which they end.
 pub(crate) fn calls(instructions: &[Instruction]) -> Vec<Call> {
     let mut calls = Vec::new();
-    let mut follower = Follower::new();
-    instructions.iter().for_each(|instruction| follower.step(instruction, &mut |call| calls.push(*call)));
-    follower.finish(&mut |call| calls.push(*call));
+    follow(instructions, &[], &mut |_: usize, call: &Call| calls.push(*call));
     calls
+}
+
+/// Passes the calls to a sink. Execution is missing before the instructions with the indices in `gaps`.
+pub(crate) fn follow(instructions: &[Instruction], gaps: &[usize], sink: &mut impl CallSink) {
+    let mut follower = Follower::new();
+    for (index, instruction) in instructions.iter().enumerate() {
+        if gaps.contains(&index) {
+            follower.gap(Gap::Missing);
+        }
+        follower.step(instruction, sink);
+    }
+    follower.finish(sink);
 }
 
 /// The tree of these calls, one line per call: how it began and ended, its function, instructions and own cost.
 pub(crate) fn tree(calls: &[Call]) -> String {
-    let mut tree = Tree::new(Cursor::new(Vec::new()));
-    calls.iter().for_each(|call| tree.add(call));
+    let mut forest = Forest::new(Cursor::new(Vec::new()));
+    calls.iter().for_each(|call| forest.ended(0, call));
     let mut text = String::new();
     let take = |depth: usize, call: &Call| {
         text += &format!("{:indent$}{}\n", "", line(call), indent = depth * 2);
         Ok(())
     };
-    tree.each(|_| true, take).unwrap();
+    forest.each(0, |_| true, take).unwrap();
     text
 }
 
-fn line(call: &Call) -> String {
+pub(crate) fn line(call: &Call) -> String {
     let began = match call.began {
         Began::Start => "start ",
         Began::Before => "before ",
         Began::Called => "",
         Began::Exception => "exception ",
+        Began::Gap => "gap ",
     };
     let ended = match call.ended {
         Ended::Returned => "",
         Ended::Unwound => " left",
+        Ended::InGap => " in gap",
         Ended::AtEnd => " at end",
     };
     let (entry, exit) = (call.entry.number, call.exit.number);

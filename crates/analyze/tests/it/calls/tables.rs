@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 
 use proptest::prelude::*;
-use unspool_analyze::calls::{Call, Cost, Follower, Instruction, Opcode, Site};
+use unspool_analyze::calls::{Began, Call, CallSink, Cost, Follower, Instruction, Opcode, Site};
 use unspool_analyze::folded::Folded;
-use unspool_analyze::profile::{Profile, Row};
-use unspool_analyze::tree::Tree;
+use unspool_analyze::profile::{Profile, Profiles, Row};
+use unspool_analyze::tree::Forest;
 use unspool_isa::Isa;
 use unspool_testing::Random;
 
@@ -22,19 +22,49 @@ const STORY: &str = "1000 bl sp=100 time=0
     1004 bl time=31
     3000 nop time=32";
 
-fn tree(calls: &[Call]) -> Tree<Cursor<Vec<u8>>> {
-    let mut tree = Tree::new(Cursor::default());
-    calls.iter().for_each(|call| tree.add(call));
+fn tree(calls: &[Call]) -> Forest<Cursor<Vec<u8>>> {
+    let mut tree = Forest::new(Cursor::default());
+    calls.iter().for_each(|call| tree.ended(0, call));
     tree
 }
 
-fn profiled(mut profile: Profile, calls: &[Call]) -> Profile {
+fn profiled(is_complete_only: bool, instructions: &[Instruction], gaps: &[usize]) -> Profile {
+    let mut profiles = Profiles::new(is_complete_only);
+    story::follow(instructions, gaps, &mut profiles);
+    profiles.of(0).cloned().unwrap_or_default()
+}
+
+/// The rows by their definition, from the complete tree: a call within another call of its function has no total, and the own
+/// cost of a call that is not counted is that of its caller.
+fn rows_of_tree(is_complete_only: bool, calls: &[Call]) -> BTreeMap<u64, Row> {
+    let mut rows: BTreeMap<u64, Row> = BTreeMap::new();
+    let mut stack: Vec<Option<u64>> = Vec::new();
     let add = |depth: usize, call: &Call| {
-        profile.add(depth, call);
+        stack.truncate(depth);
+        if is_complete_only && !call.is_complete() && !call.is_root() {
+            if let Some(caller) = stack.iter().rev().flatten().next() {
+                add_cost(&mut rows.entry(*caller).or_default().own, call.own);
+            }
+            stack.push(None);
+            return Ok(());
+        }
+        let row = rows.entry(call.function).or_default();
+        let is_call = call.began != Began::Gap;
+        row.calls += u64::from(is_call);
+        row.incomplete += u64::from(is_call && !call.is_complete());
+        add_cost(&mut row.own, call.own);
+        if !stack.contains(&Some(call.function)) {
+            add_cost(&mut row.total, call.total());
+        }
+        stack.push(Some(call.function));
         Ok(())
     };
-    tree(calls).each(|_| true, add).unwrap();
-    profile
+    tree(calls).each(0, |_| true, add).unwrap();
+    rows
+}
+
+fn add_cost(sum: &mut Cost, cost: Cost) {
+    (sum.time, sum.instructions) = (sum.time + cost.time, sum.instructions + cost.instructions);
 }
 
 fn stacks(mut folded: Folded, calls: &[Call]) -> Vec<(Vec<u64>, u64, u64)> {
@@ -42,7 +72,7 @@ fn stacks(mut folded: Folded, calls: &[Call]) -> Vec<(Vec<u64>, u64, u64)> {
         folded.add(depth, call);
         Ok(())
     };
-    tree(calls).each(|_| true, add).unwrap();
+    tree(calls).each(0, |_| true, add).unwrap();
     let mut stacks = Vec::new();
     let take = |stack: &[u64], own: Cost| -> Result<(), ()> {
         stacks.push((stack.to_vec(), own.time, own.instructions));
@@ -54,18 +84,19 @@ fn stacks(mut folded: Folded, calls: &[Call]) -> Vec<(Vec<u64>, u64, u64)> {
 
 #[test]
 fn a_profile_and_its_stacks() {
-    let calls = story::calls(&story::instructions(STORY));
-    let rows = |profile: Profile| {
+    let instructions = story::instructions(STORY);
+    let calls = story::calls(&instructions);
+    let rows = |is_complete_only: bool| {
         let row = |(function, row): (u64, &Row)| {
             let Row { calls, incomplete, total, own } = *row;
             [function, calls, incomplete, total.time, own.time, total.instructions, own.instructions]
         };
-        profiled(profile, &calls).rows().map(row).collect::<Vec<_>>()
+        profiled(is_complete_only, &instructions, &[]).rows().map(row).collect::<Vec<_>>()
     };
     let all = [[0x1000, 1, 1, 32, 12, 8, 2], [0x2000, 1, 0, 20, 20, 5, 3], [0x3000, 3, 1, 0, 0, 3, 3]];
-    assert_eq!(rows(Profile::new()), all);
+    assert_eq!(rows(false), all);
     let complete = [[0x1000, 1, 1, 32, 12, 8, 3], [0x2000, 1, 0, 20, 20, 5, 3], [0x3000, 2, 0, 0, 0, 2, 2]];
-    assert_eq!(rows(Profile::of_complete_calls()), complete);
+    assert_eq!(rows(true), complete);
 
     let stack = |functions: &[u64], time, instructions| (functions.to_vec(), time, instructions);
     let nested = stack(&[0x1000, 0x2000, 0x3000], 0, 2);
@@ -84,9 +115,9 @@ fn a_tree_that_does_not_fit_into_memory() {
     let mut number = 0;
     let mut step = |pc: u64, opcode: u32, sp: u64| {
         number += 1;
-        let site = Site { line: number, time: number, number, pc };
+        let site = Site { position: number, time: number, number, pc };
         let instruction = Instruction::new(site, 4, Some(Opcode { isa: Isa::A64, opcode }));
-        follower.step(&Instruction { sp: Some(sp), ..instruction }, &mut |call| tree.add(call));
+        follower.step(&Instruction { sp: Some(sp), ..instruction }, &mut tree);
     };
     let (call, ret) = (0x9400_0000, 0xd65f_03c0);
     for outer in 0..5_000 {
@@ -102,7 +133,7 @@ fn a_tree_that_does_not_fit_into_memory() {
         step(0x2004, ret, 0xf0);
         step(0x1004, 0x17ff_ffff, 0x100);
     }
-    follower.finish(&mut |call| tree.add(call));
+    follower.finish(&mut tree);
     let mut shape = Vec::new();
     let mut last = 0;
     let mut take = |depth: usize, call: &Call| {
@@ -111,7 +142,7 @@ fn a_tree_that_does_not_fit_into_memory() {
         shape.push(depth);
         Ok(())
     };
-    tree.each(|_| true, &mut take).unwrap();
+    tree.each(0, |_| true, &mut take).unwrap();
     assert_eq!(shape[0], 0);
     let expected = (0..5_000).flat_map(|outer| if outer % 7 > 0 { vec![1, 2, 3, 4] } else { vec![1, 2, 3] });
     let counts =
@@ -138,19 +169,23 @@ fn any_instruction() -> impl Strategy<Value = (u64, u32, Option<u64>, Option<u64
 
 proptest! {
     #[test]
-    fn any_instructions(steps in prop::collection::vec(any_instruction(), 0..200)) {
+    fn any_instructions(
+        steps in prop::collection::vec(any_instruction(), 0..200),
+        gaps in prop::collection::vec(1_usize..200, 0..4),
+    ) {
         let step = |(number, (pc, opcode, sp, lr, stack, is_interrupted, is_lr_written)): (u64, _)| {
-            let site = Site { line: number, time: number * 3, number, pc };
+            let site = Site { position: number, time: number * 3, number, pc };
             let new = Instruction::new(site, 4, Some(Opcode { isa: Isa::A64, opcode }));
             Instruction { sp, lr, stack, is_interrupted, is_lr_written, ..new }
         };
         let instructions: Vec<Instruction> = (1..).zip(steps).map(step).collect();
-        let calls = story::calls(&instructions);
+        let mut calls = Vec::new();
+        story::follow(&instructions, &gaps, &mut |_: usize, call: &Call| calls.push(*call));
         let own: u64 = calls.iter().map(|call| call.own.instructions).sum();
         prop_assert_eq!(own, instructions.len() as u64);
         let mut count = 0;
         let mut ends: Vec<u64> = Vec::new();
-        tree(&calls).each(|_| true, |depth, call| {
+        tree(&calls).each(0, |_| true, |depth, call| {
             ends.truncate(depth);
             assert!(ends.iter().all(|end| call.exit.number <= *end), "within the enclosing calls");
             ends.push(call.exit.number);
@@ -158,15 +193,18 @@ proptest! {
             Ok(())
         }).unwrap();
         prop_assert_eq!(count, calls.len());
-        for profile in [Profile::new(), Profile::of_complete_calls()] {
-            assert_consistent(&profiled(profile, &calls));
+        for is_complete_only in [false, true] {
+            let profile = profiled(is_complete_only, &instructions, &gaps);
+            assert_consistent(&profile);
+            let rows: BTreeMap<u64, Row> = profile.rows().map(|(function, row)| (function, *row)).collect();
+            prop_assert_eq!(rows, rows_of_tree(is_complete_only, &calls));
         }
     }
 
     #[test]
     fn profiles_of_random_call_trees(seed in any::<u64>(), instructions in 1_usize..400) {
         let (instructions, expected) = RandomCalls::run(seed, instructions);
-        let profile = profiled(Profile::new(), &story::calls(&instructions));
+        let profile = profiled(false, &instructions, &[]);
         let rows: BTreeMap<u64, [u64; 3]> = profile
             .rows()
             .map(|(function, row)| (function, [row.calls, row.own.instructions, row.total.instructions]))
@@ -244,7 +282,7 @@ impl RandomCalls {
         let number = self.instructions.len() as u64 + 1;
         let time = self.instructions.last().map_or(7, |last| last.site.time) + self.random.below(3);
         let instruction =
-            Instruction::new(Site { line: number, time, number, pc }, 4, Some(Opcode { isa: Isa::A64, opcode }));
+            Instruction::new(Site { position: number, time, number, pc }, 4, Some(Opcode { isa: Isa::A64, opcode }));
         self.instructions.push(Instruction { sp: Some(self.sp), lr, ..instruction });
         let current = self.stack.last().copied().unwrap_or_default();
         self.expected.entry(current).or_default()[1] += 1;

@@ -20,6 +20,7 @@ use crate::args::{
 };
 use crate::file::{TarmacArgs, parse_dialect};
 use crate::process_args::ProcessArgs;
+use crate::selection_args::SelectionArgs;
 
 /// Convert a trace to another format, or its records to another container, and report what is lost
 #[derive(Debug, clap::Args)]
@@ -91,6 +92,9 @@ pub(crate) struct Args {
     pub(super) images: ImageArgs,
 
     #[command(flatten)]
+    pub(super) selection: SelectionArgs,
+
+    #[command(flatten)]
     pub(super) processes: ProcessArgs,
 
     #[command(flatten)]
@@ -142,7 +146,7 @@ pub(crate) struct Args {
 
     /// Compression level: 0 is fast, 9 is small (zstd: up to 19)
     #[arg(long, value_name = "L", value_parser = clap::value_parser!(u32).range(0..=19))]
-    pub(super) level: Option<u32>,
+    pub(super) compression: Option<u32>,
 
     /// Instructions per chunk of a .zstf file [default: 100000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -167,7 +171,7 @@ const STF_VERSIONS: &[Choice<StfVersion>] =
 const EXAMPLES: &str = "\
 Examples:
   unspool convert trace.astf trace.astf.xz
-  unspool convert trace.astf.xz trace.astf.gz --level 9
+  unspool convert trace.astf.xz trace.astf.gz --compression 9
   unspool convert small.astf - --to raw | unspool dump -
   unspool convert trace.stf trace.zstf
   unspool convert trace.zstf trace.stf.xz -j 2
@@ -178,6 +182,7 @@ Examples:
   unspool convert snapshot/ run.tarmac --source 0x10
   unspool convert snapshot/ run.stf --source 0x10 --split
   unspool convert snapshot/ run.astf --accesses model.tarmac
+  unspool convert snapshot/ user.tarmac --source 0x10 --mode user
   unspool convert trbe.bin run.tarmac --protocol ete --image app.elf
 
 Without --to, the name of OUT selects the format, and a name without a known extension is rejected. ASTF: .astf or .raw is RAW; .xz or .lzma is LZMA; .gz, .zz, .z or .zlib is \
@@ -190,7 +195,8 @@ the version lacks, with a count, and adds unspool to the header as generator. Li
 --to-dialect selects another style: then losses are counted, and lines that the style does not have are unchanged. \
 To another format, a trace is converted instruction by instruction. What the format cannot represent is dropped, counted and \
 reported; if the result would be an incorrect trace, conversion stops and reports the position. docs/conversions.md lists all pairs. \
-A capture has gaps where execution was not traced, and some formats have none: --split writes the pieces between gaps to \
+With a selection, a trace is converted instruction by instruction also within a format, and there is a gap where instructions \
+were left out; 'unspool slice' copies records instead. A capture has gaps where execution was not traced, and some formats have none: --split writes the pieces between gaps to \
 separate files. ASTF requires the addresses of memory accesses, which instruction trace does not contain: to convert a capture to \
 ASTF, add --accesses. Tarmac and STF need no such trace.
 Some producers, such as gem5, mark the accesses of some loads as writes; unspool follows the opcode and warns with a count. \
@@ -229,6 +235,11 @@ impl Args {
         )
     }
 
+    /// Whether records are copied: within a format, all of them.
+    pub(super) fn is_native(&self, from: Option<Format>, to: Format) -> bool {
+        from == Some(to) && self.selection.is_all()
+    }
+
     pub(super) fn native(&self) -> NativeOutput<'_> {
         NativeOutput {
             path: self.output(),
@@ -262,32 +273,36 @@ impl Args {
     }
 
     pub(super) fn astf_options(&self) -> anyhow::Result<WriteOptions> {
-        if let Some(level) = self.level.filter(|level| *level > 9) {
-            bail!("--level {level}: LZMA and zlib have levels from 0 to 9");
+        if let Some(level) = self.compression.filter(|level| *level > 9) {
+            bail!("--compression {level}: LZMA and zlib have levels from 0 to 9");
         }
         let defaults = WriteOptions::default();
         let threads = self.jobs.threads().unwrap_or(defaults.threads);
-        Ok(WriteOptions { threads, level: self.level.unwrap_or(defaults.level), ..defaults })
+        Ok(WriteOptions { threads, level: self.compression.unwrap_or(defaults.level), ..defaults })
     }
 
     pub(super) fn log_options(&self) -> CompressOptions {
         let defaults = CompressOptions::default();
-        CompressOptions { threads: self.jobs.threads().unwrap_or(defaults.threads), level: self.level, ..defaults }
+        CompressOptions {
+            threads: self.jobs.threads().unwrap_or(defaults.threads),
+            level: self.compression,
+            ..defaults
+        }
     }
 
     pub(super) fn stf_options(&self) -> stf::write::WriteOptions {
         let defaults = stf::write::WriteOptions::default();
         stf::write::WriteOptions {
             threads: self.jobs.threads().unwrap_or(defaults.threads),
-            level: self.level,
+            level: self.compression,
             chunk_markers: self.chunk.unwrap_or(defaults.chunk_markers),
         }
     }
 
     pub(super) fn check_level(&self, container: Container) -> anyhow::Result<()> {
-        match self.level {
+        match self.compression {
             Some(level) if level > 9 && matches!(container, Container::Gzip | Container::Xz) => {
-                bail!("--level {level}: gzip and xz have levels from 0 to 9")
+                bail!("--compression {level}: gzip and xz have levels from 0 to 9")
             }
             _ => Ok(()),
         }

@@ -35,7 +35,7 @@ pub(super) fn convert_stf(args: &Args, mut file: StfFile) -> anyhow::Result<Verd
     let mut progress = Progress::new(false);
     let Some(version) = args.stf_version else {
         let read = args.tarmac().options(args.jobs.threads());
-        let is_rewritten = args.level.is_some() || args.chunk.is_some();
+        let is_rewritten = args.compression.is_some() || args.chunk.is_some();
         let write = (args.stf_options(), is_rewritten);
         let input = (args.input.as_path(), &read);
         let end = store_stf(&mut file, input, storage, write, args.native(), &mut progress.callback())?;

@@ -10,7 +10,8 @@ use crate::args::OutputFormat;
 /// Rejects options without effect; a capture has no format `from`.
 pub(super) fn reject_unused_options(args: &Args, from: Option<Format>, to: Format) -> anyhow::Result<()> {
     let (is_capture, is_log) = (from.is_none(), from == Some(Format::Tarmac));
-    let (is_native, has_other) = (from == Some(to), args.accesses.is_some());
+    let (is_native, has_other) = (args.is_native(from, to), args.accesses.is_some());
+    let has_function = !args.selection.function.is_empty();
     let is_restyled = is_log && is_native && args.to_dialect.is_some();
     let is_chunked = match args.to {
         Some(to) => to == OutputFormat::Stf(Storage::Zstf),
@@ -22,7 +23,12 @@ pub(super) fn reject_unused_options(args: &Args, from: Option<Format>, to: Forma
     let log_only = "applies to Tarmac, and IN is not a log";
     let rows = [
         ("--source", args.source.is_some(), is_capture, "selects a source of a capture, and IN is not a capture"),
-        ("--image", args.images.is_given(), is_capture || has_other, "adds code to a capture, and IN is not a capture"),
+        (
+            "--image",
+            args.images.is_given(),
+            is_capture || has_other || has_function,
+            "adds code to a capture, and IN is not a capture",
+        ),
         (
             "--core",
             args.core.is_some(),

@@ -5,21 +5,25 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::slice;
+use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
 use unspool::analyze::diff;
 use unspool::analyze::join::{Common, Join, common};
+use unspool::analyze::step_selection::SelectedSource;
 use unspool::convert::report::{LossReport, describe_position};
 use unspool::convert::{
     ConversionPlan, FileSink, Format, OpenSinkError, Origin, SinkOptions, SplitSink, TransferError, plan, transfer,
 };
 use unspool::file::{TarmacFile, TraceFile, is_standard};
-use unspool::model::{SinkError, StepSink};
+use unspool::model::{SinkError, StepSink, StepSource};
 use unspool::target::{WriteError, is_stream};
 use unspool::tarmac::parse::ParseOptions;
 use unspool::tarmac::restyle::Style;
 use unspool::tarmac::state::Machine;
-use unspool::{CaptureSteps, FileKind, Meter, OpenSteps, OpenedSteps, astf, open_capture, open_steps, stf, tarmac};
+use unspool::{
+    CaptureSteps, FileKind, Meter, OpenSteps, OpenedSteps, Program, astf, open_capture, open_steps, stf, tarmac,
+};
 
 use super::args::Args;
 use super::losses::{print_denial, print_losses, print_other_cores, print_rejection, print_written, unkept};
@@ -52,17 +56,30 @@ impl Source {
             TraceFile::Tarmac(_) => (Origin::Tarmac, "line"),
         };
         let (steps, meter) = file.into_steps(args.big_endian);
-        Ok((Self { kind, origin, name, unit, meter }, joined(args, kind, steps)?))
+        let source = Self { kind, origin, name, unit, meter };
+        let codes = if args.selection.function.is_empty() { Vec::new() } else { args.images.load_for(&args.input)? };
+        let steps = source.selected(args, &Program::new(codes), joined(args, kind, steps)?)?;
+        Ok((source, steps))
     }
 
     pub(super) fn capture(args: &Args) -> anyhow::Result<(Self, OpenedSteps)> {
         let kind = FileKind::Capture;
         let meter = Meter::default();
         let steps = capture_steps(args)?.counting(&meter.read);
-        let meter = Meter { size: Some(steps.size()), ..meter };
+        let (meter, program) = (Meter { size: Some(steps.size()), ..meter }, Arc::clone(steps.program()));
         let name = args.input.display().to_string();
         let source = Self { kind, origin: Origin::Capture, name, unit: "offset", meter };
-        Ok((source, joined(args, kind, Box::new(steps))?))
+        let steps = source.selected(args, &program, joined(args, kind, Box::new(steps))?)?;
+        Ok((source, steps))
+    }
+
+    /// The selected steps.
+    fn selected(&self, args: &Args, program: &Program, steps: OpenedSteps) -> anyhow::Result<OpenedSteps> {
+        if args.selection.is_all() {
+            return Ok(steps);
+        }
+        let selection = args.selection.resolve(&self.name, program, steps.coverage(), steps.time_unit())?;
+        Ok(Box::new(SelectedSource::new(steps, selection)))
     }
 
     pub(super) fn convert(&self, args: &Args, steps: OpenedSteps, to: Format) -> anyhow::Result<Verdict> {

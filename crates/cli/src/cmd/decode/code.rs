@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use unspool::capture::Pid;
 use unspool::flow::{Instruction, MapId};
 use unspool::isa::{ControlFlow, Disassembler, Isa, OpcodeCache, OpcodeKey, decode};
-use unspool::model::json::quoted;
+use unspool::lines::{Frame, Lines};
+use unspool::model::json::{Object, quoted};
 use unspool::{EventMeanings, Program, Trace};
 
 use crate::style::Palette;
@@ -38,6 +39,8 @@ pub(super) struct CodeCache<'p> {
     texts: &'p mut Texts,
     json: bool,
     palette: Palette,
+    /// Source lines, if they are listed.
+    lines: Option<&'p Lines>,
     /// The address map of what follows.
     map: MapId,
 }
@@ -108,6 +111,8 @@ pub(super) struct InstructionText {
     pub(super) function: Option<u64>,
     /// Line that names the function; in JSON the key with its value.
     pub(super) label: String,
+    /// Line with the position in the source, if it is known and wanted; in JSON the key with its value.
+    pub(super) source: String,
 }
 
 /// The process of an address map.
@@ -121,7 +126,12 @@ pub(super) struct Process {
 
 impl<'p> CodeCache<'p> {
     pub(super) fn new(program: &'p Program, texts: &'p mut Texts, json: bool, palette: Palette) -> Self {
-        Self { program, texts, json, palette, map: MapId::ONLY }
+        Self { program, texts, json, palette, lines: None, map: MapId::ONLY }
+    }
+
+    /// The same with source lines, if there are any.
+    pub(super) fn with_lines(self, lines: Option<&'p Lines>) -> Self {
+        Self { lines, ..self }
     }
 
     /// Continues in another address map. Returns its process.
@@ -132,7 +142,7 @@ impl<'p> CodeCache<'p> {
 
     pub(super) fn instruction(&mut self, instruction: &Instruction) -> &InstructionText {
         let Instruction { address, opcode, isa, .. } = *instruction;
-        let Self { program, texts, json, palette, map } = self;
+        let Self { program, texts, json, palette, lines, map } = self;
         let Texts { disassembler, instructions, .. } = &mut **texts;
         let key = Key { address, opcode, isa, map: *map };
         instructions.get_or_insert_with(key, || {
@@ -142,8 +152,16 @@ impl<'p> CodeCache<'p> {
             let (text, width, label) = if *json { parts.json() } else { parts.text(palette) };
             let function = symbol.map(|(_, offset)| address - offset);
             let flow = decode(isa, address, opcode).flow;
-            Box::new(InstructionText { flow, text, width, function, label })
+            let frames = lines.map(|lines| lines.find(program, *map, address)).unwrap_or_default();
+            let source = if *json { frames_json(&frames) } else { frames_text(&frames, palette) };
+            Box::new(InstructionText { flow, text, width, function, label, source })
         })
+    }
+
+    /// Line with the position of an address in the source; in JSON the key with its value. Empty if there is none.
+    pub(super) fn source(&self, address: u64) -> String {
+        let frames = self.lines.map(|lines| lines.find(self.program, self.map, address)).unwrap_or_default();
+        if self.json { frames_json(&frames) } else { frames_text(&frames, &self.palette) }
     }
 
     /// Symbol at an address, after a blank: ` <square+0x4>`. Empty if there is none.
@@ -196,6 +214,41 @@ fn named(symbol: Option<(&str, u64)>, palette: &Palette) -> String {
     let symbol = symbol.map(symbol_text);
     let symbol = symbol.map(|symbol| format!(" <{}>", printable(&symbol)));
     symbol.map_or_else(String::new, |symbol| palette.paint(palette.symbol, &symbol))
+}
+
+/// A line with the position, and the calls that were inlined around it: `; a.h:5 in area, inlined at a.c:9 in main`.
+fn frames_text(frames: &[Frame], palette: &Palette) -> String {
+    let mut line = String::new();
+    for (index, frame) in frames.iter().enumerate() {
+        let position = frame.position.as_ref().map_or("?".to_string(), ToString::to_string);
+        line.push_str(if index == 0 { "; " } else { ", inlined at " });
+        line.push_str(&printable(&position));
+        if let Some(function) = frame.function.as_deref().filter(|_| frames.len() > 1) {
+            line.push_str(" in ");
+            line.push_str(&printable(&symbol_text((function, 0))));
+        }
+    }
+    if line.is_empty() { line } else { palette.paint(palette.detail, &line) + "\n" }
+}
+
+/// The key `lines`, with one object per frame.
+fn frames_json(frames: &[Frame]) -> String {
+    let mut line = String::new();
+    if !frames.is_empty() {
+        line.push_str(",\"lines\":[");
+        for (index, frame) in frames.iter().enumerate() {
+            if index > 0 {
+                line.push(',');
+            }
+            let mut object = Object::nested(&mut line);
+            object.nullable_string("function", frame.function.as_deref().map(|name| symbol_text((name, 0))));
+            object.nullable_string("file", frame.position.as_ref().map(|position| &position.file));
+            object.nullable("line", frame.position.as_ref().map(|position| position.line));
+            object.close_nested();
+        }
+        line.push(']');
+    }
+    line
 }
 
 /// Name of the control flow of an instruction in JSON.

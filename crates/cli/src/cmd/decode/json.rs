@@ -47,6 +47,7 @@ impl<'p> Json<'p> {
             }
         }
         line.push_str(&parts.label);
+        line.push_str(&parts.source);
         line.push_str("}\n");
         line.as_bytes()
     }
@@ -94,12 +95,13 @@ impl<'p> Json<'p> {
 
     pub(super) fn range(&mut self, range: &Range<'_>) -> &[u8] {
         self.line.clear();
-        push_range(&mut self.line, &self.start, range);
+        push_range(&mut self.line, &self.start, range, &self.cache.source(range.start()));
         self.line.as_bytes()
     }
 }
 
-pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>) {
+/// Adds the line of a range. `more` are further keys, each with a comma before it.
+pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>, more: &str) {
     let last = range.last();
     line.push_str(start);
     line.push_str("range\",\"start\":\"");
@@ -120,5 +122,6 @@ pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>) {
         line.push_str(key);
         line.push_str(if value { "\":true" } else { "\":false" });
     }
+    line.push_str(more);
     line.push_str("}\n");
 }

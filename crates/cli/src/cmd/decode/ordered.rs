@@ -10,8 +10,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context as _;
+use unspool::analyze::step_selection::StepSelection;
 use unspool::capture::Capture;
 use unspool::coresight::Transactions;
+use unspool::lines::Lines;
 use unspool::order::{
     GroupFile, LaneReceiver, LaneSender, Merged, OpenLanes, OrderClock, Segment, TimeMerge, TimeWindow,
     have_same_clock, lanes_of, run_lanes,
@@ -48,7 +50,10 @@ pub(super) struct Job<'j> {
     pub(super) traces: &'j [Trace<'j>],
     pub(super) programs: &'j Programs,
     pub(super) selection: &'j Selection,
+    /// Addresses and levels that are listed.
+    pub(super) within: &'j StepSelection,
     pub(super) style: SoftwareStyle<'j>,
+    pub(super) lines: Option<&'j Lines>,
 }
 
 /// A job on several threads.
@@ -89,7 +94,8 @@ pub(super) fn list(
     }
     let is_tagged = !job.args.listing.range.is_all();
     let (traces, selection) = (job.traces, job.selection);
-    let options = Options { traces, selection, cuts, is_tagged, bytes_read: AtomicU64::new(0) };
+    let within = job.within;
+    let options = Options { traces, selection, within, cuts, is_tagged, bytes_read: AtomicU64::new(0) };
     let lanes = if is_ahead { buffers_of(traces) } else { lanes_of(traces) };
     let present = PresentInBuffers::new(job.capture);
     let untimed = if is_merged { other_clocks(job) } else { BTreeSet::new() };
@@ -211,7 +217,7 @@ impl Work<'_> {
     }
 
     fn decode_trace(&self, index: usize, trace: &Trace<'_>, lane: &mut Lane<'_>) {
-        let Job { args, capture, programs, style, .. } = *self.job;
+        let Job { args, capture, programs, style, lines, .. } = *self.job;
         let palette = style.palette;
         let features = match trace.features() {
             Ok((features, _)) => features,
@@ -224,7 +230,7 @@ impl Work<'_> {
         let Some(program) = programs.loaded(capture, core) else { return };
         let mut texts = TEXTS.take().filter(|(of, _)| *of == core).map_or_else(Texts::new, |(_, texts)| texts);
         let json = args.listing.output.json;
-        let cache = CodeCache::new(program, &mut texts, json, palette);
+        let cache = CodeCache::new(program, &mut texts, json, palette).with_lines(lines);
         let form = Form::new(json, trace, &features, cache, palette);
         let clock = self.job.selection.clock();
         let is_timed = !self.untimed.contains(&trace.source_index());
@@ -483,5 +489,5 @@ impl Lister<'_, '_> {
 }
 
 fn merge(lanes: Vec<LaneReceiver<Batch>>) -> impl Iterator<Item = Merged<Listed>> {
-    TimeMerge::new(lanes.into_iter().map(Iterator::flatten))
+    TimeMerge::new(lanes.into_iter().map(Iterator::flatten), |listed| listed.lines.is_empty())
 }

@@ -32,7 +32,7 @@ impl FlowSink for Part {
     fn run(&mut self, run: Run<'_>) {
         self.ranges += run.len() as u64;
         self.instructions += run.instructions();
-        run.ranges().for_each(|range| push_range(&mut self.lines, &self.start, &range));
+        run.ranges().for_each(|range| push_range(&mut self.lines, &self.start, &range, ""));
     }
 
     fn item(&mut self, item: FlowItem) {

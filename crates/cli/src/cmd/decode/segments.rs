@@ -7,11 +7,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use unspool::analyze::step_selection::StepSelection;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Item, Run};
 use unspool::order::{LaneSender, Owner, OwnerSink, Segment, TimeWindow};
 use unspool::{Error, Trace, Watch};
 
+use super::filter::CodeFilter;
 use super::form::Form;
 use super::selection::Selection;
 use super::summary::Summary;
@@ -73,6 +75,8 @@ pub(super) struct Cuts {
 pub(super) struct Options<'o> {
     pub(super) traces: &'o [Trace<'o>],
     pub(super) selection: &'o Selection,
+    /// Addresses and levels that are listed.
+    pub(super) within: &'o StepSelection,
     pub(super) cuts: Cuts,
     pub(super) is_tagged: bool,
     /// Bytes that were read.
@@ -242,6 +246,7 @@ pub(super) struct Recorder<'r, 'l, 'p> {
     form: Form<'p>,
     /// The state around a range; instructions come with theirs.
     around: Around,
+    filter: CodeFilter<'r>,
     /// What is known of the time of the whole trace.
     whole: TimeWindow,
     has_timestamps: bool,
@@ -267,6 +272,7 @@ impl<'r, 'l, 'p> Recorder<'r, 'l, 'p> {
         let from = lane.time.max(whole.from);
         let current = Listed::new(index, lane.options.is_tagged);
         let (around, owner) = (Around::default(), Owner::default());
+        let filter = CodeFilter::new(lane.options.within);
         let (has_items, has_instructions) = (false, false);
         let mut recorder = Self {
             lane,
@@ -274,6 +280,7 @@ impl<'r, 'l, 'p> Recorder<'r, 'l, 'p> {
             index,
             form,
             around,
+            filter,
             whole,
             has_timestamps,
             from,
@@ -358,7 +365,10 @@ impl<'r, 'l, 'p> Recorder<'r, 'l, 'p> {
         self.current.problems.note(&self.trace, item.as_ref().err());
         self.current.summary.item(item);
         let trace = self.trace;
-        self.add(Line::Mark, |form| form.item(&trace, item));
+        match self.filter.item(item) {
+            true => self.add(Line::Mark, |form| form.item(&trace, item)),
+            false => self.form.follow(item),
+        }
         if time.is_some() {
             self.has_items = had_items;
         }
@@ -378,7 +388,7 @@ impl OwnerSink for Recorder<'_, '_, '_> {
 
 impl InstructionSink for Recorder<'_, '_, '_> {
     fn instruction(&mut self, instruction: &Instruction, around: &Around) {
-        if self.lane.has_ended {
+        if self.lane.has_ended || !self.filter.instruction(instruction, around) {
             return;
         }
         self.current.summary.instructions += 1;
@@ -397,6 +407,9 @@ impl FlowSink for Recorder<'_, '_, '_> {
         for range in run.ranges() {
             if self.lane.has_ended {
                 return;
+            }
+            if !self.filter.range(&range, &self.around) {
+                continue;
             }
             self.current.summary.ranges += 1;
             self.current.summary.instructions += u64::from(range.instructions());

@@ -33,6 +33,8 @@ pub(super) struct Text<'p> {
     cycles: Option<u64>,
     /// The function of the last instruction.
     function: Option<u64>,
+    /// The line with the position in the source that was shown last.
+    source: String,
     /// The last process that was shown; the inner `None` is an unknown one.
     process: Option<Process>,
     line: String,
@@ -56,6 +58,7 @@ impl<'p> Text<'p> {
             time: None,
             cycles: None,
             function: None,
+            source: String::new(),
             process: None,
             line: String::new(),
         }
@@ -64,6 +67,7 @@ impl<'p> Text<'p> {
     /// Forgets what the lines before showed, since others come between: time, function and process are shown again.
     pub(super) fn restart(&mut self) {
         (self.time, self.function, self.process) = (None, None, None);
+        self.source.clear();
         self.head_is_stale = true;
     }
 
@@ -75,6 +79,10 @@ impl<'p> Text<'p> {
         if self.function != parts.function {
             self.function = parts.function;
             self.line.push_str(&parts.label);
+        }
+        if self.source != parts.source {
+            self.source.clone_from(&parts.source);
+            self.line.push_str(&parts.source);
         }
         self.line.push_str(&self.head);
         self.line.push_str(&parts.text);
@@ -109,6 +117,11 @@ impl<'p> Text<'p> {
 
     pub(super) fn range(&mut self, range: &Range<'_>, around: &Around) -> &[u8] {
         self.start_line(around);
+        let source = self.cache.source(range.start());
+        if self.source != source {
+            self.line.push_str(&source);
+            self.source = source;
+        }
         let (line, last, palette) = (&mut self.line, range.last(), &self.palette);
         line.push_str(&self.head);
         let is_wide = range.isa() == Isa::A64;
@@ -155,8 +168,8 @@ impl<'p> Text<'p> {
             push_column(&mut self.head, cycles.map(|cycles| cycles.to_string()), 10);
         }
         let space = around.context.map_or("?".into(), |context| Space::new(context.security, context.el).to_string());
-        // The modes of the M profile have longer names.
-        let width = if around.context.is_some_and(|context| context.mode().is_some()) { 9 } else { 4 };
+        // The modes of the M profile have longer names, and so have Security states without a level.
+        let width = if around.context.is_some_and(|context| context.level().is_none()) { 9 } else { 4 };
         let _ = write!(self.head, "{space:<width$}  ");
         (self.time, self.cycles) = (around.timestamp, around.cycles);
         // The same time is not shown twice.

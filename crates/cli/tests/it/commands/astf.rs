@@ -172,7 +172,7 @@ fn conversion_keeps_records() {
                 let found = fs::read(&there).unwrap();
                 assert_eq!(found[..32], header.stored(to).to_bytes());
                 assert!(from != to || found == fs::read(&input).unwrap(), "{from_name}");
-                on("convert", &there, &[text(&back), "--to", "raw", "-j", "1", "--level", "9"]).clean();
+                on("convert", &there, &[text(&back), "--to", "raw", "-j", "1", "--compression", "9"]).clean();
                 assert!(fs::read(&back).unwrap() == expected, "{from_name} to {to_name}");
             }
         }
@@ -198,7 +198,7 @@ fn the_name_selects_the_storage() {
     on("convert", &input, &["out.trace"]).expect(2, &["out.trace", "no known extension", "tarmac.zst"]);
     on("convert", &input, &["-"]).expect(2, &["--to raw, lzma or zlib"]);
     on("convert", &input, &["a.astf", "--to", "rar"]).expect(2, &["rar"]);
-    on("convert", &input, &["a.astf", "--level", "10"]).expect(2, &["10"]);
+    on("convert", &input, &["a.astf", "--compression", "10"]).expect(2, &["10"]);
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn unknown_cores_and_bad_lines_are_reported() {
     let (_dir, path) = log(LOG);
     let run = on("calls", &path, &["--core", "cpu7"]);
     assert_eq!(run.code, 2);
-    assert!(run.err.contains("no core 'cpu7' in the log; cores: cpu0, cpu1"), "{}", run.err);
+    assert!(run.err.contains("no core 'cpu7' in the trace; cores: cpu0, cpu1"), "{}", run.err);
     let (_dir, path) = log(&LOG.replace("8 clk cpu0 IT", "junk and more\n8 clk cpu0 IT"));
     let run = on("calls", &path, &[]);
     assert_eq!((run.code, run.out.lines().count()), (1, 9), "{}", run.err);

@@ -418,7 +418,7 @@ fn names_and_formats() {
     convert(&log, &folder.path("z.stf"), &["--stf-version", "1.3"]).clean();
     convert(&log, &folder.path("w"), &["--from", "tarmac", "--to", "stf"]).clean();
     convert(&example(), &folder.path("v.xz"), &["--source", "0x10"]).expect(2, &["no known extension"]);
-    convert(&log, &folder.path("z.astf"), &["--level", "10"]).expect(2, &["--level 10"]);
+    convert(&log, &folder.path("z.astf"), &["--compression", "10"]).expect(2, &["--compression 10"]);
     assert_equal(&log, &folder.path("y"), &[]);
     assert_equal(&log, &folder.path("z.stf"), &[]);
 }

@@ -41,6 +41,16 @@ fn runs() -> Vec<(&'static str, Run)> {
         runs.push(("info", on("info", file, &["--json"])));
         runs.push(("info", on("info", file, &["--json", "--quick"])));
         runs.push(("stats", on("stats", file, &["--json"])));
+        runs.push(("find", on("find", file, &["--address", "0..0xffffffffffffffff", "--json"])));
+        runs.push(("find", on("find", file, &["--memory", "0..0xffffffffffffffff", "-B", "2", "-A", "2", "--json"])));
+        runs.push(("find", on("find", file, &["--exception", "--count", "--json"])));
+        runs.push(("branches", on("branches", file, &["--json"])));
+        runs.push(("branches", on("branches", file, &["--json", "--totals"])));
+        for options in [&["--json"][..], &["--json", "--totals"], &["--json", "--reuse"], &["--json", "--strides"]] {
+            runs.push(("accesses", on("accesses", file, options)));
+        }
+        runs.push(("tuples", on("tuples", file, &["--json"])));
+        runs.push(("tuples", on("tuples", file, &["--json", "--fusion"])));
     }
     for file in [&astf, &stf, &path] {
         for options in [&["--json"][..], &["--json", "--hex"], &["--json", "--records"]] {
@@ -62,6 +72,15 @@ fn runs() -> Vec<(&'static str, Run)> {
     runs.push(("calls", on("calls", &path, &["--json"])));
     runs.push(("profile", on("profile", &path, &["--json"])));
     runs.push(("profile", on("profile", &path, &["--json", "--folded"])));
+    runs.push(("annotate", on("annotate", &qemu, &["ways", "--json"])));
+    for by in ["file", "line", "function", "image", "process"] {
+        runs.push(("coverage", on("coverage", &qemu, &["--json", "--by", by])));
+    }
+    let (shapes, program) = (repository("testdata/lines/shapes.astf"), repository("testdata/lines/shapes"));
+    let with_lines = ["--image", text(&program), "--json"];
+    runs.push(("coverage", on("coverage", &shapes, &[&with_lines[..], &["--by", "line"]].concat())));
+    runs.push(("coverage", on("coverage", &shapes, &[&with_lines[..], &["--diff", text(&qemu)]].concat())));
+    runs.push(("annotate", on("annotate", &shapes, &[&["sum"], &with_lines[..]].concat())));
     // Standard output may be the trace.
     let converted = on("convert", &path, &[text(&folder.path("again.stf")), "--json"]);
     runs.push(("convert", Run { out: converted.err.clone(), ..converted }));

@@ -269,7 +269,101 @@ fn invalid_slices_are_rejected() {
     }
     slice(&stf(&folder), &out, &["--to", "raw"]).expect(2, &["a slice of STF is STF"]);
     slice(&astf(&folder, "in.astf", Level::Basic), &out, &["--to", "stf"]).expect(2, &["a slice of ASTF is ASTF"]);
-    slice(&super::example(), &out, &[]).expect(2, &["a capture cannot be sliced", "unspool convert"]);
+    slice(&super::example(), &out, &["--source", "0x10"]).expect(2, &["format of the slice is unknown", "--to"]);
+    slice(&super::example(), &folder.path("out.stf"), &[]).expect(2, &["--source"]);
+    slice(&super::example(), &folder.path("out.astf"), &["--source", "0x10"])
+        .expect(2, &["addresses of memory accesses"]);
+    slice(&log, &out, &["--source", "0x10"]).expect(2, &["not a capture"]);
+    slice(&log, &out, &["--function", "main"]).expect(2, &["--image"]);
     slice(&log, &folder.path("no/such/out.tarmac"), &[]).expect(2, &["cannot write", "out.tarmac"]);
     folder.assert_no_partial_file();
+}
+
+/// A slice of a capture has the instructions that its conversion has.
+#[test]
+fn captures_are_sliced() {
+    let folder = Folder::new();
+    for (capture, options) in [("hello-qemu", &[][..]), ("hello-ete", &["--source", "0x10"])] {
+        let capture = unspool_testing::example(capture);
+        for name in ["out.tarmac", "out.stf", "out.zstf"] {
+            let (whole, out) = (folder.path(format!("whole.{name}")), folder.path(name));
+            unspool(&[&["convert", text(&capture), text(&whole), "--force"], options].concat()).expect(0, &[]);
+            slice(&capture, &out, options).expect(0, &[]);
+            assert_eq!(fs::read(&whole).unwrap(), fs::read(&out).unwrap(), "{name}");
+            let all = addresses(&whole);
+            slice(&capture, &out, &[options, &["--skip", "5", "--limit", "9"]].concat()).expect(0, &["9 instructions"]);
+            assert_eq!(addresses(&out), all[5..14], "{name}");
+            assert_valid(&out);
+            let first = format!("{:#x}..{:#x}", all[3], all[3] + 4);
+            slice(&capture, &out, &[options, &["--address", &first]].concat()).expect(0, &[]);
+            let expected: Vec<u64> = all.iter().copied().filter(|address| *address == all[3]).collect();
+            assert_eq!(addresses(&out), expected, "{name}");
+            assert_valid(&out);
+        }
+    }
+    let out = folder.path("say.tarmac");
+    let capture = unspool_testing::example("hello-qemu");
+    slice(&capture, &out, &["--function", "say", "--split"]).expect(0, &["say-0001.tarmac"]);
+    assert!(!addresses(&folder.path("say-0001.tarmac")).is_empty());
+    folder.assert_no_partial_file();
+}
+
+/// A slice starts with the registers and memory that are known there: the state in it is that in the trace.
+#[test]
+fn slices_start_with_the_state() {
+    let mut lines = String::from("5 ns IT (1) 00000ffc d503201f O EL1h_n : NOP\n");
+    for index in 0..20_u64 {
+        let (pc, time) = (0x1000 + 4 * index, 10 * (index + 1));
+        lines += &format!("{time} ns IT ({}) {pc:08x} 79000041 O EL1h_n : STRH\n", index + 2);
+        lines += &format!("{time} ns R X{} {:016x}\n", index % 5, 0x1111 * index);
+        lines += &format!("{time} ns MW2 {:08x} {:04x}\n", 0x8003 + 3 * index, 0x101 * index);
+    }
+    let folder = Folder::new();
+    let log = folder.file("in.tarmac", &lines);
+    let state = |path: &Path, at: &str| {
+        let lines = on("state", path, &["--at", at, "--json", "--memory", "0x8000..0x8040"]).json();
+        let registers = lines[1]["registers"].as_array().unwrap().iter();
+        let registers: Vec<Value> =
+            registers.map(|row| [&row["name"], &row["value"]].into_iter().cloned().collect()).collect();
+        let memory: Vec<Value> =
+            lines.iter().filter(|line| line["kind"] == "memory").map(|line| line["bytes"].clone()).collect();
+        (registers, memory)
+    };
+    let convert = |name: &str, options: &[&str]| {
+        let out = folder.path(name);
+        unspool(&[&["convert", text(&log), text(&out)], options].concat()).expect(0, &[]);
+        out
+    };
+    let lowered = convert("lowered.astf.tarmac.stf", &[]);
+    let rev3 = folder.path("rev3.tarmac");
+    unspool(&["convert", text(&lowered), text(&rev3), "--to-dialect", "rev3"]).expect(0, &[]);
+    let fast = folder.path("fast.tarmac");
+    unspool(&["convert", text(&lowered), text(&fast), "--to-dialect", "fast-models"]).expect(0, &[]);
+    for (input, name) in [(&log, "out.tarmac"), (&rev3, "out3.tarmac"), (&fast, "outf.tarmac"), (&lowered, "out.stf")] {
+        let out = folder.path(name);
+        slice(input, &out, &["--skip", "10", "--limit", "5"]).expect(0, &["5 instructions"]);
+        let expected: Vec<u64> = (9..14).map(|index| 0x1000 + 4 * index).collect();
+        assert_valid(&out);
+        for number in 1..=5 {
+            let (registers, memory) = state(input, &format!("#{}", 10 + number));
+            let found = state(&out, &format!("#{number}"));
+            assert_eq!(found.0, registers, "{name} #{number}");
+            // STF has no record of memory that no instruction accesses.
+            if name != "out.stf" {
+                assert_eq!(found.1, memory, "{name} #{number}");
+            }
+        }
+        let without = folder.path(format!("no.{name}"));
+        slice(input, &without, &["--skip", "10", "--limit", "5", "--state", "none"]).expect(0, &["5 instructions"]);
+        assert_eq!(state(&without, "#1").0.len(), 1, "{name}");
+        assert_eq!(instructions(&without), expected);
+        assert_eq!(instructions(&out), expected);
+    }
+}
+
+/// Addresses of the instructions that `find` lists.
+fn instructions(path: &Path) -> Vec<u64> {
+    let lines = on("find", path, &["--address", "0..0xffffffff", "--json"]).json();
+    let number = |line: &Value| u64::from_str_radix(line["address"].as_str()?.strip_prefix("0x")?, 16).ok();
+    lines.iter().filter(|line| line["step"] == "instruction").filter_map(number).collect()
 }

@@ -352,11 +352,11 @@ fn the_name_selects_the_container() {
         assert_eq!(Storage::of(&fs::read(&out).unwrap()), Some(container), "{name}");
     }
     let chunked = folder.path("chunked.zstf");
-    on("convert", &input, &[text(&chunked), "--chunk", "7", "--level", "1"]).clean();
+    on("convert", &input, &[text(&chunked), "--chunk", "7", "--compression", "1"]).clean();
     assert_eq!(fs::read(&chunked).unwrap()[4], 7);
     on("convert", &input, &["out.trace"]).expect(2, &["out.trace", "no known extension", "zstf"]);
     on("convert", &input, &["-"]).expect(2, &["--to stf, zstf"]);
-    on("convert", &input, &["out.stf.gz", "--level", "12"]).expect(2, &["--level 12"]);
+    on("convert", &input, &["out.stf.gz", "--compression", "12"]).expect(2, &["--compression 12"]);
     on("convert", &input, &["-", "--to", "zstf"]).expect(2, &["cannot be written to a pipe"]);
     let piped = on("convert", &input, &["-", "--to", "stf"]).clean();
     assert_eq!(piped.out.len(), String::from_utf8_lossy(&long(20)).len());

@@ -84,7 +84,7 @@ fn slices_keep_lines_byte_for_byte() {
     let (from, to) = (text(&path), text(&out));
     unspool(&["slice", from, to]).expect(1, &["line 4"]);
     assert_eq!(fs::read_to_string(&out).unwrap(), input.trim_end());
-    unspool(&["slice", from, to, "--force", "--skip", "1", "--limit", "1"]).expect(1, &[]);
+    unspool(&["slice", from, to, "--force", "--skip", "1", "--limit", "1", "--state", "none"]).expect(1, &[]);
     let lines: Vec<&str> = input.trim_end().split_inclusive('\n').collect();
     assert_eq!(fs::read_to_string(&out).unwrap(), format!("{}{}", lines[0], lines[5]));
 }

@@ -342,15 +342,17 @@ proptest! {
             let mut pushed = decoder.clone();
             let mut elements: Vec<Element> = vec![];
             pushed.push(item, &mut |item: ElementItem| elements.extend(item.ok().map(|element| element.value)));
-            if decoder.is_plain() && let Some(plain) = decoder.plain(crate::Extent { offset: 0, length: 1 }, &value) {
-                match plain {
-                    Plain::Atoms(atoms) => prop_assert_eq!(elements, [Element::Atoms(atoms)]),
-                    Plain::Branch(target) => {
-                        let taken = Element::Atoms(crate::Atoms::new(1, 1));
-                        prop_assert_eq!(elements, [taken, Element::TargetAddress(target)]);
-                    }
-                    other => prop_assert!(false, "no packet of PTM means {other:?}"),
+            let extent = crate::Extent { offset: 0, length: 1 };
+            let mut found: Vec<Element> = vec![];
+            let mut sink = |plain: crate::Located<Plain>| match plain.value {
+                Plain::Atoms(atoms) => found.push(Element::Atoms(atoms)),
+                Plain::Branch(target) => {
+                    found.extend([Element::Atoms(crate::Atoms::new(1, 1)), Element::TargetAddress(target)]);
                 }
+                other => panic!("no packet of PTM means {other:?}"),
+            };
+            if decoder.is_plain() && decoder.plain(extent, &value, &mut sink) {
+                prop_assert_eq!(found, elements);
                 prop_assert_eq!(&decoder, &pushed);
             } else {
                 decoder = pushed;

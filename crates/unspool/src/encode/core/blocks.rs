@@ -42,8 +42,8 @@ impl Prepared {
 
     /// Whether execution can continue at `next`.
     #[inline(always)]
-    fn may_lead_to(&self, next: u64, is_taken: bool) -> bool {
-        next == self.successors[usize::from(is_taken)] || (self.is_indirect && is_taken)
+    fn may_lead_to(&self, next: Option<u64>, is_taken: bool) -> bool {
+        next.is_some_and(|next| next == self.successors[usize::from(is_taken)] || (self.is_indirect && is_taken))
     }
 }
 
@@ -59,7 +59,7 @@ impl Blocks {
 
 impl Core {
     pub(in crate::encode) fn blocks(&mut self, trace: &BlockTrace<'_>) -> Result<(), SinkError> {
-        let (mut index, mut position) = (0, trace.position);
+        let (mut index, mut position) = (0, trace.first_position());
         while index < trace.executions.len() {
             let (executions, instructions) = self.execute_prepared(trace, index);
             (index, position) = (index + executions, position + instructions);
@@ -94,6 +94,7 @@ impl Core {
     /// Executes a block step by step, and prepares it. Returns the number of steps.
     #[inline(never)]
     fn execute_steps(&mut self, trace: &BlockTrace<'_>, index: usize, position: u64) -> Result<u64, SinkError> {
+        let position = trace.position_of(index).unwrap_or(position);
         trace.steps(index, position).try_for_each(|step| self.step(&step))?;
         let number = trace.executions[index].number();
         if self.blocks.known.get(number).is_none_or(|known| known.instructions == 0) {

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 use unspool_coresight::etm3::OwnElement;
 use unspool_coresight::etm3::element::{DataValue, Transfer};
-use unspool_isa::{Isa, Operation, access};
+use unspool_isa::{Isa, Transfers, access, transfers};
 use unspool_model::{Direction, Event, Instruction, Step};
 
 /// Greatest number of steps that wait for data.
@@ -174,43 +174,42 @@ impl Waiting {
 /// The transfers of an instruction, if it is a load or store that was executed.
 fn data_kind(instruction: &Instruction) -> Option<Kind> {
     let opcode = instruction.opcode.filter(|_| instruction.is_executed != Some(false))?;
-    let plain = access(instruction.isa, opcode);
-    let size = plain.bytes.map_or(4, |bytes| u64::from(bytes.min(4)));
-    match plain.operation {
-        Operation::Load => Some(Kind { direction: Direction::Read, size }),
-        Operation::Store => Some(Kind { direction: Direction::Write, size }),
-        _ => special_kind(instruction.isa, opcode),
+    let direction = match transfers(instruction.isa, opcode) {
+        Transfers { loads: true, stores: true } => Direction::Both,
+        Transfers { loads: true, .. } => Direction::Read,
+        Transfers { stores: true, .. } => Direction::Write,
+        Transfers::NONE => return None,
+    };
+    let plain = access(instruction.isa, opcode).bytes.map(u64::from);
+    let size = plain.or_else(|| special_size(instruction.isa, opcode)).map_or(4, |bytes| bytes.min(4));
+    Some(Kind { direction, size })
+}
+
+/// Bytes of a transfer of exclusives, swaps, table branches and vectors, where it is not a word.
+fn special_size(isa: Isa, opcode: u32) -> Option<u64> {
+    match isa {
+        Isa::A32 if opcode >> 24 == 0xf4 => vector_size(opcode),
+        Isa::T32 if opcode >> 24 == 0xf9 => vector_size(opcode),
+        // Exclusives; then SWPB.
+        Isa::A32 if opcode >> 23 & 0x1f == 0b00011 && opcode >> 4 & 0xf == 0b1001 => {
+            Some([4, 4, 1, 2][(opcode >> 21 & 3) as usize])
+        }
+        Isa::A32 if opcode >> 20 & 0xff == 0b0001_0100 && opcode >> 4 & 0xff == 0b1001 => Some(1),
+        // Table branches, and exclusives with a size.
+        Isa::T32 if opcode >> 21 == 0b111_0100_0110 => Some(1 << (opcode >> 4 & 3)),
+        _ => None,
     }
 }
 
-/// Exclusives, swaps, vectors and coprocessor loads and stores.
-fn special_kind(isa: Isa, opcode: u32) -> Option<Kind> {
-    let by_load_bit = if opcode >> 20 & 1 == 1 { Direction::Read } else { Direction::Write };
-    let of = |direction, size| Some(Kind { direction, size });
-    match isa {
-        // Coprocessor and floating-point loads and stores; with bits 24:21 zero, two registers are transferred instead.
-        Isa::A32 if opcode >> 25 & 7 == 0b110 && opcode >> 21 & 0xf != 0 && opcode >> 21 & 0xf != 0b10 => {
-            of(by_load_bit, 4)
-        }
-        Isa::T32 if opcode >> 25 == 0b111_0110 && opcode >> 21 & 0xf != 0 && opcode >> 21 & 0xf != 0b10 => {
-            of(by_load_bit, 4)
-        }
-        Isa::A32 if opcode >> 28 != 0xf && opcode >> 23 & 0x1f == 0b00011 && opcode >> 4 & 0xf == 0b1001 => {
-            of(by_load_bit, [4, 4, 1, 2][(opcode >> 21 & 3) as usize])
-        }
-        // SWP and SWPB.
-        Isa::A32 if opcode >> 28 != 0xf && opcode >> 20 & 0xfb == 0b0001_0000 && opcode >> 4 & 0xff == 0b1001 => {
-            of(Direction::Both, if opcode >> 22 & 1 == 1 { 1 } else { 4 })
-        }
-        // LDREX and STREX; then those of other sizes, and table branches.
-        Isa::T32 if opcode >> 21 == 0b111_0100_0010 => of(by_load_bit, 4),
-        Isa::T32 if opcode >> 21 == 0b111_0100_0110 => match opcode >> 4 & 0xf {
-            0b0000 | 0b0100 => of(by_load_bit, 1),
-            0b0001 | 0b0101 => of(by_load_bit, 2),
-            0b0111 => of(by_load_bit, 4),
-            _ => None,
-        },
-        _ => None,
+/// Bytes of a transfer of vector elements or structures: a word where the elements are adjacent in a register.
+fn vector_size(opcode: u32) -> Option<u64> {
+    let (is_single, kind) = (opcode >> 23 & 1 == 1, opcode >> 8 & 0xf);
+    let is_adjacent = matches!(kind, 0b0111 | 0b1010 | 0b0110 | 0b0010);
+    match () {
+        () if is_single && kind >> 2 == 3 => Some(1 << (opcode >> 6 & 3)),
+        () if is_single => Some(1 << (kind >> 2)),
+        () if is_adjacent => None,
+        () => Some(1 << (opcode >> 6 & 3)),
     }
 }
 
@@ -244,6 +243,17 @@ mod tests {
             ("ldrexb r0, [r1]", Isa::T32, 0xe8d1_0f4f, Some((Read, 1))),
             ("tbb [pc, r0]", Isa::T32, 0xe8df_f000, Some((Read, 1))),
             ("vstr d0, [r1]", Isa::T32, 0xed81_0b00, Some((Write, 4))),
+            ("tbh [pc, r0, lsl #1]", Isa::T32, 0xe8df_f010, Some((Read, 2))),
+            ("ldrexd r2, r3, [r1]", Isa::T32, 0xe8d1_237f, Some((Read, 4))),
+            ("swpb r0, r2, [r1]", Isa::A32, 0xe141_0092, Some((Both, 1))),
+            ("vld1.8 {d0}, [r1]!", Isa::A32, 0xf421_070d, Some((Read, 4))),
+            ("vst1.8 {d0}, [r12]!", Isa::A32, 0xf40c_070d, Some((Write, 4))),
+            ("vld1.8 {d0}, [r1]!", Isa::T32, 0xf921_070d, Some((Read, 4))),
+            ("vld2.8 {d0, d1}, [r1]", Isa::A32, 0xf421_080f, Some((Read, 1))),
+            ("vld1.16 {d0[0]}, [r1]", Isa::A32, 0xf4a1_040f, Some((Read, 2))),
+            ("vst1.32 {d0[0]}, [r1]", Isa::T32, 0xf981_080f, Some((Write, 4))),
+            ("vld1.8 {d0[]}, [r1]", Isa::A32, 0xf4a1_0c0f, Some((Read, 1))),
+            ("pld [r1]", Isa::A32, 0xf5d1_f000, None),
             ("movs r0, #1", Isa::T32, 0x2001, None),
         ];
         for &(text, isa, opcode, expected) in rows {

@@ -1,0 +1,174 @@
+//! Index of the steps of any trace: the same file as that of a log, with instructions in place of lines.
+//!
+//! ```text
+//! steps, cut where their reader can continue ─▶ records ─▶ summaries ─▶ checkpoints, tree of tables ─▶ file
+//! file, a reader that continues at a checkpoint ─▶ the queries of an indexed log
+//! ```
+//!
+//! Each segment starts with an instruction, or with what precedes it. How a reader continues there is a few bytes that only it understands. The
+//! summaries are made in order, each with the registers before it. Knows no format.
+
+use std::io::{Read, Seek, Write};
+use std::ops::ControlFlow;
+
+use unspool_model::{SourceError, Step, TimeUnit};
+
+use super::builder::Merge;
+use super::checkpoint::Checkpoint;
+use super::directory::{Directory, Segment, finish, start};
+use super::query::{SegmentAt, Segments};
+use super::segment::Work;
+use super::tree::Tree;
+use super::{Fingerprint, IndexError, IndexOptions, IndexResult, Totals};
+use crate::dialect::Dialect;
+use crate::lower::records::StepRecords;
+use crate::record::Line;
+
+/// The number of a step: that of the instruction, or of the next one. The state at an instruction includes no step after it.
+pub(super) fn number_of(instructions: u64, is_instruction: bool) -> u64 {
+    instructions + u64::from(!is_instruction)
+}
+
+/// Builds the index of steps.
+pub struct StepIndexer<'f, S> {
+    merge: Merge<'f, S>,
+    options: IndexOptions,
+    records: StepRecords,
+    /// The current segment, with the number of its instructions.
+    segment: Option<(Segment, Work)>,
+    instructions: u32,
+}
+
+impl<'f, S: Read + Write + Seek> StepIndexer<'f, S> {
+    /// Starts an index of steps with this unit of time.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn new(file: &'f mut S, fingerprint: Fingerprint, unit: TimeUnit) -> IndexResult<Self> {
+        let end = start(file)?;
+        let options = IndexOptions::of(Dialect::Other);
+        let (totals, cores, segments, tree) = (Totals::default(), Vec::new(), Vec::new(), Tree::default());
+        let directory = Directory { fingerprint, options, is_of_steps: true, totals, cores, segments, tree };
+        let merge = Merge { file, end, directory, now: Checkpoint::default(), offset: 0 };
+        Ok(Self { merge, options, records: StepRecords::new(unit), segment: None, instructions: 0 })
+    }
+
+    /// Number of instructions in the current segment.
+    pub fn instructions(&self) -> u32 {
+        self.instructions
+    }
+
+    /// Starts a segment with the next step, which is an instruction or precedes one. `offset` is where it is in the trace, and `resume` is for the reader that continues there.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn cut(&mut self, offset: u64, resume: Vec<u8>) -> IndexResult<()> {
+        self.end_segment()?;
+        let segment = Segment { offset, resume, contexts: self.records.contexts(), ..Segment::default() };
+        self.segment = Some((segment, Work::new(self.merge.machine())));
+        Ok(())
+    }
+
+    /// Takes the next step.
+    pub fn step(&mut self, step: &Step) {
+        let Some((_, work)) = &mut self.segment else {
+            // Contexts before the first segment are those that it starts with.
+            return self.records.each(step, |_| {});
+        };
+        let (is_instruction, options) = (step.event.instruction().is_some(), &self.options);
+        self.instructions = self.instructions.saturating_add(u32::from(is_instruction));
+        let number = number_of(self.instructions.into(), is_instruction) as u32;
+        self.records.each(step, |line| work.line(number, line, options, &mut ()));
+    }
+
+    fn end_segment(&mut self) -> IndexResult<()> {
+        let Some((segment, mut work)) = self.segment.take() else { return Ok(()) };
+        work.set_lines(std::mem::take(&mut self.instructions));
+        let mut summary = work.finish();
+        summary.cores.iter_mut().for_each(|core| core.is_seeded = true);
+        self.merge.push_summary(segment, summary)
+    }
+
+    /// Completes the index.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn finish(mut self) -> IndexResult<Totals> {
+        self.end_segment()?;
+        finish(self.merge.file, self.merge.end, &self.merge.directory)?;
+        Ok(self.merge.directory.totals)
+    }
+}
+
+/// Reader of steps that can continue at a checkpoint.
+pub trait ResumeSteps {
+    /// Passes on the steps from a segment on, until `take` breaks.
+    ///
+    /// # Errors
+    ///
+    /// If the steps cannot be read, or the checkpoint is not one of this trace.
+    fn each_from(
+        &mut self,
+        at: &SegmentAt<'_>,
+        take: &mut dyn FnMut(&Step) -> ControlFlow<()>,
+    ) -> Result<(), SourceError>;
+}
+
+/// Segments of steps, as an indexed trace reads them.
+#[derive(Debug)]
+pub struct StepSegments<P> {
+    reader: P,
+    unit: TimeUnit,
+}
+
+impl<P: ResumeSteps> StepSegments<P> {
+    /// Segments of the steps of a reader, which have this unit of time.
+    pub fn new(reader: P, unit: TimeUnit) -> Self {
+        Self { reader, unit }
+    }
+}
+
+impl<P: ResumeSteps> Segments for StepSegments<P> {
+    fn each_line(&mut self, at: &SegmentAt<'_>, sink: &mut dyn FnMut(u32, &Line<'_>) -> bool) -> IndexResult<()> {
+        let mut records = StepRecords::new(self.unit);
+        records.restore(at.contexts);
+        let (mut count, mut wants_more) = (0_u32, true);
+        let read = self.reader.each_from(at, &mut |step| {
+            let is_instruction = step.event.instruction().is_some();
+            count = count.saturating_add(u32::from(is_instruction));
+            let number = number_of(count.into(), is_instruction) as u32;
+            // The next segment starts here.
+            if u64::from(number) > at.lines {
+                return ControlFlow::Break(());
+            }
+            records.each(step, |line| wants_more = wants_more && sink(number, line));
+            if wants_more { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        match read {
+            // Damage was there when the index was made, and ends the last segment.
+            Err(error) if !error.is_damage => Err(IndexError::Log(std::io::Error::other(error))),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+    use crate::index::Index;
+
+    #[test]
+    fn the_index_of_a_log_is_not_one_of_steps() {
+        let mut file = Cursor::new(Vec::new());
+        let fingerprint = Fingerprint { length: 8, modified: 0, sum: 0 };
+        StepIndexer::new(&mut file, fingerprint, TimeUnit::Unknown).unwrap().finish().unwrap();
+        let index = Index::open(file).unwrap();
+        assert!(index.is_of_steps(&fingerprint) && !index.is_of(&fingerprint, &IndexOptions::of(Dialect::Other)));
+        assert!(!index.is_of_steps(&Fingerprint { sum: 1, ..fingerprint }));
+    }
+}

@@ -1,0 +1,175 @@
+//! Traces of steps on disk, with an index file beside them.
+//!
+//! trace ─▶ steps with points to continue from ─▶ index; place, index ─▶ one segment of the trace ─▶ state
+//!
+//! The index file is that of a Tarmac log, with instructions in place of lines. A trace needs storage that can be read from
+//! the middle: ASTF that is not compressed, or compressed by zlib in independent blocks, as unspool writes it; STF that is not
+//! compressed, or a .zstf file.
+
+mod astf;
+mod stf;
+
+use std::fs::File;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use unspool_model::{Event, Gap, SourceError, Step, TimeUnit};
+use unspool_tarmac::index::{
+    Fingerprint, Index, IndexError, Indexed, ResumeSteps, SegmentAt, StepIndexer, StepSegments, Totals,
+};
+
+use self::astf::AstfSegments;
+use self::stf::StfSegments;
+use crate::FileKind;
+use crate::indexed_log::{LogError, open, write_index};
+use crate::meter::OnProgress;
+
+/// A trace and its index.
+pub type IndexedSteps = Indexed<StepSegments<TraceSegments>, File>;
+
+/// Instructions in a segment: as many as are read in a few milliseconds.
+const SEGMENT: u64 = 1 << 16;
+
+/// Segments of a trace.
+#[derive(Debug)]
+pub enum TraceSegments {
+    /// Those of an ASTF file.
+    Astf(AstfSegments),
+    /// Those of an STF file.
+    Stf(StfSegments),
+}
+
+impl ResumeSteps for TraceSegments {
+    fn each_from(
+        &mut self,
+        at: &SegmentAt<'_>,
+        take: &mut dyn FnMut(&Step) -> ControlFlow<()>,
+    ) -> Result<(), SourceError> {
+        match self {
+            Self::Astf(segments) => segments.each_from(at, take),
+            Self::Stf(segments) => segments.each_from(at, take),
+        }
+    }
+}
+
+/// Makes the index of an ASTF or STF file. Of a damaged ASTF file, the part before the damage is indexed, and the damage
+/// returned.
+///
+/// # Errors
+///
+/// If the trace cannot be read, or only from its beginning, or if the index cannot be written.
+pub fn make_step_index(
+    trace: &Path,
+    index: &Path,
+    progress: &mut OnProgress<'_>,
+) -> Result<(Totals, Option<SourceError>), LogError> {
+    let (_, fingerprint) = open(trace)?;
+    let kind = FileKind::at(trace).map_err(|error| LogError::of_file(trace, error))?;
+    let mut damage = None;
+    let totals = write_index(index, |file| {
+        let start = Start { file, fingerprint };
+        let of_index = |error| LogError::of_index(index, error);
+        let (built, ended) = match kind {
+            FileKind::Astf => astf::index(trace, start, progress)?,
+            _ => stf::index(trace, start, progress)?,
+        };
+        match ended {
+            // An STF file may continue after damage, and its index would not.
+            Err(error) if error.is_damage && kind == FileKind::Astf => damage = Some(error),
+            Err(error) if error.is_damage => return Err(not_seekable(trace, "the trace is damaged, and has no index")),
+            Err(error) => return Err(LogError::of_file(trace, io::Error::other(error))),
+            Ok(()) => {}
+        }
+        match built.map_err(of_index)? {
+            Build { has_begun: false, .. } => Err(not_seekable(trace, REMEDY)),
+            Build { has_gap: true, .. } => Err(not_seekable(trace, GAPS)),
+            built => built.indexer.finish().map_err(of_index),
+        }
+    })?;
+    Ok((totals, damage))
+}
+
+/// What to do with a trace that can only be read from its beginning.
+const REMEDY: &str = "no instruction that reading can start at: an index needs a file that is not compressed, ASTF with zlib as \
+                      unspool writes it, or .zstf; try 'unspool convert --to zlib' or '--to zstf'";
+
+/// State after a gap is not compared with a replay yet, so there is no index that could be wrong.
+const GAPS: &str =
+    "the trace has gaps, and only a trace without gaps can have an index; 'unspool state' reads it from the start";
+
+fn not_seekable(trace: &Path, why: &'static str) -> LogError {
+    LogError::NotSeekable { path: trace.display().to_string(), why }
+}
+
+/// Opens a trace with its index.
+///
+/// # Errors
+///
+/// If one of them cannot be read, or the index is not of this trace.
+pub fn open_step_index(trace: &Path, index: &Path) -> Result<IndexedSteps, LogError> {
+    let (file, fingerprint) = open(trace)?;
+    let stored = File::open(index).map_err(|error| LogError::of_file(index, error))?;
+    let opened = Index::open(stored).map_err(|error| LogError::of_index(index, error))?;
+    if !opened.is_of_steps(&fingerprint) {
+        return Err(LogError::of_index(index, IndexError::Changed));
+    }
+    let (segments, unit) = match FileKind::at(trace).map_err(|error| LogError::of_file(trace, error))? {
+        FileKind::Astf => (TraceSegments::Astf(AstfSegments::new(trace, file)?), astf::UNIT),
+        _ => {
+            let (segments, unit) = StfSegments::new(trace, file)?;
+            (TraceSegments::Stf(segments), unit)
+        }
+    };
+    Ok(Indexed::new(StepSegments::new(segments, unit), opened))
+}
+
+/// The file of an index, and the trace that it is of.
+struct Start<'f> {
+    file: &'f mut File,
+    fingerprint: Fingerprint,
+}
+
+/// An index in the making.
+struct Build<'f> {
+    indexer: StepIndexer<'f, File>,
+    has_begun: bool,
+    has_gap: bool,
+}
+
+/// The index, and how reading ended.
+type Built<'f> = (Result<Build<'f>, IndexError>, Result<(), SourceError>);
+
+impl<'f> Build<'f> {
+    fn new(start: Start<'f>, unit: TimeUnit) -> Result<Self, IndexError> {
+        let Start { file, fingerprint } = start;
+        Ok(Self { indexer: StepIndexer::new(file, fingerprint, unit)?, has_begun: false, has_gap: false })
+    }
+
+    fn step(&mut self, step: &Step) {
+        self.has_gap |= matches!(step.event, Event::Gap(gap) if gap != Gap::Start);
+        self.indexer.step(step);
+    }
+
+    /// Starts a segment at a point of the trace.
+    fn point(&mut self, offset: u64, resume: Vec<u8>) -> Result<(), IndexError> {
+        self.has_begun = true;
+        self.indexer.cut(offset, resume)
+    }
+}
+
+/// Maximum of a count or an offset in a point: a file cannot have more, and sums of them do not overflow.
+const MAX: u64 = 1 << 56;
+
+/// Numbers of a point, as bytes.
+fn put_numbers(out: &mut Vec<u8>, numbers: impl IntoIterator<Item = u64>) {
+    numbers.into_iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+}
+
+/// The numbers that bytes start with, and the bytes after them.
+fn numbers<const N: usize>(bytes: &[u8]) -> Option<([u64; N], &[u8])> {
+    let (start, rest) = bytes.split_at_checked(8 * N)?;
+    let mut numbers = [0; N];
+    numbers.iter_mut().zip(start.as_chunks().0).for_each(|(number, bytes)| *number = u64::from_le_bytes(*bytes));
+    Some((numbers, rest))
+}
