@@ -198,8 +198,13 @@ fn shell(command: &str, status: i32, folder: &Path) -> (String, i32) {
 }
 
 /// The line of the page that stands for this one, or the line itself.
+///
+/// # Panics
+///
+/// If the line has a speed, which differs from run to run, and the page has no placeholder for it.
 fn as_expected<'a>(line: &'a str, expected: &[&'a str]) -> &'a str {
     let matching = expected.iter().find(|expected| expected.contains(ANY) && matches(expected, line));
+    assert!(matching.is_some() || !line.contains("B/s)"), "write {ANY} for the time and speed of: {line}");
     matching.copied().unwrap_or(line)
 }
 
@@ -239,6 +244,12 @@ fn a_changed_output_is_found_and_rewritten() {
 #[should_panic(expected = "must follow a failure")]
 fn a_failure_is_not_overlooked() {
     Page::parse("a page", "```console\n$ false\n$ true\n```\n").run();
+}
+
+#[test]
+#[should_panic(expected = "write [..] for the time")]
+fn a_speed_needs_a_placeholder() {
+    as_expected("in 0.02 s (1 MB/s)", &["in 0.02 s (1 MB/s)"]);
 }
 
 #[test]
