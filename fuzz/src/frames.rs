@@ -29,10 +29,10 @@ pub fn check(mut data: &[u8]) {
 
 /// Flags that select a repeated buffer, and the length of that.
 const REPEAT: u8 = 0xf0;
-const LONG: usize = 24 << 10;
-/// Maximum number of bytes that a deformatter keeps: the start of frames is searched in 8 kB, and these may end in a long
-/// frame.
-const MAX_WAITING: u64 = (8 << 10) + 64;
+const LONG: usize = 80 << 10;
+/// Maximum number of bytes that a deformatter keeps: the start of frames is searched in 64 kB, after 512 bytes that may be
+/// read again, and these may start and end in a long frame.
+const MAX_WAITING: u64 = (64 << 10) + 512 + 256;
 
 /// Item of a deformatter, with a copy of its bytes.
 #[derive(Debug, PartialEq)]

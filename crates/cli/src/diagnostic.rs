@@ -3,6 +3,7 @@
 //! Takes texts; prints one line each, with its severity in front, colored on a terminal. `--quiet` drops notes, and
 //! `--verbose` adds details. While a pager has the terminal, messages wait for its end.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::Mutex;
@@ -19,6 +20,9 @@ static IS_VERBOSE: AtomicBool = AtomicBool::new(false);
 
 /// Messages that wait; `None`: they are printed at once.
 static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
+
+/// Errors that are printed once.
+static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -45,6 +49,14 @@ pub(crate) fn is_verbose() -> bool {
 /// The command failed, or the trace has an error.
 pub(crate) fn error(text: impl Display) {
     print(ERROR, "error", text);
+}
+
+/// An error that several sources may have in common: printed once.
+pub(crate) fn error_once(text: String) {
+    let is_new = PRINTED.lock().map_or(true, |mut printed| printed.insert(text.clone()));
+    if is_new {
+        error(text);
+    }
 }
 
 /// The result is affected: something is lost, missing or assumed.

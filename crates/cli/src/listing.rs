@@ -309,14 +309,41 @@ fn position_text(trace: &Trace<'_>, offset: u64) -> String {
     }
 }
 
-/// Problems of a source.
+/// Problems of a source, and of the frames of its buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
+    packets: Tally,
+    frames: Tally,
+    is_synchronized: bool,
+    unsynchronized_bytes: u64,
+}
+
+/// Number of problems and of skipped bytes, and the first problem.
+#[derive(Debug, Default)]
+struct Tally {
     count: u64,
     bytes: u64,
     first: Option<String>,
-    is_synchronized: bool,
-    unsynchronized_bytes: u64,
+}
+
+impl Tally {
+    fn add(&mut self, trace: &Trace<'_>, offset: u64, skipped: u64, what: impl Display) {
+        self.count += 1;
+        self.bytes += skipped;
+        self.first.get_or_insert_with(|| format!("{}: {what}", position_text(trace, offset)));
+    }
+
+    fn merge(&mut self, later: Self) {
+        self.count += later.count;
+        self.bytes += later.bytes;
+        self.first = self.first.take().or(later.first);
+    }
+
+    /// `1 problem, 16 bytes skipped; the first: trace.bin at 0x90: ...`, if there is one.
+    fn text(&self) -> Option<String> {
+        let [problems, bytes] = [many(self.count, "problem"), many(self.bytes, "byte")];
+        self.first.as_ref().map(|first| format!("{problems}, {bytes} skipped; the first: {first}"))
+    }
 }
 
 impl Problems {
@@ -325,32 +352,30 @@ impl Problems {
         match error {
             None => self.is_synchronized = true,
             Some(error) if error.kind.is_ordinary() => self.unsynchronized_bytes += error.skipped,
-            Some(error) => self.add(trace, error.offset, error.skipped, error.kind),
+            Some(error) => self.packets.add(trace, error.offset, error.skipped, error.kind),
         }
     }
 
     /// Counts bytes that belong to no frame.
     pub(crate) fn lost(&mut self, trace: &Trace<'_>, error: &FrameError) {
-        self.add(trace, error.offset, error.skipped, error.kind);
+        self.frames.add(trace, error.offset, error.skipped, error.kind);
     }
 
     /// Adds problems from later in the same source.
     pub(crate) fn merge(&mut self, later: Self) {
-        self.count += later.count;
-        self.bytes += later.bytes;
-        self.first = self.first.take().or(later.first);
+        self.packets.merge(later.packets);
+        self.frames.merge(later.frames);
         self.is_synchronized |= later.is_synchronized;
         self.unsynchronized_bytes += later.unsynchronized_bytes;
     }
 
-    fn add(&mut self, trace: &Trace<'_>, offset: u64, skipped: u64, what: impl Display) {
-        self.count += 1;
-        self.bytes += skipped;
-        self.first.get_or_insert_with(|| format!("{}: {what}", position_text(trace, offset)));
-    }
-
     pub(crate) fn verdict(&self, trace: &Trace<'_>, is_whole: bool) -> Verdict {
         let (name, bytes) = (&trace.source().name, self.unsynchronized_bytes);
+        // All sources of a buffer have the same frames.
+        let frames = self.frames.text();
+        if let Some(text) = &frames {
+            diagnostic::error_once(format!("frames of {}: {text}", trace.buffer().name));
+        }
         if !self.is_synchronized && is_whole && bytes > 0 {
             diagnostic::error(format_args!(
                 "{name}: no alignment synchronization in {}; check --protocol, --formatted and --raw",
@@ -358,10 +383,11 @@ impl Problems {
             ));
             return Verdict::Problems;
         }
-        let Some(first) = &self.first else { return Verdict::Clean };
-        let [problems, bytes] = [many(self.count, "problem"), many(self.bytes, "byte")];
-        diagnostic::error(format_args!("{name}: {problems}, {bytes} skipped; the first: {first}"));
-        Verdict::Problems
+        let packets = self.packets.text();
+        if let Some(text) = &packets {
+            diagnostic::error(format_args!("{name}: {text}"));
+        }
+        Verdict::of(packets.is_some() || frames.is_some())
     }
 }
 

@@ -12,12 +12,17 @@ use core::fmt;
 
 use crate::TraceError;
 
+mod deformat;
+mod evidence;
+mod look_ahead;
 mod read;
 mod realign;
 mod stream;
 mod write;
 
-pub use read::{Deformatter, Layout};
+pub use deformat::{Deformatter, Layout};
+pub use evidence::{Fit, SourceEvidence, UnknownSources};
+
 pub use stream::{Offsets, Stream};
 pub use write::Formatter;
 
@@ -99,6 +104,9 @@ pub enum BadFrame {
     /// No full synchronization has been seen yet.
     #[error("no full synchronization yet")]
     NotSynchronized,
+    /// The next frame is not a whole number of frames away: bytes are missing, or there are too many.
+    #[error("no frame starts here: bytes are missing, or there are too many")]
+    Shifted,
     /// The buffer ends inside a frame, so the flags that complete its bytes are missing.
     #[error("buffer ends inside a frame")]
     Truncated,
@@ -168,6 +176,11 @@ impl Ids {
     /// Is the set empty?
     pub fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// Are all of these ids in another set?
+    pub fn is_subset(self, other: Self) -> bool {
+        self.0 & !other.0 == 0
     }
 
     /// The ids, smallest first.

@@ -44,6 +44,7 @@ mod packet;
 mod protocol;
 pub mod ptm;
 mod sink;
+mod sources;
 pub mod stm;
 pub mod trace_buffer;
 pub mod unit;
@@ -61,3 +62,4 @@ pub use located::{Broken, ElementError, Extent, Located, Malformed, PacketError,
 pub use packet::{Packet, PacketKind};
 pub use protocol::Protocol;
 pub use sink::Sink;
+pub use sources::ConfiguredSources;

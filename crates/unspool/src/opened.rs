@@ -242,7 +242,7 @@ impl Opened {
         spawn(move |feed| {
             for (source, name) in chosen {
                 for trace in Trace::all(&capture).iter().filter(|trace| trace.source().name == name) {
-                    let mut sink = PacketFeed { feed, source };
+                    let mut sink = PacketFeed { feed, source, buffer: trace.buffer_index() };
                     if let Err(error) = trace.packets(&mut sink) {
                         feed.fail(error);
                     }
@@ -348,7 +348,7 @@ fn feed_blocks(capture: &Capture, codes: &[Code], chosen: &[(usize, String)], fe
         let is_chosen = |trace: &&Trace<'_>| trace.source().name == *name && present.may_have(trace);
         for trace in Trace::all(capture).iter().filter(is_chosen) {
             let (program, _) = Program::of(capture, trace.source().core, codes);
-            let mut sink = RangeFeed::new(feed, *index as u32);
+            let mut sink = RangeFeed::new(feed, *index as u32, trace.buffer_index());
             if let Err(error) = trace.flow(Transactions::Show, &program, &mut sink) {
                 feed.fail(error);
             }
@@ -392,6 +392,7 @@ impl Gaps {
 struct PacketFeed<'f> {
     feed: &'f mut Feed<SourcePacket>,
     source: usize,
+    buffer: usize,
 }
 
 impl Sink<PacketItem> for PacketFeed<'_> {
@@ -404,7 +405,7 @@ impl Sink<PacketItem> for PacketFeed<'_> {
 
 impl Watch for PacketFeed<'_> {
     fn lost(&mut self, error: FrameError) {
-        self.feed.fail(error.into());
+        self.feed.lost(self.buffer, self.source, error);
     }
 
     fn wants_more(&mut self) -> bool {

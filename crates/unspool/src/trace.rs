@@ -6,16 +6,16 @@
 //! arrive in chunks, and only the start of an incomplete packet is kept.
 
 use unspool_capture::{Buffer, Capture, Clock, Core, Source, Stream as StreamOf};
-use unspool_coresight::frame::{Deformatter, FrameSink, Stream};
+use unspool_coresight::frame::{FrameSink, Stream};
 use unspool_coresight::{
-    Assumption, DecodeElements, Decoders, ElementItem, Features, InstructionDecoders as _, PacketItem, Profile, Sink,
-    TraceConfig, Transactions, with_decoders, with_instruction_decoders,
+    Assumption, DecodeElements, Decoders, ElementItem, Features, InstructionDecoders as _, PacketItem, Profile,
+    Protocol, Sink, TraceConfig, Transactions, with_decoders, with_instruction_decoders,
 };
 use unspool_flow::{FlowDecoder, FlowSink, InstructionSink, Instructions};
 
 use crate::program::Moments;
 use crate::steps::choose;
-use crate::window::{CHUNK, Reader, SourceBytes, layout, read_full};
+use crate::window::{CHUNK, Reader, SourceBytes, deformatter, read_full};
 use crate::{Error, Program, Watch, reconfigured};
 
 /// One source in one buffer of a capture.
@@ -99,9 +99,7 @@ impl<'c> Trace<'c> {
         let protocol = source
             .protocol
             .ok_or_else(|| Error::UnknownProtocol { source_name: source.name.clone(), kind: source.kind.clone() })?;
-        let registers = source.registers.iter().map(|register| (register.name.as_str(), register.value));
-        let options = source.options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        Ok(TraceConfig::new(protocol, self.profile(), registers, options))
+        Ok(config_of(protocol, self.profile(), source))
     }
 
     /// Whether the trace has instructions. Others have what software wrote and what a DWT observed: elements, and no
@@ -121,7 +119,7 @@ impl<'c> Trace<'c> {
 
     /// Profile of the PE, as far as its type shows.
     pub(crate) fn profile(&self) -> Profile {
-        self.core().map_or(Profile::Unknown, |core| Profile::of_core(&core.kind))
+        profile_of(self.core())
     }
 
     /// Reads the packets. Offsets are those of the buffer; lengths count bytes of the source itself.
@@ -276,7 +274,7 @@ impl<'c> Trace<'c> {
         };
         let length = reader.len();
         let range = if self.is_whole { None } else { reconfigured::range_of(self)? };
-        Ok(SourceBytes::new(buffer, Box::new(reader), length, id).within(range))
+        Ok(SourceBytes::new(self.capture, buffer, Box::new(reader), length, id).within(range))
     }
 
     /// Is it the trace of the same configuration?
@@ -288,6 +286,22 @@ impl<'c> Trace<'c> {
     pub(crate) fn whole(self) -> Self {
         Self { is_whole: true, ..self }
     }
+}
+
+/// Configuration of a source with a known protocol, and assumptions about it.
+pub(crate) fn source_config(capture: &Capture, source: &Source) -> Option<(TraceConfig, Vec<Assumption>)> {
+    let core = source.core.and_then(|core| capture.cores.get(core));
+    source.protocol.map(|protocol| config_of(protocol, profile_of(core), source))
+}
+
+fn config_of(protocol: Protocol, profile: Profile, source: &Source) -> (TraceConfig, Vec<Assumption>) {
+    let registers = source.registers.iter().map(|register| (register.name.as_str(), register.value));
+    let options = source.options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    TraceConfig::new(protocol, profile, registers, options)
+}
+
+fn profile_of(core: Option<&Core>) -> Profile {
+    core.map_or(Profile::Unknown, |core| Profile::of_core(&core.kind))
 }
 
 /// The offset of a packet, or of the error in its place.
@@ -303,7 +317,7 @@ pub fn read_frames(capture: &Capture, buffer: usize, sink: &mut (impl FrameSink 
     let mut reader = capture.reader(buffer)?;
     let described = &capture.buffers[buffer];
     let length = reader.len();
-    let mut deformatter = Deformatter::new(layout(described));
+    let mut deformatter = deformatter(capture, described);
     let mut chunk = vec![0; CHUNK];
     let mut read = 0;
     loop {

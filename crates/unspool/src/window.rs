@@ -6,13 +6,14 @@
 use std::io::Read;
 use std::ops::Range;
 
-use unspool_capture::{Buffer, BufferFormat};
+use unspool_capture::{Buffer, BufferFormat, Capture};
 use unspool_coresight::frame::{
     Deformatter, FRAME_DATA, FrameData, FrameError, FrameSink, Layout, Mark, Offsets, Span, Stream,
 };
-use unspool_coresight::{DecodePackets, Malformed, PacketError, PacketItem, Sink};
+use unspool_coresight::{ConfiguredSources, DecodePackets, Malformed, PacketError, PacketItem, Sink};
 
 use crate::Error;
+use crate::trace::source_config;
 
 /// Bytes of a buffer that are read at once.
 pub(crate) const CHUNK: usize = 256 * 1024;
@@ -26,12 +27,23 @@ pub(crate) fn layout(buffer: &Buffer) -> Layout {
     }
 }
 
+/// A deformatter for a buffer. The sources of the capture show where frames start if bytes are missing.
+pub(crate) fn deformatter(capture: &Capture, buffer: &Buffer) -> Deformatter<ConfiguredSources> {
+    let mut sources = ConfiguredSources::default();
+    for source in &capture.sources {
+        if let Some(id) = source.id {
+            sources.add(id, source_config(capture, source).map(|(config, _)| config));
+        }
+    }
+    Deformatter::with_sources(layout(buffer), sources)
+}
+
 /// Bytes of one source, as they are read from a buffer.
 pub(crate) struct SourceBytes<'c> {
     buffer: &'c Buffer,
     reader: Box<dyn Read>,
     /// `None`: the buffer has no frames.
-    deformatter: Option<Deformatter>,
+    deformatter: Option<Deformatter<ConfiguredSources>>,
     framed: Framed,
     chunk: Vec<u8>,
     /// Bytes of the buffer read so far.
@@ -87,11 +99,17 @@ impl Framed {
 
 impl<'c> SourceBytes<'c> {
     /// Bytes of the source with this id, or all if the buffer has no frames.
-    pub(crate) fn new(buffer: &'c Buffer, reader: Box<dyn Read>, length: u64, id: Option<u8>) -> Self {
+    pub(crate) fn new(
+        capture: &Capture,
+        buffer: &'c Buffer,
+        reader: Box<dyn Read>,
+        length: u64,
+        id: Option<u8>,
+    ) -> Self {
         Self {
             buffer,
             reader,
-            deformatter: id.map(|_| Deformatter::new(layout(buffer))),
+            deformatter: id.map(|_| deformatter(capture, buffer)),
             framed: Framed { stream: Stream::new(id.unwrap_or(NO_ID)), lost: vec![], range: None },
             chunk: vec![0; CHUNK],
             read: 0,

@@ -1,128 +1,80 @@
-//! Frames to bytes: finds frames, unpacks them, and finds them again when alignment is lost.
+//! Frames to bytes: unpacks frames one after the other.
 //!
-//! Takes the buffer in chunks of any size. Produces [`Span`]s and [`Mark`]s for a [`FrameSink`]; chunk boundaries make no
-//! difference to them. Frames without an id change, which are nearly all, take a short path.
+//! Takes bytes that start with a frame or a full synchronization. Produces [`Span`]s and [`Mark`]s for a [`FrameSink`].
+//! Frames without an id change, which are nearly all, take a short path. Where frames start if bytes are missing is
+//! decided in `deformat.rs`.
 
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use memchr::memmem;
 
-use super::realign;
 use super::{
     BadFrame, FRAME_DATA, FRAME_LENGTH, FSYNC, FrameData, FrameError, FrameSink, HSYNC, ID_FLUSH, ID_LAST, ID_NULL,
     ID_TRIGGER, Mark, Span,
 };
 
-/// Start of the frames in a buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Layout {
-    /// The first frame starts at the first byte, as in a trace buffer in memory.
-    #[default]
-    FromStart,
-    /// Frames start after a full synchronization, as in a capture of a trace port.
-    FromFullSync,
-}
-
-/// Takes formatted trace apart. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
+/// Frames of a buffer, read from a known start.
 #[derive(Debug, Clone)]
-pub struct Deformatter {
-    id: u8,
-    aligned: bool,
+pub(super) struct Frames {
+    /// The source of the next byte.
+    pub(super) id: u8,
+    /// The offset of the next byte.
+    pub(super) offset: u64,
     /// Bytes skipped since alignment was lost, not yet reported.
     lost: Option<FrameError>,
     /// Offset and length of the run of full synchronizations that ends here.
     syncs: (u64, u8),
-    /// The start of an incomplete frame.
-    carry: Vec<u8>,
-    /// The offset of the first byte of `carry`.
-    offset: u64,
-    /// Rises with impossible frames and falls with others.
-    misfits: u32,
-    /// No search for another frame start before this offset: the last one found none.
-    search_from: u64,
 }
-
-/// Weight of an impossible frame: more than that of a possible one, since one in two is possible by chance.
-const MISFIT: u32 = 3;
-/// Weight of impossible frames that starts a search for another frame start.
-const MISFITS: u32 = 4 * MISFIT;
 
 enum Step {
     Read(usize),
     NeedMore,
 }
 
-impl Deformatter {
-    /// A deformatter at the start of a buffer.
-    pub fn new(layout: Layout) -> Self {
-        Self {
-            id: ID_NULL,
-            aligned: layout == Layout::FromStart,
-            lost: None,
-            syncs: (0, 0),
-            carry: Vec::new(),
-            offset: 0,
-            misfits: 0,
-            search_from: 0,
-        }
+impl Frames {
+    pub(super) fn new(id: u8) -> Self {
+        Self { id, offset: 0, lost: None, syncs: (0, 0) }
     }
 
-    /// A deformatter that never searches for another frame start.
-    fn trusting() -> Self {
-        Self { search_from: u64::MAX, ..Self::new(Layout::FromStart) }
-    }
-
-    /// The offset of the next byte that is not processed.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Processes the next chunk of the buffer.
-    pub fn push(&mut self, bytes: &[u8], out: &mut impl FrameSink) {
-        self.advance(bytes, false, out);
-    }
-
-    /// Ends the buffer: what is left is less than a frame.
-    pub fn finish(&mut self, out: &mut impl FrameSink) {
-        self.advance(&[], true, out);
-        self.report_lost(out);
-    }
-
-    fn advance(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) {
-        if self.carry.is_empty() {
-            let read = self.read(bytes, last, out);
-            self.carry.extend_from_slice(&bytes[read..]);
-        } else {
-            let mut carry = core::mem::take(&mut self.carry);
-            carry.extend_from_slice(bytes);
-            let read = self.read(&carry, last, out);
-            carry.drain(..read);
-            self.carry = carry;
-        }
-    }
-
-    fn read(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) -> usize {
+    /// Reads the frames that start before an offset, as far as `bytes` has them whole. Returns the number of bytes read.
+    pub(super) fn read(&mut self, bytes: &[u8], until: u64, last: bool, out: &mut impl FrameSink) -> usize {
         let mut at = 0;
-        loop {
-            at += self.read_plain(&bytes[at..], out);
+        while self.offset < until {
+            at += self.read_plain(&bytes[at..], until, out);
+            if self.offset >= until {
+                break;
+            }
             match self.step(&bytes[at..], last, out) {
                 Step::Read(length) => {
                     at += length;
                     self.offset += length as u64;
                 }
-                Step::NeedMore => return at,
+                Step::NeedMore => break,
             }
         }
+        at
+    }
+
+    /// Ends the buffer.
+    pub(super) fn finish(&mut self, out: &mut impl FrameSink) {
+        self.report_lost(out);
+    }
+
+    /// Skips bytes that belong to no frame.
+    pub(super) fn skip(&mut self, length: usize, kind: BadFrame) {
+        self.lose(length, kind);
+        self.offset += length as u64;
     }
 
     /// The short path: whole frames with nothing but ids and data in them.
     #[inline]
-    fn read_plain(&mut self, bytes: &[u8], out: &mut impl FrameSink) -> usize {
-        if !self.aligned || self.lost.is_some() {
+    fn read_plain(&mut self, bytes: &[u8], until: u64, out: &mut impl FrameSink) -> usize {
+        if self.lost.is_some() {
             return 0;
         }
         let (frames, _) = bytes.as_chunks::<FRAME_LENGTH>();
+        let wanted = (until - self.offset).div_ceil(FRAME_LENGTH as u64);
+        let frames = &frames[..frames.len().min(usize::try_from(wanted).unwrap_or(usize::MAX))];
         let mut read = 0;
         while read < frames.len() {
             read += self.read_whole(&frames[read..], out);
@@ -137,7 +89,6 @@ impl Deformatter {
         }
         if read > 0 {
             self.syncs.1 = 0;
-            self.misfits = self.misfits.saturating_sub(read as u32);
         }
         read * FRAME_LENGTH
     }
@@ -166,9 +117,6 @@ impl Deformatter {
         if bytes.is_empty() {
             return Step::NeedMore;
         }
-        if !self.aligned {
-            return self.seek_full_sync(bytes, last);
-        }
         if bytes.starts_with(&FSYNC) {
             return self.full_sync(out);
         }
@@ -177,19 +125,6 @@ impl Deformatter {
             Gathered::CutShort(length) => self.lose(length, BadFrame::CutShort),
             Gathered::NeedMore if last => self.lose(bytes.len(), BadFrame::Truncated),
             Gathered::NeedMore => Step::NeedMore,
-        }
-    }
-
-    fn seek_full_sync(&mut self, bytes: &[u8], last: bool) -> Step {
-        match memmem::find(bytes, &FSYNC) {
-            Some(0) => {
-                self.aligned = true;
-                Step::Read(0)
-            }
-            Some(length) => self.lose(length, BadFrame::NotSynchronized),
-            None if last => self.lose(bytes.len(), BadFrame::NotSynchronized),
-            None if bytes.len() >= FSYNC.len() => self.lose(bytes.len() - (FSYNC.len() - 1), BadFrame::NotSynchronized),
-            None => Step::NeedMore,
         }
     }
 
@@ -215,7 +150,6 @@ impl Deformatter {
         }
         self.report_lost(out);
         self.syncs.1 = 0;
-        self.misfits = self.misfits.saturating_sub(1);
         for &index in frame.half_syncs() {
             out.mark(Mark::HalfSync { offset: self.offset + u64::from(index) });
         }
@@ -225,40 +159,9 @@ impl Deformatter {
 
     /// An impossible frame. If a full synchronization starts in it, the next frame follows that.
     fn damaged(&mut self, bytes: &[u8], length: usize, kind: BadFrame, last: bool) -> Step {
-        let reach = length + FSYNC.len() - 1;
-        if bytes.len() < reach && !last {
-            return Step::NeedMore;
-        }
-        let sync = memmem::find(&bytes[..reach.min(bytes.len())], &FSYNC);
-        if sync.is_none() && self.misfits >= MISFITS && self.offset >= self.search_from {
-            return self.search(bytes, length, kind, last);
-        }
-        if sync.is_none() {
-            self.misfits = (self.misfits + MISFIT).min(MISFITS);
-        }
-        self.lose(sync.unwrap_or(length), kind)
-    }
-
-    /// Too many frames are impossible: searches for another frame start.
-    fn search(&mut self, bytes: &[u8], length: usize, kind: BadFrame, last: bool) -> Step {
-        if bytes.len() < realign::WINDOW && !last {
-            return Step::NeedMore;
-        }
-        let deformat = |bytes: &[u8], witness: &mut realign::Witness| {
-            let mut deformatter = Self::trusting();
-            deformatter.push(bytes, witness);
-            deformatter.finish(witness);
-        };
-        match realign::shift(&bytes[..bytes.len().min(realign::WINDOW)], deformat) {
-            Some(shift) => {
-                self.misfits = 0;
-                self.id = ID_NULL;
-                self.lose(shift, kind)
-            }
-            None => {
-                self.search_from = self.offset + realign::WINDOW as u64 / 2;
-                self.lose(length, kind)
-            }
+        match sync_within(bytes, length) {
+            None if bytes.len() < length + FSYNC.len() - 1 && !last => Step::NeedMore,
+            sync => self.lose(sync.unwrap_or(length), kind),
         }
     }
 
@@ -336,11 +239,11 @@ fn emit(id: u8, offset: u64, bytes: &[u8], out: &mut impl FrameSink) {
 type Indexes = [u8; FRAME_LENGTH];
 
 /// A frame without its half synchronizations.
-struct Frame {
-    bytes: [u8; FRAME_LENGTH],
+pub(super) struct Frame {
+    pub(super) bytes: [u8; FRAME_LENGTH],
     indexes: Indexes,
     /// Number of buffer bytes of the frame.
-    length: usize,
+    pub(super) length: usize,
     syncs: [u8; FRAME_LENGTH],
     sync_count: usize,
 }
@@ -351,7 +254,7 @@ impl Frame {
     }
 }
 
-enum Gathered {
+pub(super) enum Gathered {
     Frame(Frame),
     CutShort(usize),
     NeedMore,
@@ -360,7 +263,8 @@ enum Gathered {
 /// Greatest number of half synchronizations in a frame.
 const MAX_HALF_SYNCS: usize = FRAME_LENGTH;
 
-fn gather(bytes: &[u8]) -> Gathered {
+/// The frame that starts with these bytes.
+pub(super) fn gather(bytes: &[u8]) -> Gathered {
     let none = [0; FRAME_LENGTH];
     let mut frame = Frame { bytes: none, indexes: none, length: 0, syncs: none, sync_count: 0 };
     let mut filled = 0;
@@ -389,17 +293,22 @@ fn gather(bytes: &[u8]) -> Gathered {
     Gathered::Frame(frame)
 }
 
-fn is_source(id: u8) -> bool {
+pub(super) fn is_source(id: u8) -> bool {
     (ID_NULL + 1..=ID_LAST).contains(&id)
 }
 
+/// A full synchronization that starts in a frame of this length.
+pub(super) fn sync_within(bytes: &[u8], length: usize) -> Option<usize> {
+    memmem::find(&bytes[..bytes.len().min(length + FSYNC.len() - 1)], &FSYNC)
+}
+
 /// May a frame name this id?
-fn is_known(id: u8) -> bool {
+pub(super) fn is_known(id: u8) -> bool {
     is_source(id) || matches!(id, ID_NULL | ID_FLUSH | ID_TRIGGER)
 }
 
 /// The ids that a frame switches to; `pairs` has a bit for each.
-fn ids_of(frame: &[u8; FRAME_LENGTH], pairs: u8) -> impl Iterator<Item = u8> {
+pub(super) fn ids_of(frame: &[u8; FRAME_LENGTH], pairs: u8) -> impl Iterator<Item = u8> {
     (0..FRAME_LENGTH / 2).filter(move |pair| pairs >> pair & 1 == 1).map(|pair| frame[2 * pair] >> 1)
 }
 
@@ -413,7 +322,7 @@ fn halves(frame: &[u8; FRAME_LENGTH]) -> (u64, u64) {
 
 /// The byte pairs of a frame that start with an id, one bit each: their even byte is odd.
 #[inline]
-fn id_pairs(frame: &[u8; FRAME_LENGTH]) -> u8 {
+pub(super) fn id_pairs(frame: &[u8; FRAME_LENGTH]) -> u8 {
     let (low, high) = halves(frame);
     if (low | high) & EVEN_LOW_BITS == 0 {
         return 0;

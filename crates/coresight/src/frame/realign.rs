@@ -1,47 +1,195 @@
-//! Frames that start at another offset: bytes are missing from a buffer that has no synchronization patterns.
+//! Frames that start at another offset: bytes are missing, or there are too many.
 //!
-//! Takes bytes where frame after frame has impossible ids. Produces the shift to the next frame start, if there is
-//! evidence for one. Ids alone cannot distinguish even shifts, but a source's own alignment synchronization can: it is a
-//! run of zeros of a known length only if no byte of flags was taken for data.
+//! Takes a window of a buffer. Produces the start of its frames under which the bytes are the trace of the sources. A lost byte
+//! moves data to where ids are, so ids exclude half of the sixteen starts; under seven of the other eight, bytes of flags
+//! are taken for data, which breaks alignment synchronizations and packets.
 
-use super::{FRAME_LENGTH, FrameSink, Mark, Span};
+use alloc::vec::Vec;
 
-/// Number of bytes examined. Trace units synchronize every few kilobytes.
-pub(super) const WINDOW: usize = 8 * 1024;
+use super::evidence::{Fit, SourceEvidence};
+use super::read::{Frames, is_source};
+use super::{FRAME_LENGTH, FrameSink, Ids, Mark, Span};
 
-/// The distance to the next frame start, if one of the other fifteen possibilities has evidence. `deformat` reads bytes
-/// as frames that start with them.
-pub(super) fn shift(bytes: &[u8], deformat: impl Fn(&[u8], &mut Witness)) -> Option<usize> {
-    let evidence = |bytes: &[u8]| {
-        let whole = bytes.len() / FRAME_LENGTH * FRAME_LENGTH;
-        let mut witness = Witness { zeros: [0; 128], found: 0, damaged: false };
-        deformat(&bytes[..whole], &mut witness);
-        (!witness.damaged).then_some(witness.found)
-    };
-    let candidates = (1..FRAME_LENGTH).filter_map(|shift| Some((evidence(bytes.get(shift..)?)?, shift)));
-    let (found, shift) = candidates.max_by_key(|&(found, shift)| (found, core::cmp::Reverse(shift)))?;
-    (found > 0).then_some(shift)
+/// Number of bytes examined at first: what is near decides, since there may be more damage later.
+pub(super) const FIRST_WINDOW: usize = 1024;
+/// Number of bytes examined if fewer decide nothing. Most trace units synchronize every few kilobytes.
+pub(super) const LAST_WINDOW: usize = 64 * 1024;
+
+/// What a malformed place counts, in well-formed bytes.
+const MALFORMED: i64 = 24;
+/// What a frame with an unexpected id counts, in well-formed bytes.
+const UNEXPECTED: i64 = 8;
+/// Lead over the second best start, in well-formed bytes, that decides in a short window.
+const CLEAR_LEAD: i64 = 64;
+
+/// Well-formed bytes that suffice without a look at other starts.
+const PLAUSIBLE: i64 = 256;
+
+/// Number of possible starts.
+const STARTS: usize = FRAME_LENGTH;
+
+/// How well a window fits the sources, for one start of its frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Score {
+    fit: Fit,
+    /// Number of frames with ids that no source has.
+    unexpected: u64,
+    /// The ids of the sources found.
+    pub(super) ids: Ids,
 }
 
-/// Counts the alignment synchronizations that sources send, if frames start at a guessed offset.
-pub(super) struct Witness {
-    /// Number of zeros that each id sent last.
-    zeros: [u32; 128],
-    found: u32,
-    damaged: bool,
+impl Score {
+    /// Reads the window as frames. Its first bytes belong to `id` if they name none.
+    pub(super) fn of(window: &[u8], id: u8, sources: &impl SourceEvidence) -> Self {
+        let mut streams = Streams { of: Vec::new(), known: sources.ids(), unexpected: 0 };
+        let mut frames = Frames::new(id);
+        let is_last = false;
+        frames.read(window, u64::MAX, is_last, &mut streams);
+        frames.finish(&mut streams);
+        let mut score = Self { fit: Fit::default(), unexpected: streams.unexpected, ids: Ids::default() };
+        for (id, bytes) in &streams.of {
+            score.fit += sources.examine(*id, bytes);
+            score.ids.insert(*id);
+        }
+        score
+    }
+
+    /// The window has a synchronization and packets after it.
+    pub(super) fn is_evidence(&self) -> bool {
+        self.fit.well_formed > 0
+    }
+
+    /// There is evidence for this start, and no more than this many frames and places contradict it.
+    pub(super) fn is_plausible(&self, contradictions: u64) -> bool {
+        self.value() >= PLAUSIBLE && self.fit.malformed + self.unexpected <= contradictions
+    }
+
+    /// Well-formed bytes, less what contradicts this start.
+    pub(super) fn value(&self) -> i64 {
+        self.fit.well_formed as i64 - MALFORMED * self.fit.malformed as i64 - UNEXPECTED * self.unexpected as i64
+    }
 }
 
-impl FrameSink for Witness {
+/// Scores of all starts in a window, as distances from its first byte.
+pub(super) struct Scores([Score; STARTS]);
+
+impl Scores {
+    pub(super) fn of(window: &[u8], id: u8, sources: &impl SourceEvidence) -> Self {
+        Self(core::array::from_fn(|start| Score::of(window.get(start..).unwrap_or_default(), id, sources)))
+    }
+
+    /// The score if frames start with the window.
+    pub(super) fn here(&self) -> &Score {
+        &self.0[0]
+    }
+
+    /// The best of the other starts: the nearest one, in either direction, if several are.
+    pub(super) fn best(&self) -> (usize, &Score) {
+        let nearness = |start: usize| -(start.min(STARTS - start) as i64);
+        let others = self.0.iter().enumerate().skip(1);
+        others.max_by_key(|(start, score)| (score.value(), nearness(*start))).unwrap_or((0, &self.0[0]))
+    }
+
+    /// The best start of all, if there is evidence for one.
+    pub(super) fn first(&self) -> Option<usize> {
+        let (start, best) = self.best();
+        let is_here = self.here().value() >= best.value();
+        let (start, score) = if is_here { (0, self.here()) } else { (start, best) };
+        score.is_evidence().then_some(start)
+    }
+
+    /// Is one start clearly better than all others?
+    pub(super) fn is_clear(&self) -> bool {
+        let mut values = self.0.map(|score| score.value());
+        values.sort_unstable();
+        let [.., second, first] = values;
+        first >= second + CLEAR_LEAD && self.0.iter().any(Score::is_evidence)
+    }
+}
+
+/// The bytes of each id in a window.
+struct Streams {
+    of: Vec<(u8, Vec<u8>)>,
+    /// Ids that are expected; all, if empty.
+    known: Ids,
+    unexpected: u64,
+}
+
+impl FrameSink for Streams {
     fn span(&mut self, span: Span<'_>) {
-        let zeros = &mut self.zeros[usize::from(span.id & 0x7f)];
-        for &byte in span.bytes {
-            // ETMv4 and ETE send eleven zeros, ETMv3, PTM and ITM five.
-            self.found += u32::from(byte == 0x80 && matches!(*zeros, 11 | 5));
-            *zeros = if byte == 0 { *zeros + 1 } else { 0 };
+        self.unexpected += u64::from(!self.known.is_empty() && !self.known.contains(span.id));
+        match self.of.iter_mut().find(|(id, _)| *id == span.id) {
+            Some((_, bytes)) => bytes.extend_from_slice(span.bytes),
+            None => self.of.push((span.id, span.bytes.to_vec())),
         }
     }
 
     fn mark(&mut self, mark: Mark) {
-        self.damaged |= matches!(mark, Mark::Lost(_));
+        if let Mark::Lost(error) = mark {
+            self.unexpected += error.skipped.div_ceil(FRAME_LENGTH as u64);
+        }
     }
+}
+
+/// Damaged bytes between frames, and the bytes after them.
+pub(super) struct Damage<'b> {
+    /// From the start of a frame before the damage to that of a frame after it.
+    pub(super) damaged: &'b [u8],
+    pub(super) after: &'b [u8],
+    /// The id of the first damaged byte.
+    pub(super) id: u8,
+}
+
+impl Damage<'_> {
+    /// The id of the bytes after the damage, up to the first id that frames name there: the source whose trace they clearly
+    /// are, or else the one that the damaged bytes name.
+    pub(super) fn id_after(&self, sources: &impl SourceEvidence) -> u8 {
+        let ids = sources.ids();
+        let likely = self.named_id(ids);
+        let mut head = Head { bytes: Vec::new(), is_complete: false };
+        Frames::new(HEAD_ID).read(self.after, u64::MAX, false, &mut head);
+        let value = |id: u8| {
+            let fit = sources.examine(id, &head.bytes);
+            fit.well_formed as i64 - MALFORMED * fit.malformed as i64
+        };
+        let best = ids.iter().filter(|id| is_source(*id)).max_by_key(|id| value(*id));
+        best.filter(|best| value(*best) >= value(likely) + CLEAR_LEAD).unwrap_or(likely)
+    }
+
+    /// The id that most ways to split the damaged bytes agree on. Up to the split, frames start as before; then, as after.
+    fn named_id(&self, expected: Ids) -> u8 {
+        let length = self.damaged.len();
+        let id_at = |index: usize| {
+            let byte = self.damaged[index];
+            (byte & 1 == 1 && expected.contains(byte >> 1)).then_some(byte >> 1)
+        };
+        let id_of = |split: usize| {
+            let after = (split..length).rev().filter(|index| (length - index).is_multiple_of(2)).find_map(id_at);
+            let before = || (0..split).rev().filter(|index| index.is_multiple_of(2)).find_map(id_at);
+            after.or_else(before).unwrap_or(self.id)
+        };
+        let ids: Vec<u8> = (0..=length).map(id_of).collect();
+        let votes = |id: u8| ids.iter().filter(|other| **other == id).count();
+        ids.iter().copied().max_by_key(|id| votes(*id)).unwrap_or(self.id)
+    }
+}
+
+/// An id that no source may have, and that frames may name.
+const HEAD_ID: u8 = super::ID_LAST + 1;
+
+/// The bytes before the first id.
+struct Head {
+    bytes: Vec<u8>,
+    is_complete: bool,
+}
+
+impl FrameSink for Head {
+    fn span(&mut self, span: Span<'_>) {
+        self.is_complete |= span.id != HEAD_ID;
+        if !self.is_complete {
+            self.bytes.extend_from_slice(span.bytes);
+        }
+    }
+
+    fn mark(&mut self, _: Mark) {}
 }

@@ -176,6 +176,62 @@ fn frames_are_found_again_after_missing_bytes() {
     }
 }
 
+/// The bytes of each id from an offset of the undamaged buffer on.
+fn bytes_from(record: &Record, offset: u64) -> Vec<(u8, u64, u8)> {
+    record.bytes.iter().filter(|byte| byte.1 >= offset).copied().collect()
+}
+
+#[test]
+fn a_lost_or_added_byte_costs_the_frames_around_it() {
+    let whole = two_sources();
+    let expected = Record::of(Layout::FromStart, &[&whole]);
+    for at in (1000..1700).step_by(9) {
+        let mut less = whole.clone();
+        less.remove(at);
+        let mut more = whole.clone();
+        more.insert(at, at as u8);
+        for (name, damaged, moved) in [("removed", less, 1), ("added", more, -1)] {
+            let mut record = Record::of(Layout::FromStart, &[&damaged]);
+            let lost: Vec<&Mark> = record.marks.iter().collect();
+            assert!(
+                matches!(lost[..], [Mark::Lost(FrameError { kind: BadFrame::Shifted, .. }), ..]),
+                "{name} {at}: {lost:?}"
+            );
+            // A frame before the damage may be lost with it, and ids show a shift only after some bytes.
+            let (before, after) = (at as u64 - 48, at as u64 + 64);
+            let head =
+                |record: &Record| record.bytes.iter().take_while(|byte| byte.1 < before).copied().collect::<Vec<_>>();
+            assert!(head(&record) == head(&expected), "{name} {at}: {:?}", record.marks);
+            record.bytes.iter_mut().for_each(|byte| byte.1 = byte.1.saturating_add_signed(moved));
+            assert!(bytes_from(&record, after) == bytes_from(&expected, after), "{name} {at}");
+        }
+    }
+}
+
+#[test]
+fn frames_of_a_buffer_that_starts_inside_a_frame_are_found() {
+    let whole = two_sources();
+    let expected = Record::of(Layout::FromStart, &[&whole]);
+    for cut in 1..16 {
+        for layout in [Layout::FromStart, Layout::FromFullSync] {
+            let mut record = Record::of(layout, &[&whole[cut..]]);
+            record.bytes.iter_mut().for_each(|byte| byte.1 += cut as u64);
+            // Bytes before the first id belong to no source.
+            assert!(bytes_from(&record, 64) == bytes_from(&expected, 64), "{cut} bytes, {layout:?}");
+            let skipped = 16 - cut as u64;
+            assert!(matches!(record.marks[..], [Mark::Lost(error)] if error.skipped == skipped), "{:?}", record.marks);
+        }
+    }
+}
+
+#[test]
+fn ids_that_nothing_is_known_of_are_no_damage() {
+    let mut formatter = Formatter::new();
+    (0..400_u32).for_each(|n| formatter.push(0x10 + (n / 40) as u8, &[0xa0 | n as u8; 7]));
+    let record = Record::of(Layout::FromStart, &[&formatter.finish()]);
+    assert_eq!((record.bytes.len(), record.marks), (2800, vec![]));
+}
+
 #[test]
 fn damaged_frame_is_skipped() {
     let mut bytes = two_sources();

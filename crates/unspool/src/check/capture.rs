@@ -355,6 +355,7 @@ fn frame_rule(kind: BadFrame) -> RuleId {
         BadFrame::ReservedId(_) => RuleId::FrameReservedId,
         BadFrame::CutShort => RuleId::FrameCutShort,
         BadFrame::NotSynchronized => RuleId::FrameUnsynchronized,
+        BadFrame::Shifted => RuleId::FrameShifted,
         _ => RuleId::FrameTruncated,
     }
 }
@@ -526,6 +527,7 @@ mod tests {
             (frame_rule(BadFrame::ReservedId(0x7e)), "capture-frame-reserved-id"),
             (frame_rule(BadFrame::CutShort), "capture-frame-cut-short"),
             (frame_rule(BadFrame::NotSynchronized), "capture-frame-unsynchronized"),
+            (frame_rule(BadFrame::Shifted), "capture-frame-shifted"),
             (frame_rule(BadFrame::Truncated), "capture-frame-truncated"),
             (packet_rule(Malformed::ReservedHeader(8)), "capture-reserved-header"),
             (packet_rule(Malformed::ReservedExtension(8)), "capture-reserved-extension"),

@@ -9,6 +9,8 @@ FrameCutShort "capture-frame-cut-short" Error "frames"
     "No full synchronization is inside a frame.";
 FrameUnsynchronized "capture-frame-unsynchronized" Error "frames"
     "A buffer with full synchronizations starts with one.";
+FrameShifted "capture-frame-shifted" Error "frames"
+    "Frames follow each other without a byte missing or too many.";
 FrameTruncated "capture-frame-truncated" Error "frames"
     "A buffer ends at the end of a frame.";
 ReservedHeader "capture-reserved-header" Error "packets"

@@ -35,12 +35,13 @@ pub struct ExecutedBlock {
 pub(super) struct RangeFeed<'f> {
     feed: &'f mut Feed<ExecutedBlock>,
     core: u32,
+    buffer: usize,
     follows_gap: bool,
 }
 
 impl<'f> RangeFeed<'f> {
-    pub(super) fn new(feed: &'f mut Feed<ExecutedBlock>, core: u32) -> Self {
-        Self { feed, core, follows_gap: true }
+    pub(super) fn new(feed: &'f mut Feed<ExecutedBlock>, core: u32, buffer: usize) -> Self {
+        Self { feed, core, buffer, follows_gap: true }
     }
 }
 
@@ -84,7 +85,7 @@ impl FlowSink for RangeFeed<'_> {
 impl Watch for RangeFeed<'_> {
     fn lost(&mut self, error: FrameError) {
         self.follows_gap = true;
-        self.feed.fail(error.into());
+        self.feed.lost(self.buffer, self.core as usize, error);
     }
 
     fn wants_more(&mut self) -> bool {

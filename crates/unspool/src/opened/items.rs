@@ -4,10 +4,13 @@
 //!
 //! Only a few batches exist, so that memory does not grow with the trace. Dropping the iterator ends the thread.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::vec::IntoIter;
+
+use unspool_coresight::frame::FrameError;
 
 use crate::Error;
 
@@ -49,6 +52,8 @@ pub(super) struct Feed<T> {
     send: SyncSender<Sent<T>>,
     batch: Vec<T>,
     is_closed: bool,
+    /// The source that reports the lost frames of a buffer: all sources of it have the same.
+    reporters: BTreeMap<usize, usize>,
 }
 
 impl<T> Feed<T> {
@@ -70,6 +75,13 @@ impl<T> Feed<T> {
         }
     }
 
+    /// Sends an error about the frames of a buffer, once for all sources that read it.
+    pub(super) fn lost(&mut self, buffer: usize, source: usize, error: FrameError) {
+        if *self.reporters.entry(buffer).or_insert(source) == source {
+            self.fail(error.into());
+        }
+    }
+
     fn flush(&mut self) -> ControlFlow<()> {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
         if !batch.is_empty() && !self.is_closed {
@@ -83,7 +95,7 @@ impl<T> Feed<T> {
 pub(super) fn spawn<T: Send + 'static>(produce: impl FnOnce(&mut Feed<T>) + Send + 'static) -> Result<Items<T>, Error> {
     let (send, batches) = sync_channel(WAITING);
     let work = move || {
-        let mut feed = Feed { send, batch: Vec::with_capacity(BATCH), is_closed: false };
+        let mut feed = Feed { send, batch: Vec::with_capacity(BATCH), is_closed: false, reporters: BTreeMap::new() };
         produce(&mut feed);
         // The iterator may be gone: then the rest is dropped.
         let _ = feed.flush();

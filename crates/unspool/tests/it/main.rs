@@ -21,6 +21,7 @@ mod corpus_diff;
 mod corpus_etm3;
 mod corpus_flips;
 mod corpus_flow;
+mod corpus_lost_bytes;
 mod corpus_m_profile;
 mod corpus_perf;
 mod corpus_ptm;

@@ -1,4 +1,4 @@
-//! Damage to one source of several in one buffer: 2,000 flipped bits for each protocol.
+//! Damage to one source of several in one buffer: 2,000 flipped bits for each protocol, and a byte lost or added anywhere.
 //!
 //! PTM, ETMv3, ITM and STM streams that the encoders made share a formatted buffer. Whatever bit of one is flipped, every
 //! stage runs to the end, packets and skipped ranges tile the stream, packets are as without the damage after the next
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use unspool::coresight::frame::{Deformatter, Formatter, FrameSink, Layout, Mark, Span};
 use unspool::coresight::{
-    Atoms, DecodeElements as _, DecodePackets as _, Decoders as _, ElementItem, Packet, PacketItem, Profile, Protocol,
-    TraceConfig, Transactions, etm3, itm, ptm, stm, with_decoders,
+    Atoms, ConfiguredSources, DecodeElements as _, DecodePackets as _, Decoders as _, ElementItem, Packet, PacketItem,
+    Profile, Protocol, TraceConfig, Transactions, etm3, itm, ptm, stm, with_decoders,
 };
 use unspool::encode::software::{SoftwareUnit, parse_writes};
 use unspool_testing::Random;
@@ -215,6 +215,43 @@ fn a_flipped_bit_damages_one_source_up_to_a_synchronization() {
         }
         println!("{:#x}: {at_next} of {FLIPS} are recovered at the next synchronization", source.id);
         assert!(at_next > FLIPS * 9 / 10, "{:#x}: {at_next}", source.id);
+    }
+}
+
+/// Streams of a buffer whose sources are known.
+fn streams_of(sources: &[Source], buffer: &[u8]) -> BTreeMap<u8, Vec<u8>> {
+    let mut known = ConfiguredSources::default();
+    sources.iter().for_each(|source| known.add(source.id, Some(source.config)));
+    let mut streams = Streams::default();
+    let mut deformatter = Deformatter::with_sources(Layout::FromStart, known);
+    deformatter.push(buffer, &mut streams);
+    deformatter.finish(&mut streams);
+    streams.0
+}
+
+#[test]
+fn a_byte_lost_or_added_anywhere_costs_no_later_synchronization() {
+    let sources = sources();
+    let streams: Vec<(u8, &[u8])> = sources.iter().map(|source| (source.id, source.stream.as_slice())).collect();
+    let whole = buffer(&streams);
+    let decoded = decode_buffer(&sources, &whole);
+    let mut random = Random::new(28);
+    for at in 0..whole.len() {
+        let (mut less, mut more) = (whole.clone(), whole.clone());
+        less.remove(at);
+        more.insert(at, random.below(256) as u8);
+        // The frame with the damage is lost. The lost byte may be the id of the bytes after it, and each frame here has one.
+        let before = streams_of(&sources, &whole[..whole.len().min((at / 16 + 2) * 16)]);
+        for (name, damaged) in [("lost", less), ("added", more)] {
+            let found = streams_of(&sources, &damaged);
+            for (decoded, (id, stream)) in decoded.iter().zip(&streams) {
+                let mut syncs = decoded.packets.iter().filter(|item| is_sync(item)).map(|item| extent(item).0);
+                let after = before.get(id).map_or(0, |bytes| bytes.len() as u64);
+                let Some(next) = syncs.find(|sync| *sync >= after) else { continue };
+                let tail = &stream[next as usize..];
+                assert!(found.get(id).is_some_and(|found| found.ends_with(tail)), "{id:#x}: byte {name} at {at:#x}");
+            }
+        }
     }
 }
 

@@ -45,9 +45,10 @@ fn an_invalid_frame_is_reported_by_every_verb() {
     fs::write(&file, bytes).unwrap();
     let path = text(folder.root());
     for verb in ["packets", "elements"] {
-        let words =
-            ["ETE_0: 1 problem, 16 bytes skipped", "ETE_1: 1 problem", "trace.bin at 0x90: reserved trace id 0x7f"];
+        let words = ["frames of TMC_0: 1 problem, 16 bytes skipped", "trace.bin at 0x90: reserved trace id 0x7f"];
         let run = unspool(&[verb, path]).expect(1, &words);
+        // Both sources have lost this frame.
+        assert_eq!(run.err.matches("1 problem").count(), 1, "{}", run.err);
         assert!(!run.out.contains("event 0"), "{}", run.out);
         unspool(&[verb, path, "--limit", "10"]).clean();
     }

@@ -1,0 +1,311 @@
+//! The ids of frames, examined before the frames are emitted: they show where frames start elsewhere.
+//!
+//! Takes the bytes that are not emitted yet. Produces the offset up to which frames can be emitted, or another start. An id
+//! that is not familiar starts a search (`realign.rs`); so does the start of a buffer, which may be inside a frame. Searches
+//! that decide nothing become rare, so that a buffer without evidence is read as fast as any other.
+
+use super::evidence::SourceEvidence;
+use super::read::{Gathered, gather, id_pairs, ids_of, is_known, is_source, sync_within};
+use super::realign::{FIRST_WINDOW, LAST_WINDOW, Score, Scores};
+use super::{FRAME_LENGTH, FSYNC, ID_FLUSH, ID_NULL, ID_TRIGGER, Ids};
+
+/// State of the examination.
+#[derive(Debug, Clone)]
+pub(super) struct LookAhead {
+    /// The ids of frames before this offset were examined.
+    examined: u64,
+    /// The id of the next byte there.
+    id: u8,
+    /// Ids that need no search.
+    familiar: Ids,
+    /// The start of the frames at this offset is examined, whatever their ids are.
+    next_look: u64,
+    /// Distance to the next such look if this one decides nothing.
+    distance: u64,
+    /// No search because of an id before this offset: the last one decided nothing.
+    search_from: u64,
+    /// Number of bytes that the current search examines.
+    window: usize,
+    /// Number of bytes that searches have read.
+    spent: u64,
+    /// The offset at which frames were found the last time. None of them starts earlier.
+    floor: u64,
+}
+
+/// Bytes whose ids are examined before frames are emitted: a lost byte shows only when data is taken for an id.
+const HELD: u64 = 512;
+/// Bytes before an unfamiliar id in which frames may start elsewhere: those held, except a frame at their start.
+const REACH: u64 = HELD - 64;
+/// Number of bytes whose ids are examined at once.
+const BATCH: u64 = 4096;
+/// Lead of another start, in well-formed bytes, where no id is in doubt.
+const SAFE_LEAD: i64 = 128;
+/// Bytes that searches may read, and more for each byte of the buffer: damage everywhere must not take forever.
+const CREDIT: u64 = 4 << 20;
+const CREDIT_PER_BYTE: u64 = 4;
+const NEVER: u64 = u64::MAX;
+
+/// Result of a search.
+pub(super) enum Search {
+    /// Frames that start before this offset can be emitted.
+    Clear(u64),
+    /// Frames start elsewhere: at this index. The bytes up to `end` were examined.
+    Shift {
+        /// Start of the first frame.
+        start: usize,
+        /// End of the examined bytes.
+        end: usize,
+    },
+}
+
+/// Result of examining ids.
+enum Scan {
+    /// All are familiar in this many bytes. None: there is no whole frame.
+    Familiar(usize),
+    /// A frame has others, or is damaged.
+    Unfamiliar { at: usize, frame: Gist },
+}
+
+/// Length and ids of a frame.
+struct Gist {
+    length: usize,
+    ids: Ids,
+    last: Option<u8>,
+}
+
+/// Decision about the start of frames.
+enum Decision {
+    Stay,
+    Shift {
+        start: usize,
+        end: usize,
+    },
+    /// More bytes are needed.
+    Wait,
+}
+
+impl LookAhead {
+    pub(super) fn new(expected: Ids) -> Self {
+        let familiar = expected.iter().chain([ID_NULL, ID_FLUSH, ID_TRIGGER]).collect();
+        let distance = LAST_WINDOW as u64 / 2;
+        let (examined, next_look, search_from, spent, floor) = (0, 0, 0, 0, 0);
+        Self { examined, id: ID_NULL, familiar, next_look, distance, search_from, window: FIRST_WINDOW, spent, floor }
+    }
+
+    /// The start of frames is certain.
+    pub(super) fn settle(&mut self) {
+        self.next_look = NEVER;
+    }
+
+    /// Frames start here, and their first bytes belong to `id`. Some time later this is examined again.
+    pub(super) fn continue_at(&mut self, offset: u64, id: u8) {
+        (self.examined, self.floor, self.id) = (offset, offset, id);
+        self.next_look = offset + LAST_WINDOW as u64 / 2;
+    }
+
+    /// The id of bytes before the first id.
+    pub(super) fn likely_id(&self, sources: &impl SourceEvidence) -> u8 {
+        let ids = sources.ids();
+        let mut expected = ids.iter().filter(|id| is_source(*id));
+        match (self.id, expected.next(), expected.next()) {
+            (ID_NULL, Some(only), None) => only,
+            (id, ..) => id,
+        }
+    }
+
+    /// The ids of frames before this offset were examined.
+    pub(super) fn examined(&self) -> u64 {
+        self.examined
+    }
+
+    /// Examines the ids of the next frames. `base` is the offset of the first of the bytes.
+    pub(super) fn search(&mut self, base: u64, bytes: &[u8], last: bool, sources: &impl SourceEvidence) -> Search {
+        self.examined = self.examined.max(base);
+        let end = base + HELD + BATCH;
+        while self.examined < end {
+            let at = (self.examined - base) as usize;
+            let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) else { break };
+            let is_due = self.examined >= self.next_look;
+            let mut frame = None;
+            if !is_due {
+                let length = (end.min(self.next_look) - self.examined) as usize;
+                match self.scan(rest, length, last) {
+                    Scan::Familiar(0) => break,
+                    Scan::Familiar(length) => {
+                        self.examined += length as u64;
+                        continue;
+                    }
+                    Scan::Unfamiliar { at, frame: unfamiliar } => {
+                        self.examined += at as u64;
+                        frame = Some(unfamiliar);
+                    }
+                }
+            }
+            let decision = if is_due || self.may_search() {
+                self.decide(base, bytes, is_due, last, sources)
+            } else {
+                Decision::Stay
+            };
+            match decision {
+                Decision::Stay => self.pass(frame),
+                Decision::Shift { start, end } => return Search::Shift { start, end },
+                Decision::Wait => break,
+            }
+        }
+        Search::Clear(if last && self.examined < end { NEVER } else { self.examined.saturating_sub(HELD) })
+    }
+
+    /// Examines the ids of the frames in the first `length` bytes.
+    fn scan(&mut self, bytes: &[u8], length: usize, last: bool) -> Scan {
+        let mut at = 0;
+        while at < length {
+            at += self.scan_plain(&bytes[at..], length - at);
+            let rest = &bytes[at..];
+            if at >= length {
+                break;
+            } else if rest.starts_with(&FSYNC) {
+                at += FSYNC.len();
+                continue;
+            }
+            let frame = match gather(rest) {
+                Gathered::Frame(frame) => frame,
+                Gathered::CutShort(length) => {
+                    at += length;
+                    continue;
+                }
+                Gathered::NeedMore => break,
+            };
+            let gist = Gist::of(&frame.bytes, frame.length);
+            if gist.ids.is_subset(self.familiar) {
+                at += frame.length;
+                self.id = gist.last.unwrap_or(self.id);
+            } else if let Some(sync) = sync_within(rest, frame.length) {
+                at += sync;
+            } else if rest.len() < frame.length + FSYNC.len() && !last {
+                break;
+            } else {
+                return Scan::Unfamiliar { at, frame: gist };
+            }
+        }
+        Scan::Familiar(at)
+    }
+
+    /// The short path: whole frames with familiar ids.
+    #[inline]
+    fn scan_plain(&mut self, bytes: &[u8], length: usize) -> usize {
+        let (frames, _) = bytes.as_chunks::<FRAME_LENGTH>();
+        let frames = &frames[..frames.len().min(length.div_ceil(FRAME_LENGTH))];
+        for (index, frame) in frames.iter().enumerate() {
+            let pairs = id_pairs(frame);
+            if pairs == 0 {
+                continue;
+            }
+            for id in ids_of(frame, pairs) {
+                if !self.familiar.contains(id) {
+                    return index * FRAME_LENGTH;
+                }
+                self.id = id;
+            }
+        }
+        frames.len() * FRAME_LENGTH
+    }
+
+    fn may_search(&self) -> bool {
+        self.examined >= self.search_from && self.spent <= CREDIT + CREDIT_PER_BYTE * self.examined
+    }
+
+    /// Frames start as before; the ids of this one are familiar from now on.
+    fn pass(&mut self, frame: Option<Gist>) {
+        if let Some(frame) = frame {
+            self.examined += frame.length as u64;
+            self.familiar = frame.ids.iter().filter(|id| is_known(*id)).chain(self.familiar.iter()).collect();
+            self.id = frame.last.filter(|id| is_known(*id)).unwrap_or(self.id);
+        }
+    }
+
+    /// Decides whether frames start elsewhere than assumed, by what the sources would send then.
+    fn decide(&mut self, base: u64, bytes: &[u8], is_due: bool, last: bool, sources: &impl SourceEvidence) -> Decision {
+        let at = (self.examined - base) as usize;
+        let lead_needed = if is_due { SAFE_LEAD } else { 1 };
+        loop {
+            if bytes.len() < at + self.window && !last {
+                return Decision::Wait;
+            }
+            let mut end = bytes.len().min(at + self.window);
+            let mut is_last = self.window >= LAST_WINDOW || last && end == bytes.len();
+            if is_due && let Some(familiar) = self.familiar_bytes(&bytes[at..end]) {
+                // What follows may be damage, which is examined when it is reached.
+                (end, is_last) = (at + familiar, true);
+            }
+            let (window, id) = (&bytes[at..end], self.likely_id(sources));
+            self.spent += window.len() as u64;
+            let here = Score::of(window, id, sources);
+            if here.is_plausible(if is_due { 0 } else { 1 }) {
+                return self.stay(is_due, &here);
+            }
+            self.spent += (FRAME_LENGTH * window.len()) as u64;
+            let scores = Scores::of(window, id, sources);
+            let (start, best) = scores.best();
+            let lead = best.value() - here.value();
+            if scores.is_clear() && lead >= lead_needed || is_last && best.is_evidence() && lead >= lead_needed {
+                self.window = FIRST_WINDOW;
+                let start = self.first_frame(base, bytes, at + start);
+                return Decision::Shift { start, end };
+            } else if is_last {
+                return self.stay(is_due, &here);
+            }
+            self.window *= 2;
+        }
+    }
+
+    /// Number of bytes up to the first frame with unfamiliar ids, if there is one and ids are known.
+    fn familiar_bytes(&self, bytes: &[u8]) -> Option<usize> {
+        let is_last = true;
+        match self.clone().scan(bytes, bytes.len(), is_last) {
+            Scan::Unfamiliar { at, .. } if self.familiar.iter().any(is_source) => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Frames start as assumed, or there is no evidence for another start.
+    fn stay(&mut self, is_due: bool, here: &Score) -> Decision {
+        self.window = FIRST_WINDOW;
+        match (is_due, here.is_evidence()) {
+            (true, true) => self.next_look = NEVER,
+            (true, false) => {
+                self.next_look = self.examined + self.distance;
+                self.distance = self.distance.saturating_mul(2);
+            }
+            (false, true) => {}
+            (false, false) => self.search_from = self.examined + LAST_WINDOW as u64 / 2,
+        }
+        if here.is_evidence() {
+            self.familiar = here.ids.iter().chain(self.familiar.iter()).collect();
+        }
+        Decision::Stay
+    }
+
+    /// The first frame with familiar ids of those that start at an index: earlier ones may have them too, and the frame here
+    /// may be the damaged one.
+    fn first_frame(&self, base: u64, bytes: &[u8], mut start: usize) -> usize {
+        let floor = self.floor.max(self.examined.saturating_sub(REACH)).saturating_sub(base) as usize;
+        let is_frame = |start: usize| {
+            let frame = bytes.get(start..).and_then(|bytes| bytes.first_chunk());
+            frame.is_some_and(|frame| Gist::of(frame, FRAME_LENGTH).ids.is_subset(self.familiar))
+        };
+        if !is_frame(start) && is_frame(start + FRAME_LENGTH) {
+            return start + FRAME_LENGTH;
+        }
+        while start >= floor + FRAME_LENGTH && is_frame(start - FRAME_LENGTH) {
+            start -= FRAME_LENGTH;
+        }
+        start
+    }
+}
+
+impl Gist {
+    fn of(frame: &[u8; FRAME_LENGTH], length: usize) -> Self {
+        let ids = || ids_of(frame, id_pairs(frame));
+        Self { length, ids: ids().collect(), last: ids().last() }
+    }
+}
