@@ -202,8 +202,8 @@ fn state_is_as_by_replay() {
             let numbers = (1..=trace.instructions(core).len() as u64 + 1).map(Position::Instruction);
             let addresses = (0..13).map(|at| Position::Address(0x1000 + 4 * at));
             let times = (95..trace.time + 2).map(|value| Position::Time(Time { value, decimals: 0, unit: Unit::Us }));
-            let places: Vec<Position> = numbers.chain(addresses).chain(times).collect();
-            for position in places.into_iter().filter(|_| trace.random.below(3) == 0) {
+            let mut chosen = Random::new(seed);
+            for position in numbers.chain(addresses).chain(times).filter(|_| chosen.below(3) == 0) {
                 let found = indexed.state_at(position, name(core).as_deref(), &[MEMORY]).unwrap();
                 let core = core.filter(|_| !matches!(position, Position::Time(_)));
                 let expected = trace.count(position, core).map(|count| replayed(&trace.steps, count));
