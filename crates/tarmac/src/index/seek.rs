@@ -99,6 +99,10 @@ impl<T: Segments, S: Read + Seek> Indexed<T, S> {
         match position {
             Position::Line(line) => Ok(Some(line)),
             Position::Time(time) => self.line_at(time),
+            // The lines of steps are the numbers of instructions.
+            Position::Instruction(number) if self.directory().is_of_steps && core.is_none() => {
+                Ok(Some(number).filter(|number| *number <= self.directory().totals.lines))
+            }
             Position::Instruction(number) => match self.instruction(core, number)? {
                 Some(found) => self.end_of_step(&found).map(Some),
                 None => Ok(None),
