@@ -18,7 +18,7 @@ use super::blocks::Blocks;
 use super::layout::Bytes;
 use super::lift::{Executed, Item, Lifter};
 use super::read::{ReadError, ReadErrorKind, Reader};
-use super::record::{self, Attribute, Trap, View, trap_type};
+use super::record::{self, Attribute, Header, Trap, View, trap_type};
 use unspool_model::note;
 
 /// A point at which the steps of a file can be read from: before an instruction.
@@ -54,6 +54,11 @@ impl<R: Read> Steps<R> {
     /// A source on a part of a file, whose reader has the [input from that point on](super::read::resume_input).
     pub fn resumed(reader: Reader<R>, point: ResumePoint) -> Self {
         Self { reader, point: Some(point), not_in_steps: Losses::default() }
+    }
+
+    /// The header of the file.
+    pub fn header(&self) -> &Header {
+        self.reader.header()
     }
 
     /// Passes on all steps, and before some of the instructions the point to read them from: about every `distance`

@@ -126,9 +126,19 @@ pub(crate) fn is_gap(comment: &[u8]) -> bool {
 /// Start of the annotation of a gap.
 pub(crate) const GAP: &[u8] = b"# unspool gap";
 
+/// Comment of a write to so much memory that none of it is known afterwards. No log has it.
+pub(crate) const LARGE_WRITE: &[u8] = b"# unspool large write";
+
 /// The name of the core that a cut mark applies to, if the comment is one and names a core.
 pub(crate) fn cut_core(comment: &[u8]) -> Option<&[u8]> {
     comment.strip_prefix(PREFIX.as_bytes())?.strip_prefix(b"gap start core=")
+}
+
+/// The name of the core that a comment selects: a cut mark, or the annotation of a core.
+pub(crate) fn selected_core(comment: &[u8]) -> Option<Vec<u8>> {
+    let rest = comment.strip_prefix(PREFIX.as_bytes())?;
+    let number = rest.strip_prefix(b"core ").and_then(|number| std::str::from_utf8(number).ok()?.parse().ok());
+    number.map(|number| core_name(number).into_bytes()).or_else(|| cut_core(comment).map(<[u8]>::to_vec))
 }
 
 /// The name of a core in lines; empty for core 0.

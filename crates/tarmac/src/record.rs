@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use super::annotation::is_gap;
 use super::value::Value;
 
 /// A line: time, core and record.
@@ -150,6 +151,12 @@ impl Record<'_> {
             Self::Event(event) => event.is_exception,
             _ => false,
         }
+    }
+
+    /// Whether part of the execution is missing here.
+    #[inline]
+    pub(crate) fn is_gap(&self) -> bool {
+        matches!(self, Self::Comment(text) if is_gap(text))
     }
 
     /// Whether the record is the first line of a step.

@@ -10,11 +10,11 @@ mod astf;
 mod stf;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek as _};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use unspool_model::{Event, Gap, SourceError, Step, TimeUnit};
+use unspool_model::{SourceError, Step, StepSource as _, TimeUnit};
 use unspool_tarmac::index::{
     Fingerprint, Index, IndexError, Indexed, ResumeSteps, SegmentAt, StepIndexer, StepSegments, Totals,
 };
@@ -23,7 +23,7 @@ use self::astf::AstfSegments;
 use self::stf::StfSegments;
 use crate::FileKind;
 use crate::indexed_log::{LogError, open, write_index};
-use crate::meter::OnProgress;
+use crate::meter::{Meter, OnProgress};
 
 /// A trace and its index.
 pub type IndexedSteps = Indexed<StepSegments<TraceSegments>, File>;
@@ -64,15 +64,44 @@ pub fn make_step_index(
     index: &Path,
     progress: &mut OnProgress<'_>,
 ) -> Result<(Totals, Option<SourceError>), LogError> {
-    let (_, fingerprint) = open(trace)?;
+    make_with_segments(trace, index, SEGMENT, progress)
+}
+
+/// The same, with segments of about this number of instructions.
+fn make_with_segments(
+    trace: &Path,
+    index: &Path,
+    distance: u64,
+    progress: &mut OnProgress<'_>,
+) -> Result<(Totals, Option<SourceError>), LogError> {
+    let (mut file, fingerprint) = open(trace)?;
+    file.rewind().map_err(|error| LogError::of_file(trace, error))?;
     let kind = FileKind::at(trace).map_err(|error| LogError::of_file(trace, error))?;
+    let meter = Meter::new(Some(fingerprint.length));
     let mut damage = None;
-    let totals = write_index(index, |file| {
-        let start = Start { file, fingerprint };
+    let totals = write_index(index, |out| {
+        let start = Start { out, fingerprint, meter: &meter, progress };
         let of_index = |error| LogError::of_index(index, error);
         let (built, ended) = match kind {
-            FileKind::Astf => astf::index(trace, start, progress)?,
-            _ => stf::index(trace, start, progress)?,
+            FileKind::Astf => {
+                let mut steps = astf::open(trace, meter.counted(file))?;
+                let mut build = Build::new(start, steps.time_unit()).map_err(of_index)?;
+                let ended = steps.each_with_points(distance, &mut |item| match item {
+                    astf::StepOrPoint::Step(step) => build.step(step),
+                    astf::StepOrPoint::Point(point) => build.point(point.offset, astf::encode(point)),
+                });
+                (build, ended)
+            }
+            _ => {
+                let mut steps = stf::open(trace, meter.counted(file))?;
+                let mut build = Build::new(start, steps.time_unit()).map_err(of_index)?;
+                let ended = steps.each_with_points(distance, &mut |item| match item {
+                    stf::StepOrPoint::Step(step) => build.step(step),
+                    // The offsets of a .zstf file are those of its contents, and may be past its end.
+                    stf::StepOrPoint::Point(point) => build.point(0, stf::encode(point)),
+                });
+                (build, ended)
+            }
         };
         match ended {
             // An STF file may continue after damage, and its index would not.
@@ -81,10 +110,10 @@ pub fn make_step_index(
             Err(error) => return Err(LogError::of_file(trace, io::Error::other(error))),
             Ok(()) => {}
         }
-        match built.map_err(of_index)? {
-            Build { has_begun: false, .. } => Err(not_seekable(trace, REMEDY)),
-            Build { has_gap: true, .. } => Err(not_seekable(trace, GAPS)),
-            built => built.indexer.finish().map_err(of_index),
+        match built {
+            Build { failed: Some(error), .. } => Err(of_index(error)),
+            Build { has_points: false, .. } => Err(not_seekable(trace, REMEDY)),
+            Build { indexer, .. } => indexer.finish().map_err(of_index),
         }
     })?;
     Ok((totals, damage))
@@ -93,10 +122,6 @@ pub fn make_step_index(
 /// What to do with a trace that can only be read from its beginning.
 const REMEDY: &str = "no instruction that reading can start at: an index needs a file that is not compressed, ASTF with zlib as \
                       unspool writes it, or .zstf; try 'unspool convert --to zlib' or '--to zstf'";
-
-/// State after a gap is not compared with a replay yet, so there is no index that could be wrong.
-const GAPS: &str =
-    "the trace has gaps, and only a trace without gaps can have an index; 'unspool state' reads it from the start";
 
 fn not_seekable(trace: &Path, why: &'static str) -> LogError {
     LogError::NotSeekable { path: trace.display().to_string(), why }
@@ -115,7 +140,10 @@ pub fn open_step_index(trace: &Path, index: &Path) -> Result<IndexedSteps, LogEr
         return Err(LogError::of_index(index, IndexError::Changed));
     }
     let (segments, unit) = match FileKind::at(trace).map_err(|error| LogError::of_file(trace, error))? {
-        FileKind::Astf => (TraceSegments::Astf(AstfSegments::new(trace, file)?), astf::UNIT),
+        FileKind::Astf => {
+            let (segments, unit) = AstfSegments::new(trace, file)?;
+            (TraceSegments::Astf(segments), unit)
+        }
         _ => {
             let (segments, unit) = StfSegments::new(trace, file)?;
             (TraceSegments::Stf(segments), unit)
@@ -124,39 +152,56 @@ pub fn open_step_index(trace: &Path, index: &Path) -> Result<IndexedSteps, LogEr
     Ok(Indexed::new(StepSegments::new(segments, unit), opened))
 }
 
-/// The file of an index, and the trace that it is of.
-struct Start<'f> {
-    file: &'f mut File,
+/// The file of an index, the trace that it is of, and the progress through it.
+struct Start<'s, 'p> {
+    out: &'s mut File,
     fingerprint: Fingerprint,
+    meter: &'s Meter,
+    progress: &'s mut OnProgress<'p>,
 }
 
 /// An index in the making.
-struct Build<'f> {
-    indexer: StepIndexer<'f, File>,
-    has_begun: bool,
-    has_gap: bool,
+struct Build<'s, 'p> {
+    indexer: StepIndexer<'s, File>,
+    meter: &'s Meter,
+    progress: &'s mut OnProgress<'p>,
+    has_points: bool,
+    failed: Option<IndexError>,
 }
 
-/// The index, and how reading ended.
-type Built<'f> = (Result<Build<'f>, IndexError>, Result<(), SourceError>);
-
-impl<'f> Build<'f> {
-    fn new(start: Start<'f>, unit: TimeUnit) -> Result<Self, IndexError> {
-        let Start { file, fingerprint } = start;
-        Ok(Self { indexer: StepIndexer::new(file, fingerprint, unit)?, has_begun: false, has_gap: false })
+impl<'s, 'p> Build<'s, 'p> {
+    fn new(start: Start<'s, 'p>, unit: TimeUnit) -> Result<Self, IndexError> {
+        let Start { out, fingerprint, meter, progress } = start;
+        let indexer = StepIndexer::new(out, fingerprint, unit)?;
+        Ok(Self { indexer, meter, progress, has_points: false, failed: None })
     }
 
-    fn step(&mut self, step: &Step) {
-        self.has_gap |= matches!(step.event, Event::Gap(gap) if gap != Gap::Start);
-        self.indexer.step(step);
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        let taken = self.indexer.step(step);
+        self.done(taken)
     }
 
     /// Starts a segment at a point of the trace.
-    fn point(&mut self, offset: u64, resume: Vec<u8>) -> Result<(), IndexError> {
-        self.has_begun = true;
-        self.indexer.cut(offset, resume)
+    fn point(&mut self, offset: u64, resume: Vec<u8>) -> ControlFlow<()> {
+        self.has_points = true;
+        self.meter.report(self.progress);
+        let cut = self.indexer.cut(offset, resume);
+        self.done(cut)
+    }
+
+    fn done(&mut self, result: Result<(), IndexError>) -> ControlFlow<()> {
+        self.failed = result.err();
+        if self.failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
+
+/// The error of a segment that cannot be read.
+fn unreadable(error: impl std::fmt::Display) -> SourceError {
+    SourceError { text: error.to_string(), is_damage: false }
+}
+
+/// Error of a checkpoint that is none of this format.
+const INVALID: &str = "the index has an invalid checkpoint";
 
 /// Maximum of a count or an offset in a point: a file cannot have more, and sums of them do not overflow.
 const MAX: u64 = 1 << 56;
@@ -173,3 +218,6 @@ fn numbers<const N: usize>(bytes: &[u8]) -> Option<([u64; N], &[u8])> {
     numbers.iter_mut().zip(start.as_chunks().0).for_each(|(number, bytes)| *number = u64::from_le_bytes(*bytes));
     Some((numbers, rest))
 }
+
+#[cfg(test)]
+mod tests;

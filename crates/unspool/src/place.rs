@@ -169,7 +169,7 @@ impl PlaceFinder {
             }
             Place::Time(_) => {
                 let is_after = step.time.is_some_and(|time| self.place.is_before(time, self.unit));
-                self.is_found |= is_after || step.time.is_some();
+                self.is_found |= step.time.is_some() && !is_after;
                 is_after
             }
             _ => false,
@@ -256,6 +256,7 @@ mod tests {
             ("3500ns", None, Some(3)),
             ("0.000003s", None, Some(3)),
             ("100us", None, Some(6)),
+            ("500ns", None, None),
             ("3clk", None, None),
         ];
         for (text, core, expected) in rows {

@@ -316,16 +316,13 @@ fn query<T: Segments, S: Read + Seek>(
         cores.find(|(number, name)| wanted.matches(*number, name)).map_or_else(Vec::new, |(_, name)| name.to_vec())
     };
     let core = args.core.as_ref().map(named);
-    let mut line = None;
+    let mut first: Option<State> = None;
     for position in args.positions()? {
-        let found = log.line_of(position, core.as_deref()).with_context(name)?;
-        line = line.into_iter().chain(found).min();
+        let found = log.state_at(position, core.as_deref(), &ranges(args)).with_context(name)?;
+        first = first.into_iter().chain(found).min_by_key(|state| state.line);
     }
-    let Some(line) = line.filter(|line| *line <= totals.lines) else {
-        return Ok(answer(None, Verdict::Clean));
-    };
+    let Some(state) = first else { return Ok(answer(None, Verdict::Clean)) };
     args.corrected(totals.corrected_loads)?;
-    let state = log.state(line, &ranges(args)).with_context(name)?;
     if totals.problems == 0 {
         return Ok(answer(Some(state), Verdict::Clean));
     }

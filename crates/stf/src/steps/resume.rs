@@ -74,6 +74,9 @@ impl<R: Read> Steps<R> {
         let isa = self.reader.isa().unwrap_or(0);
         let (take, mut next) = (RefCell::new(take), 0);
         let mut sink = |step: &Step| (*take.borrow_mut())(StepOrPoint::Step(step));
+        if self.header_notes(&mut sink).is_break() {
+            return Ok(());
+        }
         let mut before = |BeforeGroup { group, state }: BeforeGroup<'_, '_>| {
             if !has_points || group.number <= next {
                 return ControlFlow::Continue(());

@@ -19,7 +19,7 @@ use super::tree::{Node, Tree};
 use super::{Fingerprint, IndexError, IndexOptions, IndexResult, Totals};
 use crate::parse::Parser;
 use crate::record::{Record, Stamp};
-use crate::state::{Core, EarlierState, MAX_CORES, Machine};
+use crate::state::{Core, EarlierState, MAX_CORES, Machine, Registers};
 use memchr::memrchr;
 
 /// Maximum number of threads, each of which holds a segment in memory.
@@ -341,19 +341,7 @@ fn advance_core(state: &mut CoreAt, summary: CoreSummary, base: u64, options: &I
         state.registers.set_mode(&first.mode);
         state.registers.set_is_a64(first.is_a64.or(state.registers.is_a64()));
     }
-    // From the last instruction before the segment to its first.
-    if let (Some(previous), Some(first)) = (state.track.previous, &summary.track.first)
-        && previous.next != first.address
-    {
-        // Registers that the segment writes before its first instruction are early lines, unless it started with a state.
-        let at_first = if summary.is_seeded { first.pointers } else { Pointers::of(&state.registers) };
-        let pointers = state.track.snapshot.unwrap_or(at_first);
-        let flow = flow(&previous, first.address, pointers);
-        flow.iter().for_each(|flow| state.calls.apply(flow, &state.registers));
-    }
-    summary.track.flows.iter().for_each(|flow| state.calls.apply(flow, &state.registers));
-    let snapshot = summary.track.snapshot.map(|pointers| pointers.resolved(&state.registers));
-    state.track.snapshot = snapshot.or(state.track.snapshot);
+    advance_calls(state, &summary);
     if summary.is_seeded {
         state.registers = summary.registers;
     } else {
@@ -363,6 +351,32 @@ fn advance_core(state: &mut CoreAt, summary: CoreSummary, base: u64, options: &I
     state.track.is_interrupted = summary.track.is_interrupted || state.track.is_interrupted && !has_previous;
     state.track.instructions += summary.track.instructions;
     state.track.previous = summary.track.previous.or(state.track.previous);
+}
+
+/// Advances calls and the snapshot of pointers. `state` has the registers before the segment.
+fn advance_calls(state: &mut CoreAt, summary: &CoreSummary) {
+    let CoreAt { registers, calls, track, .. } = state;
+    // Registers that include all earlier state are not completed by it: after a gap, it is out of date.
+    let nothing = Registers::default();
+    let before = if summary.is_seeded { &nothing } else { &*registers };
+    if summary.track.starts_after_gap {
+        track.previous = None;
+    }
+    // From the last instruction before the segment to its first.
+    if let (Some(previous), Some(first)) = (track.previous, &summary.track.first)
+        && previous.next != first.address
+    {
+        // Registers that the segment writes before its first instruction are early lines, unless it started with a state.
+        let at_first = if summary.is_seeded { first.pointers } else { Pointers::of(registers) };
+        let flow = flow(&previous, first.address, track.snapshot.unwrap_or(at_first));
+        flow.iter().for_each(|flow| calls.apply(flow, before));
+    }
+    summary.track.flows.iter().for_each(|flow| calls.apply(flow, before));
+    if summary.track.has_gap {
+        (track.previous, track.snapshot, track.is_interrupted) = (None, None, false);
+    }
+    let snapshot = summary.track.snapshot.map(|pointers| pointers.resolved(before));
+    track.snapshot = snapshot.or(track.snapshot);
 }
 
 /// Index among all cores of a core of a summary.

@@ -22,7 +22,7 @@ use crate::record::Time;
 const MAGIC: &[u8; 12] = b"unspool-idx\n";
 
 /// The supported version.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 
 /// Number of bytes of the head.
 pub(super) const HEAD: u64 = 16;
@@ -46,8 +46,9 @@ pub(super) struct Segment {
     pub(super) exception_list: Option<Block>,
     /// State at its start.
     pub(super) checkpoint: Block,
-    /// Of steps: how their reader continues here, and the contexts of the cores.
+    /// Of steps: how their reader continues here, their number, and the contexts of the cores.
     pub(super) resume: Vec<u8>,
+    pub(super) steps: u64,
     pub(super) contexts: Vec<Context>,
 }
 
@@ -230,6 +231,7 @@ impl Segment {
         }
         self.checkpoint.encode(out);
         put_bytes(out, &self.resume);
+        put(out, self.steps);
         put(out, self.contexts.len() as u64);
         self.contexts.iter().for_each(|context| encode_context(out, context));
     }
@@ -250,6 +252,7 @@ impl Segment {
         }
         segment.checkpoint = Block::decode(cursor, end)?;
         segment.resume = cursor.bytes()?.to_vec();
+        segment.steps = cursor.number()?;
         segment.contexts = cursor.list(decode_context)?;
         Ok(segment)
     }

@@ -13,7 +13,7 @@ use super::checkpoint::Checkpoint;
 use super::directory::{Directory, Index, Segment};
 use super::segment::{SegmentText, Track, each_line};
 use super::{IndexError, IndexOptions, IndexResult};
-use crate::record::{Line, Record, Stamp, Time};
+use crate::record::{Line, Stamp, Time};
 use crate::state::{Core, EarlierState, GRANULE, Granule, Known, LastWrite, Machine, Memory, Registers, bytes_of};
 
 /// A segment of a log or of steps, for what reads it.
@@ -26,8 +26,9 @@ pub struct SegmentAt<'d> {
     pub(super) is_within_line: bool,
     /// Number of its lines, or of its instructions.
     pub lines: u64,
-    /// How a reader of steps continues here.
+    /// How a reader of steps continues here, and the number of steps.
     pub resume: &'d [u8],
+    pub(super) steps: u64,
     /// Contexts of the cores of steps.
     pub contexts: &'d [Context],
     pub(super) options: IndexOptions,
@@ -158,54 +159,51 @@ impl<T: Segments, S: Read + Seek> Indexed<T, S> {
         let Some(segment) = self.segment_of(line.max(1)) else {
             return Ok(State { line: 0, time: None, cores: Vec::new() });
         };
+        let state = self.state_until(segment, |number, _| number > line, ranges)?;
+        Ok(State { line, ..state })
+    }
+
+    /// State before the first line of a segment for which `is_after` holds, or after the segment. Its line is the number of
+    /// instructions.
+    pub(super) fn state_until(
+        &mut self,
+        segment: usize,
+        is_after: impl Fn(u64, &Line<'_>) -> bool,
+        ranges: &[RangeInclusive<u64>],
+    ) -> IndexResult<State> {
         let granules: Vec<_> = ranges.iter().map(|range| range.start() / GRANULE..=range.end() / GRANULE).collect();
-        let Replay { machine, time, tracks } = self.replay(segment, line)?;
+        let replay = self.replay(segment, &is_after)?;
         let base = self.base(segment);
         let mut cores = Vec::new();
-        for (at, (core, (track, calls))) in machine.cores().iter().zip(tracks).enumerate() {
+        for (at, (core, (track, calls))) in replay.machine.cores().iter().zip(&replay.tracks).enumerate() {
             let index = self.directory().cores.iter().position(|name| *name == core.name).unwrap_or(at);
             let mut memory = Memory::default();
             for range in &granules {
                 gather(&mut self.index.file, &self.index.directory, index, 0..segment, range, &mut memory)?;
                 memory.append(&core.memory, range, u32::try_from(base).unwrap_or(u32::MAX));
             }
-            cores.push(CoreState::of(core, memory, &track, &calls));
+            cores.push(CoreState::of(core, memory, track, calls));
         }
-        let mut state = State { line, time, cores };
+        let line = replay.tracks.iter().map(|(track, _)| track.instructions).sum();
+        let mut state = State { line, time: replay.time, cores };
         let nothing = Memory::default();
         let is_all_known = |core: &CoreState| granules.iter().all(|range| is_known(&core.memory, &nothing, range));
         if !state.cores.iter().all(is_all_known) {
-            self.fill_from_later(&mut state, segment, &granules)?;
+            self.fill_from_later(&mut state, segment, &replay.machine, &is_after, &granules)?;
         }
         Ok(state)
     }
 
-    /// Fills in unknown bytes from later reads that precede any write.
+    /// Fills in unknown bytes from later reads that precede any write. `machine`: the part of the segment before.
     fn fill_from_later(
         &mut self,
         state: &mut State,
         segment: usize,
+        machine: &Machine,
+        is_after: &impl Fn(u64, &Line<'_>) -> bool,
         ranges: &[RangeInclusive<u64>],
     ) -> IndexResult<()> {
-        let options = self.directory().options;
-        let checkpoint = self.checkpoint(segment)?;
-        let previous = |name: &[u8]| checkpoint.cores.iter().find(|core| core.name == name);
-        let last = |name: &[u8]| previous(name).map(|core| core.track.last()).unwrap_or_default();
-        let cores = state.cores.iter().map(|core| Core {
-            name: core.name.clone(),
-            last: Some(last(&core.name)),
-            ..Core::default()
-        });
-        let mut rest = Machine::with(options.big_endian, cores.collect(), checkpoint.current, 0);
-        let (line, base) = (state.line, self.base(segment));
-        self.each_line(segment, |number, other| {
-            if number > line {
-                rest.line(number - base, other);
-            } else {
-                rest.skip_line(other);
-            }
-            true
-        })?;
+        let rest = self.rest(segment, machine, is_after)?;
         let last = self.directory().segments.len();
         for core in &mut state.cores {
             let Some(index) = self.directory().cores.iter().position(|name| *name == core.name) else { continue };
@@ -229,11 +227,31 @@ impl<T: Segments, S: Read + Seek> Indexed<T, S> {
         Ok(())
     }
 
-    fn replay(&mut self, segment: usize, line: u64) -> IndexResult<Replay> {
+    /// The rest of a segment, after the part in `machine`: memory that it accesses.
+    fn rest(
+        &mut self,
+        segment: usize,
+        machine: &Machine,
+        is_after: &impl Fn(u64, &Line<'_>) -> bool,
+    ) -> IndexResult<Machine> {
+        let (base, mut rest, mut is_past) = (self.base(segment), machine.without_memory(0), false);
+        let Self { log, index: Index { file, directory, .. } } = self;
+        let mut before = After { machine, before: Before::new(file, directory, segment) };
+        log.each_line(&segment_at(directory, segment), &mut |number, line| {
+            is_past = is_past || is_after(base + u64::from(number), line);
+            if is_past {
+                rest.line_after(number.into(), line, &mut before);
+            }
+            true
+        })?;
+        before.before.failed.map_or(Ok(rest), Err)
+    }
+
+    fn replay(&mut self, segment: usize, is_after: &impl Fn(u64, &Line<'_>) -> bool) -> IndexResult<Replay> {
         let checkpoint = self.checkpoint(segment)?;
         let (base, options) = (self.base(segment), self.directory().options);
         let mut time = checkpoint.time;
-        let (mut cores, mut tracks) = (Vec::new(), Vec::new());
+        let (mut cores, mut tracks) = (Vec::new(), Vec::<(Track, Calls)>::new());
         for core in checkpoint.cores {
             let (name, registers, last) = (core.name, core.registers, Some(core.track.last()));
             cores.push(Core { name, registers, last, has_mode: true, ..Core::default() });
@@ -243,21 +261,17 @@ impl<T: Segments, S: Read + Seek> Indexed<T, S> {
         let Self { log, index: Index { file, directory, .. } } = self;
         let at = segment_at(directory, segment);
         let mut before = Before::new(file, directory, segment);
-        // The registers include all earlier state.
-        let nothing = Registers::default();
         log.each_line(&at, &mut |number, other| {
-            if base + u64::from(number) > line {
+            if is_after(base + u64::from(number), other) {
                 return false;
             }
             if let Stamp::At(at) = other.stamp {
                 time = Some(at);
             }
-            let core = machine.line_after(number.into(), other, &mut before);
-            if let (Record::Instruction(instruction), Some(at)) = (&other.record, core) {
+            if let Some(at) = machine.line_after(number.into(), other, &mut before) {
                 tracks.resize_with(machine.cores().len(), Default::default);
-                let (track, calls): &mut (Track, Calls) = &mut tracks[at];
-                track.instruction(instruction, &machine.cores()[at].registers, options.dialect.effects());
-                track.flows.drain(..).for_each(|flow| calls.apply(&flow, &nothing));
+                let (track, calls) = &mut tracks[at];
+                follow(track, calls, other, &machine.cores()[at].registers, &options);
             }
             true
         })?;
@@ -313,11 +327,11 @@ impl<T: Segments, S: Read + Seek> Indexed<T, S> {
 
 /// A segment, for what reads it.
 fn segment_at(directory: &Directory, segment: usize) -> SegmentAt<'_> {
-    let Segment { offset, is_within_line, resume, contexts, .. } = &directory.segments[segment];
+    let Segment { offset, is_within_line, resume, steps, contexts, .. } = &directory.segments[segment];
     let end = directory.segments.get(segment + 1).map_or(directory.fingerprint.length, |next| next.offset);
     let lines = directory.tree.node((0, segment)).map_or(0, |node| node.lines);
     let (is_within_line, options) = (*is_within_line, directory.options);
-    SegmentAt { offset: *offset, end, is_within_line, lines, resume, contexts, options }
+    SegmentAt { offset: *offset, end, is_within_line, lines, resume, steps: *steps, contexts, options }
 }
 
 /// All cores at a line, with their progress through the program.
@@ -325,6 +339,21 @@ struct Replay {
     machine: Machine,
     time: Option<Time>,
     tracks: Vec<(Track, Calls)>,
+}
+
+/// Takes a line of a core, whose registers include all earlier state.
+#[inline]
+pub(super) fn follow(
+    track: &mut Track,
+    calls: &mut Calls,
+    line: &Line<'_>,
+    registers: &Registers,
+    options: &IndexOptions,
+) {
+    track.line(line, registers, options.dialect.effects());
+    if !track.flows.is_empty() {
+        track.flows.drain(..).for_each(|flow| calls.apply(&flow, &Registers::default()));
+    }
 }
 
 /// Adds the state of a range of memory from segments.
@@ -391,6 +420,22 @@ pub(super) struct Before<'a, S> {
 impl<'a, S> Before<'a, S> {
     pub(super) fn new(file: &'a mut S, directory: &'a Directory, segments: usize) -> Self {
         Self { file, directory, segments, found: HashMap::new(), failed: None }
+    }
+}
+
+/// Memory as it was after a machine, and before it.
+pub(super) struct After<'m, B> {
+    pub(super) machine: &'m Machine,
+    pub(super) before: B,
+}
+
+impl<B: EarlierState> EarlierState for After<'_, B> {
+    fn byte(&mut self, core: &[u8], address: u64) -> Option<u8> {
+        let own = self.machine.cores().iter().find(|other| other.name == core);
+        match own.and_then(|own| own.memory.last_write(address)) {
+            Some(write) => write.value,
+            None => self.before.byte(core, address),
+        }
     }
 }
 

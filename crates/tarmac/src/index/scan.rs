@@ -8,13 +8,13 @@
 use unspool_model::{CoreSelector, Lost};
 
 use super::calls::Calls;
-use super::query::{CoreState, State, fill};
+use super::query::{After, CoreState, State, fill, follow};
 use super::segment::Track;
 use super::time::compare;
 use super::{IndexOptions, Position};
 use crate::dialect::Effects;
 use crate::record::{Line, Record, Stamp, Time};
-use crate::state::{Core, Machine, Memory, Registers};
+use crate::state::Machine;
 
 /// Computes the state at a position in one pass.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Scanner {
         }
         match &mut self.reads_after {
             Some(machine) => {
-                machine.line(number, line);
+                machine.line_after(number, line, &mut After { machine: &self.machine, before: () });
             }
             None => self.apply(number, line),
         }
@@ -75,17 +75,7 @@ impl Scanner {
     /// The position is reached: further lines only show what memory contained.
     pub(super) fn end(&mut self) {
         if self.reads_after.is_none() {
-            let empty = |core: &Core| Core {
-                name: core.name.clone(),
-                memory: Memory::with_limit(self.limit),
-                // Registers do not matter; with a known mode, their lines are not kept.
-                has_mode: true,
-                last: core.last,
-                ..Core::default()
-            };
-            let cores = self.machine.cores().iter().map(empty).collect();
-            let machine = Machine::with(self.options.big_endian, cores, self.machine.current(), 0);
-            self.reads_after = Some(machine.with_limit(self.limit));
+            self.reads_after = Some(self.machine.without_memory(self.limit));
         }
     }
 
@@ -117,6 +107,10 @@ impl Scanner {
         }
         let core = self.machine.line(number, line);
         self.tracks.resize_with(self.machine.cores().len(), Default::default);
+        if let Some(at) = core {
+            let (track, calls) = &mut self.tracks[at];
+            follow(track, calls, line, &self.machine.cores()[at].registers, &self.options);
+        }
         let Record::Instruction(instruction) = &line.record else { return };
         let is_wanted = |at: usize| {
             let name = &self.machine.cores()[at].name;
@@ -132,12 +126,6 @@ impl Scanner {
         if is_counted && is_meant {
             self.found = Some(core.unwrap_or(0));
         }
-        let Some(at) = core else { return };
-        let registers = &self.machine.cores()[at].registers;
-        let (track, calls) = &mut self.tracks[at];
-        track.instruction(instruction, registers, self.options.dialect.effects());
-        // The registers include all earlier state.
-        track.flows.drain(..).for_each(|flow| calls.apply(&flow, &Registers::default()));
     }
 
     /// Loads that the log calls writes so far, and that are taken as reads.

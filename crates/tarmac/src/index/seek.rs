@@ -4,11 +4,11 @@
 
 use std::cmp::Ordering;
 use std::io::{Read, Seek};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use super::bytes::{Cursor, Malformed};
 use super::directory::Index;
-use super::query::{Found, Indexed, Segments};
+use super::query::{Found, Indexed, Segments, State};
 use super::time::compare;
 use super::{IndexError, IndexResult, Position};
 use crate::dialect::Effects;
@@ -34,6 +34,37 @@ impl<T: Segments, S: Read + Seek> Indexed<T, S> {
             found.is_none()
         })?;
         Ok(found.map(|line| line - 1).filter(|line| *line > 0))
+    }
+
+    /// The state at a position; `core`: only its instructions are counted. `None`: the log has no such position.
+    ///
+    /// # Errors
+    ///
+    /// If the log or the index cannot be read.
+    pub fn state_at(
+        &mut self,
+        position: Position,
+        core: Option<&[u8]>,
+        ranges: &[RangeInclusive<u64>],
+    ) -> IndexResult<Option<State>> {
+        if let (Position::Time(time), true) = (position, self.directory().is_of_steps) {
+            return self.state_at_time(time, ranges);
+        }
+        let line = self.line_of(position, core)?.filter(|line| *line <= self.directory().totals.lines);
+        line.map(|line| self.state(line, ranges)).transpose()
+    }
+
+    /// The state of steps before the first one with a later time. Steps between two instructions share a line.
+    fn state_at_time(&mut self, time: Time, ranges: &[RangeInclusive<u64>]) -> IndexResult<Option<State>> {
+        let order = |other: Time| compare(other, time);
+        let is_later = |other: Time| order(other).is_some_and(Ordering::is_gt);
+        let segments = &self.directory().segments;
+        let Some(last) = segments.len().checked_sub(1) else { return Ok(None) };
+        let segment = segments.iter().position(|segment| segment.latest.is_some_and(is_later)).unwrap_or(last);
+        let state =
+            self.state_until(segment, |_, line| matches!(line.stamp, Stamp::At(time) if is_later(time)), ranges)?;
+        // There is a step with a time up to this one.
+        Ok(Some(state).filter(|state| state.time.is_some_and(|time| order(time).is_some())))
     }
 
     /// The instruction with a number, counted from 1, of a core or of all.
@@ -68,6 +99,10 @@ impl<T: Segments, S: Read + Seek> Indexed<T, S> {
         match position {
             Position::Line(line) => Ok(Some(line)),
             Position::Time(time) => self.line_at(time),
+            // The lines of steps are the numbers of instructions.
+            Position::Instruction(number) if self.directory().is_of_steps && core.is_none() => {
+                Ok(Some(number).filter(|number| *number <= self.directory().totals.lines))
+            }
             Position::Instruction(number) => match self.instruction(core, number)? {
                 Some(found) => self.end_of_step(&found).map(Some),
                 None => Ok(None),
@@ -93,7 +128,8 @@ impl<T: Segments, S: Read + Seek> Indexed<T, S> {
 
     /// The last line of the step of an instruction: the one before the next step of its core.
     pub fn end_of_step(&mut self, found: &Found) -> IndexResult<u64> {
-        if self.directory().options.dialect.effects() == Effects::Before {
+        // The effects of a step are on its line.
+        if self.directory().is_of_steps || self.directory().options.dialect.effects() == Effects::Before {
             return Ok(found.line);
         }
         let Some(segment) = self.segment_of(found.line) else { return Ok(found.line) };

@@ -77,6 +77,9 @@ pub(super) struct Track {
     pub(super) flows: Vec<Flow>,
     /// Whether an exception followed the previous instruction.
     pub(super) is_interrupted: bool,
+    /// Whether this part of the log has a gap, and whether it has one before its first instruction.
+    pub(super) has_gap: bool,
+    pub(super) starts_after_gap: bool,
 }
 
 /// The first instruction of a core in a segment: its address, and the state it implies.
@@ -103,9 +106,26 @@ impl Track {
         previous.map_or_else(LastInstruction::default, |Previous { set, opcode, .. }| LastInstruction { set, opcode })
     }
 
-    /// Takes an instruction, with the registers on its line.
+    /// Takes a line, with the registers after it.
     #[inline]
-    pub(super) fn instruction(&mut self, instruction: &Instruction<'_>, registers: &Registers, effects: Effects) {
+    pub(super) fn line(&mut self, line: &Line<'_>, registers: &Registers, effects: Effects) {
+        match &line.record {
+            Record::Instruction(instruction) => self.instruction(instruction, registers, effects),
+            record if record.is_gap() => self.gap(),
+            record if record.is_exception() => self.is_interrupted = true,
+            _ => {}
+        }
+    }
+
+    /// What was executed before is not known: the next instruction was neither called nor returned to by the previous one.
+    #[cold]
+    fn gap(&mut self) {
+        self.starts_after_gap |= self.first.is_none();
+        (self.has_gap, self.previous, self.snapshot, self.is_interrupted) = (true, None, None, false);
+    }
+
+    #[inline]
+    fn instruction(&mut self, instruction: &Instruction<'_>, registers: &Registers, effects: Effects) {
         self.instructions = self.instructions.saturating_add(1);
         let Some(address) = instruction.address else { return };
         match &self.previous {
@@ -158,7 +178,7 @@ pub(super) fn summarize(
 }
 
 /// Summary of a segment in the making.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Work {
     machine: Machine,
     tracks: Vec<Track>,
@@ -169,7 +189,7 @@ pub(super) struct Work {
 impl Work {
     /// A summary of nothing. `machine`: the state of the cores before it.
     pub(super) fn new(machine: Machine) -> Self {
-        Self { machine, tracks: Vec::new(), summary: Summary::default(), recent: Recent::new() }
+        Self { machine, ..Self::default() }
     }
 
     /// Counts lines.
@@ -189,12 +209,18 @@ impl Work {
             self.time(time);
         }
         let core = self.machine.line_after(number.into(), line, before);
+        if let Some(at) = core {
+            if self.tracks.len() <= at {
+                self.tracks.resize_with(at + 1, Track::default);
+            }
+            self.tracks[at].line(line, &self.machine.cores()[at].registers, options.dialect.effects());
+        }
         match &line.record {
             Record::Instruction(instruction) => {
                 self.summary.instructions += 1;
-                self.instruction(instruction, core, options);
+                self.address(instruction);
             }
-            Record::Asynchronous(_) => self.interrupt(core),
+            Record::Asynchronous(_) => {}
             record if record.is_exception() => self.exception(number, core),
             Record::Unknown(_) => self.summary.problems += 1,
             _ => {}
@@ -215,30 +241,16 @@ impl Work {
     }
 
     #[inline]
-    fn instruction(&mut self, instruction: &Instruction<'_>, core: Option<usize>, options: &IndexOptions) {
+    fn address(&mut self, instruction: &Instruction<'_>) {
         if let Some(address) = instruction.address
             && self.recent.is_new(address)
         {
             self.summary.addresses.push(address);
         }
-        let Some(at) = core else { return };
-        if self.tracks.len() <= at {
-            self.tracks.resize_with(at + 1, Track::default);
-        }
-        self.tracks[at].instruction(instruction, &self.machine.cores()[at].registers, options.dialect.effects());
-    }
-
-    fn interrupt(&mut self, core: Option<usize>) {
-        let Some(at) = core else { return };
-        if self.tracks.len() <= at {
-            self.tracks.resize_with(at + 1, Track::default);
-        }
-        self.tracks[at].is_interrupted = true;
     }
 
     #[cold]
     fn exception(&mut self, number: u32, core: Option<usize>) {
-        self.interrupt(core);
         let at = core.unwrap_or(NO_CORE);
         let previous = self.tracks.get(at).and_then(|track| track.previous);
         self.summary.exceptions.push((number, at, previous.map_or(0, |previous| previous.address)));
@@ -273,11 +285,13 @@ impl Work {
 #[derive(Debug)]
 struct Recent(Vec<u64>);
 
-impl Recent {
-    fn new() -> Self {
+impl Default for Recent {
+    fn default() -> Self {
         Self(vec![u64::MAX; 1 << 12])
     }
+}
 
+impl Recent {
     #[inline]
     fn is_new(&mut self, address: u64) -> bool {
         let index = &mut self.0[(address >> 1) as usize & ((1 << 12) - 1)];

@@ -5,8 +5,8 @@
 //! file, a reader that continues at a checkpoint ─▶ the queries of an indexed log
 //! ```
 //!
-//! Each segment starts with an instruction, or with what precedes it. How a reader continues there is a few bytes that only it understands. The
-//! summaries are made in order, each with the registers before it. Knows no format.
+//! The first segment starts with the trace, and each other one with an instruction, or with what precedes it. How a reader continues there is a few
+//! bytes that only it understands. The summaries are made in order, each with the state before it. Knows no format.
 
 use std::io::{Read, Seek, Write};
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use unspool_model::{SourceError, Step, TimeUnit};
 use super::builder::Merge;
 use super::checkpoint::Checkpoint;
 use super::directory::{Directory, Segment, finish, start};
-use super::query::{SegmentAt, Segments};
+use super::query::{Before, SegmentAt, Segments};
 use super::segment::Work;
 use super::tree::Tree;
 use super::{Fingerprint, IndexError, IndexOptions, IndexResult, Totals};
@@ -34,8 +34,9 @@ pub struct StepIndexer<'f, S> {
     merge: Merge<'f, S>,
     options: IndexOptions,
     records: StepRecords,
-    /// The current segment, with the number of its instructions.
-    segment: Option<(Segment, Work)>,
+    /// The current segment, and the number of its instructions.
+    segment: Segment,
+    work: Work,
     instructions: u32,
 }
 
@@ -51,40 +52,44 @@ impl<'f, S: Read + Write + Seek> StepIndexer<'f, S> {
         let (totals, cores, segments, tree) = (Totals::default(), Vec::new(), Vec::new(), Tree::default());
         let directory = Directory { fingerprint, options, is_of_steps: true, totals, cores, segments, tree };
         let merge = Merge { file, end, directory, now: Checkpoint::default(), offset: 0 };
-        Ok(Self { merge, options, records: StepRecords::new(unit), segment: None, instructions: 0 })
+        let (records, work) = (StepRecords::new(unit), Work::new(merge.machine()));
+        Ok(Self { merge, options, records, segment: Segment::default(), work, instructions: 0 })
     }
 
-    /// Number of instructions in the current segment.
-    pub fn instructions(&self) -> u32 {
-        self.instructions
-    }
-
-    /// Starts a segment with the next step, which is an instruction or precedes one. `offset` is where it is in the trace, and `resume` is for the reader that continues there.
+    /// Starts a segment with the next step, unless the current one has no instruction yet. `offset` is where it is in the
+    /// trace, and `resume` is for the reader that continues there.
     ///
     /// # Errors
     ///
     /// If the file cannot be written.
     pub fn cut(&mut self, offset: u64, resume: Vec<u8>) -> IndexResult<()> {
+        if self.instructions == 0 {
+            return Ok(());
+        }
         self.end_segment()?;
-        let segment = Segment { offset, resume, contexts: self.records.contexts(), ..Segment::default() };
-        self.segment = Some((segment, Work::new(self.merge.machine())));
+        self.segment = Segment { offset, resume, contexts: self.records.contexts(), ..Segment::default() };
+        self.work = Work::new(self.merge.machine());
         Ok(())
     }
 
     /// Takes the next step.
-    pub fn step(&mut self, step: &Step) {
-        let Some((_, work)) = &mut self.segment else {
-            // Contexts before the first segment are those that it starts with.
-            return self.records.each(step, |_| {});
-        };
-        let (is_instruction, options) = (step.event.instruction().is_some(), &self.options);
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read: a call of the host may have its parameters in an earlier segment.
+    pub fn step(&mut self, step: &Step) -> IndexResult<()> {
+        let is_instruction = step.event.instruction().is_some();
         self.instructions = self.instructions.saturating_add(u32::from(is_instruction));
+        self.segment.steps += 1;
         let number = number_of(self.instructions.into(), is_instruction) as u32;
-        self.records.each(step, |line| work.line(number, line, options, &mut ()));
+        let Self { merge: Merge { file, directory, .. }, options, records, work, .. } = self;
+        let mut before = Before::new(&mut **file, directory, directory.segments.len());
+        records.each(step, |line| work.line(number, line, options, &mut before));
+        before.failed.map_or(Ok(()), Err)
     }
 
     fn end_segment(&mut self) -> IndexResult<()> {
-        let Some((segment, mut work)) = self.segment.take() else { return Ok(()) };
+        let (segment, mut work) = (std::mem::take(&mut self.segment), std::mem::take(&mut self.work));
         work.set_lines(std::mem::take(&mut self.instructions));
         let mut summary = work.finish();
         summary.cores.iter_mut().for_each(|core| core.is_seeded = true);
@@ -97,7 +102,9 @@ impl<'f, S: Read + Write + Seek> StepIndexer<'f, S> {
     ///
     /// If the file cannot be written.
     pub fn finish(mut self) -> IndexResult<Totals> {
-        self.end_segment()?;
+        if self.segment.steps > 0 {
+            self.end_segment()?;
+        }
         finish(self.merge.file, self.merge.end, &self.merge.directory)?;
         Ok(self.merge.directory.totals)
     }
@@ -105,7 +112,8 @@ impl<'f, S: Read + Write + Seek> StepIndexer<'f, S> {
 
 /// Reader of steps that can continue at a checkpoint.
 pub trait ResumeSteps {
-    /// Passes on the steps from a segment on, until `take` breaks.
+    /// Passes on the steps from a segment on, until `take` breaks. A segment without bytes to continue with starts with the
+    /// trace.
     ///
     /// # Errors
     ///
@@ -135,17 +143,17 @@ impl<P: ResumeSteps> Segments for StepSegments<P> {
     fn each_line(&mut self, at: &SegmentAt<'_>, sink: &mut dyn FnMut(u32, &Line<'_>) -> bool) -> IndexResult<()> {
         let mut records = StepRecords::new(self.unit);
         records.restore(at.contexts);
-        let (mut count, mut wants_more) = (0_u32, true);
+        let (mut count, mut left, mut wants_more) = (0_u32, at.steps, true);
+        if left == 0 {
+            return Ok(());
+        }
         let read = self.reader.each_from(at, &mut |step| {
             let is_instruction = step.event.instruction().is_some();
             count = count.saturating_add(u32::from(is_instruction));
             let number = number_of(count.into(), is_instruction) as u32;
-            // The next segment starts here.
-            if u64::from(number) > at.lines {
-                return ControlFlow::Break(());
-            }
             records.each(step, |line| wants_more = wants_more && sink(number, line));
-            if wants_more { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            left -= 1;
+            if wants_more && left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         match read {
             // Damage was there when the index was made, and ends the last segment.

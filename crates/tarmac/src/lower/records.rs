@@ -7,7 +7,7 @@
 
 use unspool_model::{self as model, Context, Direction, Event, Isa, Step, TimeUnit};
 
-use super::super::annotation::{GAP, core_name};
+use super::super::annotation::{GAP, LARGE_WRITE, core_name};
 use super::super::opcode::letter;
 use super::super::record::{self, Line, Record, Register, Stamp};
 use super::super::value::Value;
@@ -20,7 +20,7 @@ use super::scale::Scale;
 /// Size of the largest access that is one record.
 const MAX_SIZE: u64 = 4096;
 
-/// Size of the largest access of which each byte becomes unknown; after a larger one, nothing is known.
+/// Size of the largest access of which each byte becomes unknown; after a larger one, no memory is known.
 const MAX_UNKNOWN: u64 = 1 << 20;
 
 /// The style of names and modes.
@@ -86,6 +86,10 @@ impl StepRecords {
         }
         step.accesses().for_each(|access| emit_access(&access, digits, &mut emit));
         step.registers().for_each(|write| emit_register(&write, digits, &mut emit));
+        // A step of another kind has a time, and may have nothing else.
+        if time.is_some() && step.event.instruction().is_none() {
+            take(&Line { raw: b"", stamp, core: None, record: Record::Blank });
+        }
     }
 }
 
@@ -122,7 +126,7 @@ fn emit_access(access: &model::Access<'_>, digits: &mut Vec<u8>, emit: &mut impl
 /// A write whose data is too much to be kept.
 fn emit_unknown(access: &model::Access<'_>, emit: &mut impl FnMut(Record<'_>)) {
     if access.size > MAX_UNKNOWN {
-        return emit(Record::Comment(GAP));
+        return emit(Record::Comment(LARGE_WRITE));
     }
     for at in (0..access.size).step_by(MAX_SIZE as usize) {
         emit(Record::Access(record::Access {

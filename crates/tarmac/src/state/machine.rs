@@ -3,11 +3,11 @@
 //! lines ─▶ **machine** ─▶ registers and memory at any point
 //!
 //! A line that names no core belongs to the core of the previous line if it has no time either, otherwise to a core
-//! without a name.
+//! without a name. A comment of ours can select a core.
 
 use unspool_model::Lost;
 
-use super::super::annotation::is_gap;
+use super::super::annotation::{LARGE_WRITE, selected_core};
 use super::super::opcode::is_load;
 use super::super::record::{Direction, Instruction, InstructionSet, Line, PictureKind, Purpose, Record, Stamp};
 use super::data::{Bytes, GranulePart, access_parts, picture_parts};
@@ -96,9 +96,19 @@ impl Machine {
         Self { is_big_endian, cores, current, base, ..Self::default() }
     }
 
-    /// Sets the limit of cores that appear later.
-    pub(crate) fn with_limit(self, limit: usize) -> Self {
-        Self { limit, ..self }
+    /// A machine that continues with the registers of this one, and with no memory. `limit`: as in [`new`](Self::new). Lines
+    /// are counted by the caller.
+    pub(crate) fn without_memory(&self, limit: usize) -> Self {
+        let empty = |core: &Core| Core {
+            name: core.name.clone(),
+            registers: core.registers.clone(),
+            memory: Memory::with_limit(limit),
+            has_mode: true,
+            last: core.last,
+            ..Core::default()
+        };
+        let cores = self.cores.iter().map(empty).collect();
+        Self { limit, ..Self::with(self.is_big_endian, cores, self.current, 0) }
     }
 
     /// All cores, in order of appearance.
@@ -148,13 +158,14 @@ impl Machine {
             }
             // The accesses that follow are those of the exception entry.
             record if record.is_exception() => core.last = Some(LastInstruction::default()),
-            Record::Comment(text) if is_gap(text) => {
+            record if record.is_gap() => {
                 // The registers of a part that starts within a log are only those that it wrote.
                 if self.starts_mid_log {
                     before.unresolved();
                 }
                 core.forget(short);
             }
+            Record::Comment(text) if *text == LARGE_WRITE => core.memory.write_unknown(0..=u64::MAX, short),
             Record::Access(access) if !access.is_aborted && access.purpose != Purpose::Fetch => {
                 let mut direction = access.direction;
                 if access.is_judged_by_opcode() {
@@ -179,19 +190,15 @@ impl Machine {
         Some(at)
     }
 
-    /// Selects the core of a line, and takes note of its instruction, without applying the line.
-    pub(crate) fn skip_line(&mut self, line: &Line<'_>) {
-        let Some(at) = self.select_core(line) else { return };
-        match &line.record {
-            Record::Instruction(instruction) => self.cores[at].observe(instruction),
-            record if record.is_exception() => self.cores[at].last = Some(LastInstruction::default()),
-            _ => {}
-        }
-    }
-
     /// Selects the core of a line without applying the line. Returns its index.
     #[inline]
     pub fn select_core(&mut self, line: &Line<'_>) -> Option<usize> {
+        if let (None, Record::Comment(text)) = (line.core, line.record)
+            && let Some(name) = selected_core(text)
+        {
+            self.current = self.find(&name)?;
+            return Some(self.current);
+        }
         let name = match line.core {
             Some(name) => name,
             None if line.stamp == Stamp::Absent && !self.cores.is_empty() => return Some(self.current),
@@ -284,7 +291,7 @@ impl Core {
     /// Part of the execution is missing: registers and memory are unknown.
     #[cold]
     fn forget(&mut self, line: u32) {
-        self.registers = Registers::default();
+        (self.registers, self.last) = (Registers::default(), Some(LastInstruction::default()));
         self.memory.write_unknown(0..=u64::MAX, line);
     }
 

@@ -93,6 +93,15 @@ impl Log {
         }
     }
 
+    /// All memory is unknown, until it is read or written again.
+    fn gap(&mut self, core: &str) {
+        self.line(&format!("# unspool gap start core={core}"));
+        self.loading.remove(core);
+        for address in 0x1000..0x1030 {
+            self.memory.entry((core.to_string(), address)).or_default().write(self.lines, None);
+        }
+    }
+
     fn access(&mut self, core: &str, is_write: bool, address: u64, size: u64, value: u64, is_unknown: bool) {
         let (digits, mask) = ((size * 2) as usize, if size == 8 { u64::MAX } else { (1 << (size * 8)) - 1 });
         let data = if is_unknown { "x".repeat(digits) } else { format!("{:0digits$x}", value & mask) };
@@ -117,6 +126,8 @@ impl Log {
 enum Action {
     /// A line, with `@` for its number.
     Line(String),
+    /// Part of the execution of a core is missing.
+    Gap(u8),
     Access {
         core: u8,
         is_write: bool,
@@ -156,6 +167,7 @@ fn action() -> impl Strategy<Value = Action> {
         4 => (0..3_u8, 0..NAMES.len(), any::<u64>(), 0..5_u8).prop_map(register),
         6 => (0..3_u8, any::<bool>(), 0..40_u64, 0..4_u8, 0..3_u64, 0..8_u8).prop_map(access),
         1 => (0..3_u8).prop_map(exception),
+        1 => (0..3_u8).prop_map(Action::Gap),
         1 => prop::sample::select(junk.to_vec()).prop_map(|line| Action::Line(line.to_string())),
     ]
 }
@@ -170,6 +182,7 @@ fn log_of(actions: &[Action]) -> Log {
     for action in actions {
         match action {
             Action::Line(line) => log.line(&line.replace('@', &log.lines.to_string())),
+            Action::Gap(core) => log.gap(&format!("cpu{core}")),
             Action::Access { core, is_write, address, size, value, is_unknown } => {
                 log.access(&format!("cpu{core}"), *is_write, *address, 1 << size, *value, *is_unknown);
             }

@@ -16,4 +16,5 @@ mod read;
 mod restyle;
 mod slice;
 mod state;
+mod step_index;
 mod write;

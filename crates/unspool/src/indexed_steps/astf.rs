@@ -3,52 +3,25 @@
 //! point of the index ─▶ input from there on ─▶ steps
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek as _};
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use unspool_astf::Bytes;
 use unspool_astf::read::{ReadError, ReadErrorKind, ReadOptions, Reader, resume_input};
 use unspool_astf::record::{Header, Record};
-use unspool_astf::steps::{ResumePoint, StepOrPoint, Steps};
+pub(super) use unspool_astf::steps::StepOrPoint;
+use unspool_astf::steps::{ResumePoint, Steps};
 use unspool_model::{SourceError, Step, StepSource as _, TimeUnit};
 use unspool_tarmac::index::{ResumeSteps, SegmentAt};
 
-use super::{Build, Built, MAX, SEGMENT, Start, numbers, put_numbers};
+use super::{INVALID, MAX, numbers, put_numbers, unreadable};
 use crate::indexed_log::LogError;
-use crate::meter::{Meter, OnProgress};
-
-/// Unit of the times of ASTF.
-pub(super) const UNIT: TimeUnit = TimeUnit::MICROSECONDS;
-
-/// Indexes a file.
-pub(super) fn index<'f>(path: &Path, start: Start<'f>, progress: &mut OnProgress<'_>) -> Result<Built<'f>, LogError> {
-    let (mut steps, meter) = open(path)?;
-    let mut build = match Build::new(start, UNIT) {
-        Ok(build) => build,
-        Err(error) => return Ok((Err(error), Ok(()))),
-    };
-    let mut failed = None;
-    let ended = steps.each_with_points(SEGMENT, &mut |item| match item {
-        StepOrPoint::Step(step) => {
-            build.step(step);
-            ControlFlow::Continue(())
-        }
-        StepOrPoint::Point(point) => {
-            meter.report(progress);
-            failed = build.point(point.offset, encode(point)).err();
-            if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        }
-    });
-    Ok((failed.map_or(Ok(build), Err), ended))
-}
 
 /// Opens the steps of a whole file.
-fn open(path: &Path) -> Result<(Steps<impl Read + use<>>, Meter), LogError> {
-    let file = File::open(path).map_err(|error| LogError::of_file(path, error))?;
-    let meter = Meter::new(file.metadata().ok().map(|about| about.len()));
-    let reader = Reader::new(meter.counted(file), ReadOptions::default()).map_err(|error| failure(path, error))?;
-    Ok((Steps::new(reader), meter))
+pub(super) fn open<R: Read + Send + 'static>(path: &Path, file: R) -> Result<Steps<R>, LogError> {
+    let reader = Reader::new(file, ReadOptions::default()).map_err(|error| failure(path, error))?;
+    Ok(Steps::new(reader))
 }
 
 fn failure(path: &Path, error: ReadError) -> LogError {
@@ -66,9 +39,12 @@ pub struct AstfSegments {
 }
 
 impl AstfSegments {
-    pub(super) fn new(path: &Path, file: File) -> Result<Self, LogError> {
-        let header = Reader::in_place(&file).map_err(|error| failure(path, error)).map(|reader| *reader.header())?;
-        Ok(Self { file, header })
+    /// The segments, and the unit of their times.
+    pub(super) fn new(path: &Path, mut file: File) -> Result<(Self, TimeUnit), LogError> {
+        file.rewind().map_err(|error| LogError::of_file(path, error))?;
+        let steps = Reader::in_place(&file).map_err(|error| failure(path, error)).map(Steps::new)?;
+        let (header, unit) = (*steps.header(), steps.time_unit());
+        Ok((Self { file, header }, unit))
     }
 }
 
@@ -78,16 +54,18 @@ impl ResumeSteps for AstfSegments {
         at: &SegmentAt<'_>,
         take: &mut dyn FnMut(&Step) -> ControlFlow<()>,
     ) -> Result<(), SourceError> {
-        let failed = |text: String| SourceError { text, is_damage: false };
-        let point = decode(at.offset, at.resume).ok_or_else(|| failed("the index has an invalid checkpoint".into()))?;
-        let input = resume_input(&self.header, &self.file, point.offset).map_err(|error| failed(error.to_string()))?;
-        let reader = Reader::in_place(input).map_err(|error| failed(error.to_string()))?;
-        Steps::resumed(reader, point).each(take)
+        if at.resume.is_empty() {
+            self.file.rewind().map_err(unreadable)?;
+            return Steps::new(Reader::in_place(&self.file).map_err(unreadable)?).each(take);
+        }
+        let point = decode(at.offset, at.resume).ok_or_else(|| unreadable(INVALID))?;
+        let input = resume_input(&self.header, &self.file, point.offset).map_err(unreadable)?;
+        Steps::resumed(Reader::in_place(input).map_err(unreadable)?, point).each(take)
     }
 }
 
 /// Encodes a point; its offset is in the index.
-fn encode(point: &ResumePoint) -> Vec<u8> {
+pub(super) fn encode(point: &ResumePoint) -> Vec<u8> {
     let mut out = Vec::new();
     let numbers = [point.skip, point.record, u64::from(point.time.is_some()), point.time.unwrap_or(0)];
     put_numbers(&mut out, numbers);

@@ -3,7 +3,7 @@
 //! point of the index ─▶ reader that continues there ─▶ steps
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -11,39 +11,19 @@ use unspool_isa::Isa;
 use unspool_model::{SourceError, Step, StepSource as _, TimeUnit};
 use unspool_stf::lift::Follower;
 use unspool_stf::read::{Position, ReadError, ReadErrorKind, ReadOptions, Reader};
-use unspool_stf::steps::{EmitterState, ResumePoint, StepOrPoint, Steps};
+pub(super) use unspool_stf::steps::StepOrPoint;
+use unspool_stf::steps::{EmitterState, ResumePoint, Steps};
 use unspool_tarmac::index::{ResumeSteps, SegmentAt};
 
-use super::{Build, Built, MAX, SEGMENT, Start, numbers, put_numbers};
+use super::{INVALID, MAX, numbers, put_numbers, unreadable};
 use crate::indexed_log::LogError;
-use crate::meter::{Meter, OnProgress};
 
 type FileSteps = Steps<Box<dyn Read + Send>>;
 
-/// Indexes a file.
-pub(super) fn index<'f>(path: &Path, start: Start<'f>, progress: &mut OnProgress<'_>) -> Result<Built<'f>, LogError> {
-    let file = File::open(path).map_err(|error| LogError::of_file(path, error))?;
-    let meter = Meter::new(file.metadata().ok().map(|about| about.len()));
-    let reader = Reader::seekable(meter.counted(file), ReadOptions::default());
-    let mut steps = Steps::new(reader.map_err(|error| failure(path, error))?);
-    let mut build = match Build::new(start, steps.time_unit()) {
-        Ok(build) => build,
-        Err(error) => return Ok((Err(error), Ok(()))),
-    };
-    let mut failed = None;
-    let ended = steps.each_with_points(SEGMENT, &mut |item| match item {
-        StepOrPoint::Step(step) => {
-            build.step(step);
-            ControlFlow::Continue(())
-        }
-        StepOrPoint::Point(point) => {
-            meter.report(progress);
-            // The offsets of a .zstf file are those of its contents, and may be past its end.
-            failed = build.point(0, encode(point)).err();
-            if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        }
-    });
-    Ok((failed.map_or(Ok(build), Err), ended))
+/// Opens the steps of a whole file.
+pub(super) fn open<R: Read + Seek + Send + 'static>(path: &Path, file: R) -> Result<FileSteps, LogError> {
+    let reader = Reader::seekable(file, ReadOptions::default()).map_err(|error| failure(path, error))?;
+    Ok(Steps::new(reader))
 }
 
 fn failure(path: &Path, error: ReadError) -> LogError {
@@ -80,18 +60,20 @@ impl ResumeSteps for StfSegments {
         at: &SegmentAt<'_>,
         take: &mut dyn FnMut(&Step) -> ControlFlow<()>,
     ) -> Result<(), SourceError> {
-        let failed = |text: String| SourceError { text, is_damage: false };
-        let point = decode(at.resume).ok_or_else(|| failed("the index has an invalid checkpoint".into()))?;
-        let file = self.file.try_clone().map_err(|error| failed(error.to_string()))?;
-        let steps = self.open().and_then(|steps| steps.resume_at(&point, file));
-        steps.map_err(|error| failed(error.to_string()))?.each(take)
+        let mut steps = self.open().map_err(unreadable)?;
+        if !at.resume.is_empty() {
+            let point = decode(at.resume).ok_or_else(|| unreadable(INVALID))?;
+            let file = self.file.try_clone().map_err(unreadable)?;
+            steps = steps.resume_at(&point, file).map_err(unreadable)?;
+        }
+        steps.each(take)
     }
 }
 
 /// The instruction sets in the order of their numbers in a point.
 const SETS: [Isa; 5] = [Isa::A64, Isa::A32, Isa::T32, Isa::Rv32, Isa::Rv64];
 
-fn encode(point: &ResumePoint) -> Vec<u8> {
+pub(super) fn encode(point: &ResumePoint) -> Vec<u8> {
     let ResumePoint { position, follower, state } = point;
     let flags = [
         follower.mode.is_some(),

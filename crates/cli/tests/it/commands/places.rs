@@ -109,7 +109,7 @@ fn convert(folder: &Folder, input: &Path, name: &str) -> PathBuf {
 
 #[test]
 fn state_is_the_same_in_every_format() {
-    for seed in 1..4 {
+    for seed in 1..3 {
         let folder = Folder::new();
         let recording = Recording::new(seed, 120);
         let log = folder.file("run.tarmac", &recording.log);
@@ -117,7 +117,7 @@ fn state_is_the_same_in_every_format() {
             [log.clone()].into_iter().chain(["run.stf", "run.zstf"].map(|name| convert(&folder, &log, name))).collect();
         let astf = convert(&folder, &log, "run.astf");
         let mut random = Random::new(seed);
-        let random_places = (0..8).map(|_| 1 + random.below(120) as usize);
+        let random_places = (0..3).map(|_| 1 + random.below(120) as usize);
         for number in [1, 120].into_iter().chain(random_places) {
             let at = format!("#{number}");
             for path in &with_values {
@@ -197,7 +197,7 @@ fn a_truncated_trace_has_a_state_up_to_the_damage() {
         let cut = folder.file(&format!("cut.{name}"), &bytes[..bytes.len() - 5]);
         let run = on("state", &cut, &["--at", "#999"]);
         assert!(run.code == 2 || run.code == 1, "{name}: {run:?}");
-        for length in (0..bytes.len()).step_by(97) {
+        for length in (0..bytes.len()).step_by(bytes.len() / 8) {
             let cut = folder.file(&format!("cut.{name}"), &bytes[..length]);
             let code = on("state", &cut, &["--at", "#3"]).code;
             assert!((0..=2).contains(&code), "{name} {length}: {code}");
@@ -247,18 +247,17 @@ fn decode_starts_at_a_place() {
 fn an_index_of_astf_changes_no_answer() {
     let folder = Folder::new();
     let mut random = Random::new(3);
-    let calls = random_calls(&mut random, 300_000);
+    let calls = random_calls(&mut random, 140_000);
     for (name, to) in [("run.astf", "raw"), ("run.astf.zz", "zlib")] {
         let raw = folder.file("plain.astf", calls.as_flattened());
         let astf = folder.path(name);
         unspool(&["convert", text(&raw), text(&astf), "--to", to, "--force"]).expect(0, &[]);
-        let places =
-            ["#1", "#65536", "#65537", "#131073", "#299999", "#300000", "0x1010", "2000us", "#300001", "9s", "0x9990"];
+        let places = ["#1", "#65536", "#65537", "#131073", "#140000", "0x1010", "90000us", "#140001", "0x9990"];
         let plain: Vec<_> = places.map(|at| state_text(&astf, at)).into();
         let made = on("index", &astf, &["--json"]);
         assert_eq!(made.code, 0, "{}", made.err);
         let made = &made.json()[0];
-        assert_eq!((&made["made"], &made["instructions"]), (&true.into(), &300_000.into()), "{name}");
+        assert_eq!((&made["made"], &made["instructions"]), (&true.into(), &140_000.into()), "{name}");
         assert!(made["bytes"].as_u64().unwrap() < made["log_bytes"].as_u64().unwrap(), "{made}");
         let indexed: Vec<_> = places.map(|at| state_text(&astf, at)).into();
         for (at, (plain, indexed)) in places.iter().zip(plain.iter().zip(&indexed)) {
@@ -331,13 +330,13 @@ fn random_calls(random: &mut Random, instructions: u64) -> Vec<unspool::astf::By
 #[test]
 fn an_index_of_stf_changes_no_answer() {
     let folder = Folder::new();
-    let recording = Recording::new(11, 150_000);
+    let recording = Recording::new(11, 70_000);
     let log = folder.file("run.tarmac", &recording.log);
     for name in ["run.stf", "run.zstf"] {
         let path = convert(&folder, &log, name);
-        let places = [1, 2, 65_536, 65_537, 100_000, 131_072, 131_073, 149_999, 150_000];
+        let places = [1, 65_536, 65_537, 70_000];
         let plain = places.map(|at| state_text(&path, &format!("#{at}")));
-        on("index", &path, &[]).expect(0, &["150,000 instructions"]);
+        on("index", &path, &[]).expect(0, &["70,000 instructions"]);
         let indexed = places.map(|at| state_text(&path, &format!("#{at}")));
         for (at, (plain, indexed)) in places.iter().zip(plain.iter().zip(&indexed)) {
             assert_eq!(plain, indexed, "{name} #{at}");
@@ -345,7 +344,7 @@ fn an_index_of_stf_changes_no_answer() {
             assert_eq!(registers, recording.registers_at(*at), "{name} #{at}");
             assert_eq!(memory, recording.memory_at(*at), "{name} #{at}");
         }
-        for at in ["0x10100", "700000ns", "1499990ns"] {
+        for at in ["0x10100", "300000ns", "690000ns"] {
             let indexed = state_text(&path, at);
             std::fs::rename(folder.path(format!("{name}.unspool-index")), folder.path("aside")).unwrap();
             assert_eq!(state_text(&path, at), indexed, "{name} {at}");
