@@ -26,6 +26,7 @@
 //! ```
 
 mod access;
+mod blocks;
 mod context;
 mod control_flow;
 mod core;
@@ -35,9 +36,11 @@ mod report;
 mod rules;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
-use unspool_model::{Coverage, Step};
+use unspool_model::{BlockExecution, BlockTrace, Coverage, Step};
 
+use self::blocks::CleanBlocks;
 use self::core::Core;
 use self::report::{Reported, Reporter, Source};
 
@@ -56,6 +59,7 @@ pub struct Checker {
     number: u32,
     index: usize,
     reported: Reported,
+    clean: CleanBlocks,
 }
 
 impl Checker {
@@ -68,6 +72,7 @@ impl Checker {
             number: 0,
             index: 0,
             reported: Reported::new(),
+            clean: CleanBlocks::default(),
         }
     }
 
@@ -79,6 +84,43 @@ impl Checker {
         }
         let mut out = Reporter { core: step.core, reported: &mut self.reported, report };
         self.cores[self.index].step(step, &mut self.source, &mut out);
+    }
+
+    /// Checks the instructions of blocks. Each finding is reported with the position of the step at which it was found.
+    pub fn blocks(&mut self, trace: &BlockTrace<'_>, report: &mut dyn FnMut(u64, Finding)) {
+        if trace.core != self.number {
+            self.select_core(trace.core);
+        }
+        let (executions, mut rest) = (trace.executions, trace.accesses);
+        // The last execution that was checked, if the one at hand follows it, and the findings before it.
+        let (mut before, mut is_clean_so_far) = (None::<(BlockExecution, u64)>, false);
+        let _ = trace.each_execution(|index, position| {
+            let execution = executions[index];
+            let number = execution.number();
+            let accesses = rest.as_mut().map(|rest| rest.split_off(number)).into_iter().flatten();
+            let next = executions.get(index + 1).map(|next| next.number());
+            let is_clean = next.is_some_and(|next| self.clean.contains(execution, next));
+            // It is skipped if nothing can be found in it, nor in the step from the execution before it.
+            if std::mem::replace(&mut is_clean_so_far, is_clean) && is_clean {
+                self.cores[self.index].skip_clean();
+                before = None;
+                return ControlFlow::Continue(());
+            }
+            let findings = self.reported.total();
+            for (at, step) in trace.steps_with(index, position, accesses).enumerate() {
+                self.step(&step, &mut |finding| report(step.position, finding));
+                if let (0, Some((before, findings))) = (at, before)
+                    && self.reported.total() == findings
+                    && trace.blocks[before.number()].isa == trace.blocks[number].isa
+                {
+                    self.clean.add(before, number);
+                }
+            }
+            // An execution that changes the state was checked in two of them.
+            let state = self.cores[self.index].state_of_blocks(trace.core, &self.source);
+            before = self.clean.enter(state).then_some((execution, findings));
+            ControlFlow::Continue(())
+        });
     }
 
     /// Continues after instructions that are not handed in: the source guarantees that each follows from the one before

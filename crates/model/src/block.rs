@@ -215,14 +215,25 @@ impl BlockTrace<'_> {
         let mut rest = self.accesses;
         self.each_execution(|index, position| {
             let number = self.executions[index].number();
-            let mut accesses = rest.iter_mut().flat_map(|rest| rest.split_off(number)).peekable();
-            for (at, mut step) in (0..).zip(self.steps(index, position)) {
-                while let Some((access, address)) = accesses.next_if(|(access, _)| access.index == at) {
-                    step.access(access.direction, address, access.size.into());
-                }
-                take(&step)?;
-            }
+            let accesses = rest.iter_mut().flat_map(|rest| rest.split_off(number));
+            self.steps_with(index, position, accesses).try_for_each(|step| take(&step))?;
             ControlFlow::Continue(())
+        })
+    }
+
+    /// The instructions of the execution at this index as steps, with these accesses; `position` is that of the first.
+    pub fn steps_with<'t>(
+        &self,
+        index: usize,
+        position: u64,
+        accesses: impl Iterator<Item = (&'t TemplateAccess, u64)>,
+    ) -> impl Iterator<Item = Step> {
+        let mut accesses = accesses.peekable();
+        (0..).zip(self.steps(index, position)).map(move |(at, mut step)| {
+            while let Some((access, address)) = accesses.next_if(|(access, _)| access.index == at) {
+                step.access(access.direction, address, access.size.into());
+            }
+            step
         })
     }
 

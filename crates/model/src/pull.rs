@@ -78,6 +78,12 @@ impl Pull {
         Ok(is_next.then_some(&self.step))
     }
 
+    /// Reads the next step into memory of the caller. False: there are no more.
+    #[inline]
+    pub fn read_step(&mut self, step: &mut Step) -> Result<bool, SourceError> {
+        Ok(self.cursor.next(&self.batch, step) || self.refill()? && self.cursor.next(&self.batch, step))
+    }
+
     fn refill(&mut self) -> Result<bool, SourceError> {
         self.cursor = Cursor::default();
         let mut used = std::mem::take(&mut self.batch);

@@ -10,22 +10,24 @@
 mod capture;
 mod missing_code;
 mod rules;
+mod steps;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 
-use unspool_analyze::check as steps;
+use unspool_analyze::check as step_rules;
 use unspool_astf::check as astf;
 use unspool_model::json::Object;
 use unspool_model::rule::{Rule, Severity};
-use unspool_model::{Event, SourceError, StepSource};
+use unspool_model::{SourceError, StepSource};
 use unspool_stf::check as stf;
 use unspool_tarmac::check as tarmac;
 
 pub use self::capture::TraceChecks;
 pub use self::missing_code::{MissingCode, MissingRegion};
 pub use self::rules::RULES;
+pub use self::steps::StepCheck;
+use self::steps::check_steps;
 use crate::FileKind;
 use crate::file::{End, FileError, Resumable, TraceFile};
 use crate::meter::{Meter, OnProgress};
@@ -113,17 +115,14 @@ impl<'f> From<&'f tarmac::Finding> for Found<'f> {
     }
 }
 
-impl<'f> From<&'f steps::Finding> for Found<'f> {
-    fn from(finding: &'f steps::Finding) -> Self {
+impl<'f> From<&'f step_rules::Finding> for Found<'f> {
+    fn from(finding: &'f step_rules::Finding) -> Self {
         Self { core: Some(finding.core), ..Self::new(finding.rule, finding.position, &finding.detail) }
     }
 }
 
 /// Limit of findings of the format that are remembered.
 const REMEMBERED: usize = 1 << 16;
-
-/// Steps between two reports of progress.
-const STRIDE: u64 = 1 << 16;
 
 /// Sink of findings, with the number of findings of the rule so far. Returns false to stop.
 pub type TakeFound<'t> = dyn FnMut(&Found<'_>, u64) -> bool + 't;
@@ -291,32 +290,31 @@ impl Check {
         (meter, progress): (&Meter, &mut OnProgress<'_>),
         take: &mut TakeFound<'_>,
     ) -> Result<(), SourceError> {
-        let mut checker = steps::Checker::new(source.coverage());
-        let mut counted = CheckedSteps::default();
-        let (mut position, mut is_open) = (0, true);
-        let ended = source.each(&mut |step| {
-            counted.steps += 1;
-            counted.gaps += u64::from(matches!(step.event, Event::Gap(_)));
-            position = step.position;
-            checker.step(step, &mut |finding| {
-                let severity = severity_in(kind, finding.rule);
-                let found = Found { severity, ..Found::from(&finding) };
-                is_open &= self.step(&found, position, &mut counted, take);
-            });
-            if counted.steps.is_multiple_of(STRIDE) {
-                meter.report(progress);
-            }
-            if is_open { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        let mut repeats = 0;
+        let (counted, ended) = check_steps(source, (meter, progress), &mut |position, finding| {
+            let found = Found { severity: severity_in(kind, finding.rule), ..Found::from(&finding) };
+            self.step(&found, position, &mut repeats, take)
         });
-        checker.finish(&mut |finding| {
-            let severity = severity_in(kind, finding.rule);
-            is_open &= self.step(&Found { severity, ..Found::from(&finding) }, position, &mut counted, take);
+        self.add_steps(counted, repeats);
+        ended
+    }
+
+    /// Takes the findings of steps that were checked on another thread, after those of the format.
+    pub fn join(&mut self, kind: FileKind, steps: StepCheck, take: &mut TakeFound<'_>) -> Result<(), SourceError> {
+        let mut repeats = 0;
+        let (counted, ended) = steps.join(&mut |position, finding| {
+            let found = Found { severity: severity_in(kind, finding.rule), ..Found::from(&finding) };
+            self.step(&found, position, &mut repeats, take)
         });
+        self.add_steps(counted, repeats);
+        ended
+    }
+
+    fn add_steps(&mut self, counted: CheckedSteps, repeats: u64) {
         let all = self.steps.get_or_insert_default();
         all.steps += counted.steps;
         all.gaps += counted.gaps;
-        all.repeats += counted.repeats + checker.repeats();
-        ended
+        all.repeats += counted.repeats + repeats;
     }
 
     /// Reports a finding of the format.
@@ -328,14 +326,14 @@ impl Check {
     }
 
     /// Reports a finding of a step, whose records end before `until`.
-    fn step(&mut self, found: &Found<'_>, until: u64, counted: &mut CheckedSteps, take: &mut TakeFound<'_>) -> bool {
+    fn step(&mut self, found: &Found<'_>, until: u64, repeats: &mut u64, take: &mut TakeFound<'_>) -> bool {
         let is_repeated = topic(found.rule.name).is_some_and(|topic| {
             let from = found.position;
             let positions = (topic, from, false)..(topic, until.max(from.saturating_add(1)), false);
             let is_warning = found.severity == Severity::Warning;
             self.native.range(positions).any(|(_, _, is_error)| *is_error || is_warning)
         });
-        counted.repeats += u64::from(is_repeated);
+        *repeats += u64::from(is_repeated);
         is_repeated || self.add(found, take)
     }
 

@@ -8,6 +8,7 @@ use unspool_isa::{ControlFlow, Decoded};
 use unspool_model::{Branch, Context, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Step};
 
 use super::access;
+use super::blocks::State;
 use super::context::{Cause, Change};
 use super::control_flow::{Known, Next, is_same};
 use super::exception_vectors::{Bases, Raised};
@@ -92,6 +93,18 @@ impl Core {
         self.cause = Cause { free: !source.covers(Facet::Instructions), ..Cause::default() };
         (self.last, self.next, self.isa, self.it) = (None, Next::Any, None, MAX_IT_BLOCK);
         (self.raised, self.has_context) = (None, false);
+    }
+
+    /// Continues after an execution of a block that gives no finding, nor does the instruction before or after it.
+    #[inline]
+    pub(super) fn skip_clean(&mut self) {
+        (self.last, self.next) = (None, Next::Any);
+    }
+
+    /// State that the findings of blocks depend on. `None`: on more than that.
+    pub(super) fn state_of_blocks(&self, core: u32, source: &Source) -> Option<State> {
+        let is_plain = self.transaction.is_none() && !self.is_alignment_reported && self.isa != Some(Isa::T32);
+        is_plain.then(|| State::new(core, self.context, self.isa, source))
     }
 
     /// Checks what is left at the end of the steps.

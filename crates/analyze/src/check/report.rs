@@ -55,6 +55,11 @@ impl Reported {
         Self { causes: HashSet::new(), counts: vec![0; RULES.len()], repeats: 0 }
     }
 
+    /// Total number of findings, reported or not.
+    pub(super) fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
     /// Counts a finding and remembers its cause; returns whether the cause is new.
     fn is_new(&mut self, rule: RuleId, cause: u64) -> bool {
         self.counts[rule as usize] += 1;

@@ -109,6 +109,9 @@ impl Comparison<'_> {
     }
 
     fn accesses(&mut self, steps: [&Step; 2], is_attempted: bool) {
+        if has_same_accesses(steps) {
+            return self.same_accesses(steps[0]);
+        }
         for direction in [Direction::Read, Direction::Write] {
             let [one, other] = steps.map(|step| touched(step, direction));
             if one.is_empty() && other.is_empty() {
@@ -121,6 +124,15 @@ impl Comparison<'_> {
             }
             let name = if direction == Direction::Read { "reads" } else { "writes" };
             self.compared(Facet::Accesses, one == other, name, || [spans(&one), spans(&other)]);
+        }
+    }
+
+    /// Counts the accesses of both steps, which are the same: the most frequent case needs no spans.
+    fn same_accesses(&mut self, step: &Step) {
+        for direction in [Direction::Read, Direction::Write] {
+            if step.accesses().any(|access| is_meant(&access, direction)) {
+                self.count(Facet::Accesses, true);
+            }
         }
     }
 
@@ -144,6 +156,17 @@ impl Comparison<'_> {
     }
 
     fn registers(&mut self, [a, b]: [&Step; 2]) {
+        // The most frequent cases first.
+        if a.registers().len() == 0 && b.registers().len() == 0 {
+            return;
+        }
+        if let (1, 1) = (a.registers().len(), b.registers().len())
+            && let Some((one, other)) = a.registers().zip(b.registers()).next()
+            && one.name == other.name
+            && (one.low, one.bytes.len()) == (other.low, other.bytes.len())
+        {
+            return self.contents(one.name, one.bytes, other.bytes);
+        }
         for (index, one) in a.registers().enumerate() {
             match b.registers().find(|other| other.name == one.name) {
                 None => self.tally(Facet::Registers).only[0] += 1,
@@ -258,10 +281,20 @@ fn overlap<'s>(one: &Access<'s>, other: &Access<'s>) -> Option<(u64, [Bytes<'s>;
     (length > 0).then(|| (address, [&x[..length], &y[..length]]))
 }
 
+/// Whether both steps access the same memory in the same way.
+fn has_same_accesses([a, b]: [&Step; 2]) -> bool {
+    let shape = |access: Access<'_>| (access.direction, access.address, access.size);
+    a.accesses().map(shape).eq(b.accesses().map(shape))
+}
+
+/// Whether the access touches bytes in this direction.
+fn is_meant(access: &Access<'_>, direction: Direction) -> bool {
+    (access.direction == direction || access.direction == Direction::Both) && access.size > 0
+}
+
 /// The bytes that are read or written, as sorted spans of start and end.
 fn touched(step: &Step, direction: Direction) -> Vec<(u64, u64)> {
-    let is_meant = |access: &Access<'_>| access.direction == direction || access.direction == Direction::Both;
-    let accesses = step.accesses().filter(|access| is_meant(access) && access.size > 0);
+    let accesses = step.accesses().filter(|access| is_meant(access, direction));
     let mut spans: Vec<(u64, u64)> =
         accesses.map(|access| (access.address, access.address.saturating_add(access.size))).collect();
     spans.sort_unstable();

@@ -213,7 +213,7 @@ impl<'r> Run<'r> {
     fn around(&mut self) -> Around {
         let wanted = self.options.context.max(1);
         self.fill_both(wanted);
-        let here = |side: &Side| side.ahead().iter().take(wanted).map(Item::site).collect();
+        let here = |side: &Side| side.ahead().iter().take(wanted).map(|item| item.site()).collect();
         Around { before: self.before.iter().copied().collect(), here: [here(&self.sides[0]), here(&self.sides[1])] }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! steps ─▶ **items**
 //!
-//! Items are reused, so memory use is that of the longest lookahead.
+//! Items are reused, so memory use is that of the longest lookahead. They are boxed, since they are too large to be moved
+//! for each instruction.
 
 use std::collections::VecDeque;
 
@@ -34,8 +35,9 @@ impl Item {
 pub(super) struct Side {
     pull: Pull,
     core: u32,
-    ahead: VecDeque<Item>,
-    spare: Vec<Item>,
+    ahead: VecDeque<Box<Item>>,
+    /// Items to be used again; the last one is the one used last.
+    spare: VecDeque<Box<Item>>,
     context: Context,
     gap: bool,
     exceptions: Vec<Exception>,
@@ -53,7 +55,7 @@ impl Side {
             pull,
             core,
             ahead: VecDeque::new(),
-            spare: Vec::new(),
+            spare: VecDeque::new(),
             context: Context::default(),
             gap: false,
             exceptions: Vec::new(),
@@ -82,13 +84,13 @@ impl Side {
     }
 
     /// The instructions that were read ahead.
-    pub(super) fn ahead(&self) -> &VecDeque<Item> {
+    pub(super) fn ahead(&self) -> &VecDeque<Box<Item>> {
         &self.ahead
     }
 
     #[inline]
     pub(super) fn at(&self, index: usize) -> Option<&Item> {
-        self.ahead.get(index)
+        self.ahead.get(index).map(|item| &**item)
     }
 
     /// Advances to the next instruction.
@@ -116,39 +118,46 @@ impl Side {
     }
 
     fn read(&mut self) -> bool {
-        while !self.has_ended {
-            let step = match self.pull.next_step() {
-                Ok(Some(step)) => step,
+        if self.has_ended {
+            return false;
+        }
+        let mut item = self.spare.pop_back().unwrap_or_default();
+        if let Some(instruction) = self.next_instruction(&mut item.step) {
+            item.instruction = instruction;
+            (item.number, item.context) = (self.count, self.context);
+            item.is_after_gap = std::mem::take(&mut self.gap);
+            item.exceptions.clear();
+            item.exceptions.append(&mut self.exceptions);
+            self.count += 1;
+            self.ahead.push_back(item);
+            return true;
+        }
+        false
+    }
+
+    /// Reads up to the next instruction, which is the step then.
+    fn next_instruction(&mut self, step: &mut Step) -> Option<Instruction> {
+        loop {
+            match self.pull.read_step(step) {
+                Ok(true) => {}
                 ended => {
                     self.failure = ended.err();
                     self.has_ended = true;
-                    break;
+                    return None;
                 }
-            };
+            }
             if step.core != self.core {
                 self.other_cores += 1;
                 continue;
             }
             match step.event {
-                Event::Instruction(instruction) => {
-                    let mut item = self.spare.pop().unwrap_or_default();
-                    item.step.clone_from(step);
-                    item.instruction = instruction;
-                    (item.number, item.context) = (self.count, self.context);
-                    item.is_after_gap = std::mem::take(&mut self.gap);
-                    item.exceptions.clear();
-                    item.exceptions.append(&mut self.exceptions);
-                    self.count += 1;
-                    self.ahead.push_back(item);
-                    return true;
-                }
+                Event::Instruction(instruction) => return Some(instruction),
                 Event::Exception(exception) => self.raise(exception),
                 Event::Context(context) => self.context = context.over(&self.context),
                 Event::Gap(gap) => self.lose(gap),
                 Event::State | Event::Note | Event::ExceptionReturn { .. } => {}
             }
         }
-        false
     }
 
     /// Adds an exception. No exception leads to EL0: without a context after it, the level is unknown.

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod accepted;
+mod blocks;
 mod broken;
 mod builders;
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use unspool::capture::Capture;
-use unspool::check::{PlaceSource, TraceChecks};
+use unspool::check::{PlaceSource, StepCheck, TraceChecks};
 use unspool::file::{TarmacFile, TraceFile, is_capture, is_pipe, peek};
 use unspool::{
     Error, FileError, FileKind, Meter, OpenSteps, OpenedSteps, Program, Trace, open_capture, open_steps, open_steps_of,
@@ -140,6 +140,7 @@ fn check_path(
         return check_steps(args, path, false, report, file);
     }
     let mut trace = open(path, None, &args.tarmac)?;
+    let steps = start_steps(args, path, &mut file.name);
     let verdict = check_format(&mut trace, report.start()?, file)?;
     drop(trace);
     if args.native {
@@ -149,11 +150,31 @@ fn check_path(
         file.is_read_once = true;
         return Ok(verdict);
     }
-    match check_steps(args, path, true, report, file) {
+    let checked = match steps {
+        Some((kind, steps)) => {
+            let joined = file.with(None, report.start()?, |check, take| check.join(kind, steps, take));
+            match joined {
+                Err(error) if !error.is_damage => Err(error).with_context(|| file.name.clone()),
+                _ => Ok(Verdict::Clean),
+            }
+        }
+        None => check_steps(args, path, true, report, file),
+    };
+    match checked {
         Err(error) if matches!(verdict, Verdict::Clean) => Err(error),
         // Steps end where the format ends, and the reason was reported.
         _ => Ok(verdict),
     }
+}
+
+/// Starts to check the steps of a file while its format is checked. `None`: one after the other.
+fn start_steps(args: &Args, path: &Path, name: &mut String) -> Option<(FileKind, StepCheck)> {
+    if args.native || args.threads() < 2 || is_pipe(path) {
+        return None;
+    }
+    // What cannot be opened is reported by the check that follows.
+    let (kind, steps, _) = open_file_steps(args, path, name).ok()?;
+    Some((kind, StepCheck::start(steps).ok()?))
 }
 
 /// Checks a file against the rules of its format.

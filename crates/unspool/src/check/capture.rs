@@ -237,7 +237,7 @@ impl<'c, 't, 'f> SourceCheck<'c, 't, 'f> {
     fn steps(&mut self, emitted: &mut Emitted) {
         let Emitted { counted, position, findings } = emitted;
         for finding in findings.drain(..).filter(|_| self.checks.steps) {
-            self.is_open &= self.check.step(&(&finding).into(), *position, counted, self.take);
+            self.is_open &= self.check.step(&(&finding).into(), *position, &mut counted.repeats, self.take);
         }
     }
 
