@@ -72,7 +72,8 @@ mod tests {
         sources.add(0x10, Some(TraceConfig::new(Protocol::Etm4, Profile::Unknown, [], []).0));
         sources.add(0x11, None);
         let sync = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80];
-        let rows: &[(&str, u8, &[u8], (u64, u64))] = &[
+        type Row<'r> = (&'r str, u8, &'r [u8], (u64, u64));
+        let rows: &[Row<'_>] = &[
             ("no bytes", 0x10, &[], (0, 0)),
             ("atoms before a synchronization", 0x10, &[0xf7; 20], (0, 0)),
             ("a synchronization and packets", 0x10, &[&[0xf7][..], &sync, &[0x01, 0x00, 0xf7]].concat(), (15, 0)),

@@ -157,7 +157,7 @@ impl<S: SourceEvidence> Deformatter<S> {
             }
             Some(length) => Next::Skip(length),
             None if window.len() < LAST_WINDOW && !last => Next::NeedMore,
-            None => match Scores::of(window, self.ahead.likely_id(&self.sources), &self.sources).first() {
+            None => match Scores::of(window, &self.sources).first() {
                 Some(start) => Next::Shift(Shift { start, end: window.len() }),
                 None if last => Next::Skip(window.len()),
                 None => Next::Skip(window.len() / 2),
@@ -178,7 +178,7 @@ impl<S: SourceEvidence> Deformatter<S> {
         self.frames.skip(start - read, BadFrame::Shifted);
         self.frames.id = id;
         self.is_aligned = true;
-        self.ahead.continue_at(self.frames.offset, id);
+        self.ahead.continue_at(self.frames.offset);
         start
     }
 }

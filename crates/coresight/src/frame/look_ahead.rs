@@ -14,8 +14,6 @@ use super::{FRAME_LENGTH, FSYNC, ID_FLUSH, ID_NULL, ID_TRIGGER, Ids};
 pub(super) struct LookAhead {
     /// The ids of frames before this offset were examined.
     examined: u64,
-    /// The id of the next byte there.
-    id: u8,
     /// Ids that need no search.
     familiar: Ids,
     /// The start of the frames at this offset is examined, whatever their ids are.
@@ -70,7 +68,6 @@ enum Scan {
 struct Gist {
     length: usize,
     ids: Ids,
-    last: Option<u8>,
 }
 
 /// Decision about the start of frames.
@@ -89,7 +86,7 @@ impl LookAhead {
         let familiar = expected.iter().chain([ID_NULL, ID_FLUSH, ID_TRIGGER]).collect();
         let distance = LAST_WINDOW as u64 / 2;
         let (examined, next_look, search_from, spent, floor) = (0, 0, 0, 0, 0);
-        Self { examined, id: ID_NULL, familiar, next_look, distance, search_from, window: FIRST_WINDOW, spent, floor }
+        Self { examined, familiar, next_look, distance, search_from, window: FIRST_WINDOW, spent, floor }
     }
 
     /// The start of frames is certain.
@@ -97,20 +94,10 @@ impl LookAhead {
         self.next_look = NEVER;
     }
 
-    /// Frames start here, and their first bytes belong to `id`. Some time later this is examined again.
-    pub(super) fn continue_at(&mut self, offset: u64, id: u8) {
-        (self.examined, self.floor, self.id) = (offset, offset, id);
+    /// Frames start here. Some time later this is examined again.
+    pub(super) fn continue_at(&mut self, offset: u64) {
+        (self.examined, self.floor) = (offset, offset);
         self.next_look = offset + LAST_WINDOW as u64 / 2;
-    }
-
-    /// The id of bytes before the first id.
-    pub(super) fn likely_id(&self, sources: &impl SourceEvidence) -> u8 {
-        let ids = sources.ids();
-        let mut expected = ids.iter().filter(|id| is_source(*id));
-        match (self.id, expected.next(), expected.next()) {
-            (ID_NULL, Some(only), None) => only,
-            (id, ..) => id,
-        }
     }
 
     /// The ids of frames before this offset were examined.
@@ -156,7 +143,7 @@ impl LookAhead {
     }
 
     /// Examines the ids of the frames in the first `length` bytes.
-    fn scan(&mut self, bytes: &[u8], length: usize, last: bool) -> Scan {
+    fn scan(&self, bytes: &[u8], length: usize, last: bool) -> Scan {
         let mut at = 0;
         while at < length {
             at += self.scan_plain(&bytes[at..], length - at);
@@ -178,7 +165,6 @@ impl LookAhead {
             let gist = Gist::of(&frame.bytes, frame.length);
             if gist.ids.is_subset(self.familiar) {
                 at += frame.length;
-                self.id = gist.last.unwrap_or(self.id);
             } else if let Some(sync) = sync_within(rest, frame.length) {
                 at += sync;
             } else if rest.len() < frame.length + FSYNC.len() && !last {
@@ -192,7 +178,7 @@ impl LookAhead {
 
     /// The short path: whole frames with familiar ids.
     #[inline]
-    fn scan_plain(&mut self, bytes: &[u8], length: usize) -> usize {
+    fn scan_plain(&self, bytes: &[u8], length: usize) -> usize {
         let (frames, _) = bytes.as_chunks::<FRAME_LENGTH>();
         let frames = &frames[..frames.len().min(length.div_ceil(FRAME_LENGTH))];
         for (index, frame) in frames.iter().enumerate() {
@@ -200,11 +186,8 @@ impl LookAhead {
             if pairs == 0 {
                 continue;
             }
-            for id in ids_of(frame, pairs) {
-                if !self.familiar.contains(id) {
-                    return index * FRAME_LENGTH;
-                }
-                self.id = id;
+            if !ids_of(frame, pairs).all(|id| self.familiar.contains(id)) {
+                return index * FRAME_LENGTH;
             }
         }
         frames.len() * FRAME_LENGTH
@@ -219,7 +202,6 @@ impl LookAhead {
         if let Some(frame) = frame {
             self.examined += frame.length as u64;
             self.familiar = frame.ids.iter().filter(|id| is_known(*id)).chain(self.familiar.iter()).collect();
-            self.id = frame.last.filter(|id| is_known(*id)).unwrap_or(self.id);
         }
     }
 
@@ -237,14 +219,14 @@ impl LookAhead {
                 // What follows may be damage, which is examined when it is reached.
                 (end, is_last) = (at + familiar, true);
             }
-            let (window, id) = (&bytes[at..end], self.likely_id(sources));
+            let window = &bytes[at..end];
             self.spent += window.len() as u64;
-            let here = Score::of(window, id, sources);
+            let here = Score::of(window, sources);
             if here.is_plausible(if is_due { 0 } else { 1 }) {
                 return self.stay(is_due, &here);
             }
             self.spent += (FRAME_LENGTH * window.len()) as u64;
-            let scores = Scores::of(window, id, sources);
+            let scores = Scores::of(window, sources);
             let (start, best) = scores.best();
             let lead = best.value() - here.value();
             if scores.is_clear() && lead >= lead_needed || is_last && best.is_evidence() && lead >= lead_needed {
@@ -261,7 +243,7 @@ impl LookAhead {
     /// Number of bytes up to the first frame with unfamiliar ids, if there is one and ids are known.
     fn familiar_bytes(&self, bytes: &[u8]) -> Option<usize> {
         let is_last = true;
-        match self.clone().scan(bytes, bytes.len(), is_last) {
+        match self.scan(bytes, bytes.len(), is_last) {
             Scan::Unfamiliar { at, .. } if self.familiar.iter().any(is_source) => Some(at),
             _ => None,
         }
@@ -305,7 +287,6 @@ impl LookAhead {
 
 impl Gist {
     fn of(frame: &[u8; FRAME_LENGTH], length: usize) -> Self {
-        let ids = || ids_of(frame, id_pairs(frame));
-        Self { length, ids: ids().collect(), last: ids().last() }
+        Self { length, ids: ids_of(frame, id_pairs(frame)).collect() }
     }
 }

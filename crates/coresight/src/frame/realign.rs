@@ -39,17 +39,23 @@ pub(super) struct Score {
 }
 
 impl Score {
-    /// Reads the window as frames. Its first bytes belong to `id` if they name none.
-    pub(super) fn of(window: &[u8], id: u8, sources: &impl SourceEvidence) -> Self {
+    /// Reads the window as frames. Up to the first id, its bytes may belong to any source.
+    pub(super) fn of(window: &[u8], sources: &impl SourceEvidence) -> Self {
         let mut streams = Streams { of: Vec::new(), known: sources.ids(), unexpected: 0 };
-        let mut frames = Frames::new(id);
+        let mut frames = Frames::new(HEAD_ID);
         let is_last = false;
         frames.read(window, u64::MAX, is_last, &mut streams);
         frames.finish(&mut streams);
         let mut score = Self { fit: Fit::default(), unexpected: streams.unexpected, ids: Ids::default() };
         for (id, bytes) in &streams.of {
-            score.fit += sources.examine(*id, bytes);
-            score.ids.insert(*id);
+            if *id == HEAD_ID {
+                let fits = sources.ids().iter().map(|id| sources.examine(id, bytes));
+                let none = sources.examine(HEAD_ID, bytes);
+                score.fit += fits.max_by_key(value).unwrap_or(none);
+            } else {
+                score.fit += sources.examine(*id, bytes);
+                score.ids.insert(*id);
+            }
         }
         score
     }
@@ -66,16 +72,21 @@ impl Score {
 
     /// Well-formed bytes, less what contradicts this start.
     pub(super) fn value(&self) -> i64 {
-        self.fit.well_formed as i64 - MALFORMED * self.fit.malformed as i64 - UNEXPECTED * self.unexpected as i64
+        value(&self.fit) - UNEXPECTED * self.unexpected as i64
     }
+}
+
+/// Well-formed bytes, less what malformed places count.
+fn value(fit: &Fit) -> i64 {
+    fit.well_formed as i64 - MALFORMED * fit.malformed as i64
 }
 
 /// Scores of all starts in a window, as distances from its first byte.
 pub(super) struct Scores([Score; STARTS]);
 
 impl Scores {
-    pub(super) fn of(window: &[u8], id: u8, sources: &impl SourceEvidence) -> Self {
-        Self(core::array::from_fn(|start| Score::of(window.get(start..).unwrap_or_default(), id, sources)))
+    pub(super) fn of(window: &[u8], sources: &impl SourceEvidence) -> Self {
+        Self(core::array::from_fn(|start| Score::of(window.get(start..).unwrap_or_default(), sources)))
     }
 
     /// The score if frames start with the window.
@@ -117,7 +128,8 @@ struct Streams {
 
 impl FrameSink for Streams {
     fn span(&mut self, span: Span<'_>) {
-        self.unexpected += u64::from(!self.known.is_empty() && !self.known.contains(span.id));
+        let is_expected = span.id == HEAD_ID || self.known.is_empty() || self.known.contains(span.id);
+        self.unexpected += u64::from(!is_expected);
         match self.of.iter_mut().find(|(id, _)| *id == span.id) {
             Some((_, bytes)) => bytes.extend_from_slice(span.bytes),
             None => self.of.push((span.id, span.bytes.to_vec())),
@@ -148,10 +160,7 @@ impl Damage<'_> {
         let likely = self.named_id(ids);
         let mut head = Head { bytes: Vec::new(), is_complete: false };
         Frames::new(HEAD_ID).read(self.after, u64::MAX, false, &mut head);
-        let value = |id: u8| {
-            let fit = sources.examine(id, &head.bytes);
-            fit.well_formed as i64 - MALFORMED * fit.malformed as i64
-        };
+        let value = |id: u8| value(&sources.examine(id, &head.bytes));
         let best = ids.iter().filter(|id| is_source(*id)).max_by_key(|id| value(*id));
         best.filter(|best| value(*best) >= value(likely) + CLEAR_LEAD).unwrap_or(likely)
     }
@@ -174,7 +183,7 @@ impl Damage<'_> {
     }
 }
 
-/// An id that no source may have, and that frames may name.
+/// An id that frames do not name, for the bytes before their first id.
 const HEAD_ID: u8 = super::ID_LAST + 1;
 
 /// The bytes before the first id.

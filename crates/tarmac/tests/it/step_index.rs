@@ -208,15 +208,15 @@ fn state_is_as_by_replay() {
                 let core = core.filter(|_| !matches!(position, Position::Time(_)));
                 let expected = trace.count(position, core).map(|count| replayed(&trace.steps, count));
                 let [found, expected] = [found, expected].map(|state| state.as_ref().map(text));
-                assert!(found == expected, "{seed} {cuts:?} {position:?} {core:?}\n{}", difference(found, expected));
+                assert!(found == expected, "{seed} {cuts:?} {position:?} {core:?}\n{}", difference(&found, &expected));
             }
         }
     }
 }
 
 /// The lines in which two texts differ.
-fn difference(found: Option<String>, expected: Option<String>) -> String {
-    let (Some(found), Some(expected)) = (&found, &expected) else {
+fn difference(found: &Option<String>, expected: &Option<String>) -> String {
+    let (Some(found), Some(expected)) = (found, expected) else {
         return format!("found {}, expected {}", found.is_some(), expected.is_some());
     };
     let lines = found.lines().zip(expected.lines()).filter(|(found, expected)| found != expected);
