@@ -86,7 +86,9 @@ pub(super) struct Scores([Score; STARTS]);
 
 impl Scores {
     pub(super) fn of(window: &[u8], sources: &impl SourceEvidence) -> Self {
-        Self(core::array::from_fn(|start| Score::of(window.get(start..).unwrap_or_default(), sources)))
+        // The first frame may be the damaged one, with ids that mean nothing.
+        let from = |start: usize| window.get(start + FRAME_LENGTH..).unwrap_or_default();
+        Self(core::array::from_fn(|start| Score::of(from(start), sources)))
     }
 
     /// The score if frames start with the window.

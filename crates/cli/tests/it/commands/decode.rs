@@ -373,11 +373,11 @@ fn damage_is_reported_with_its_offset() {
     assert!(error["source"] == 0x10 && error["offset"] == 0xbe && error["skipped"] == 1, "{error}");
     assert!(error["what"].as_str().unwrap().contains("reserved"), "{error}");
     unspool(&["decode", path, "--limit", "20"]).expect(0, &["stopped by --limit"]);
-    // An invalid frame is reported for both sources, and counted once.
+    // An invalid frame belongs to no source, and is reported once.
     let mut bytes = example_file("trace.bin");
     bytes[0x98] = 0xff;
     fs::write(&file, bytes).unwrap();
-    unspool(&["decode", path]).expect(1, &["ETE_0: 1 problem", "ETE_1: 1 problem", "0 skipped, 16 lost"]);
+    unspool(&["decode", path]).expect(1, &["frames of TMC_0: 1 problem", "0 skipped, 16 lost"]);
 }
 
 #[test]
