@@ -231,7 +231,7 @@ impl LookAhead {
             let lead = best.value() - here.value();
             if scores.is_clear() && lead >= lead_needed || is_last && best.is_evidence() && lead >= lead_needed {
                 self.window = FIRST_WINDOW;
-                let start = self.first_frame(base, bytes, at + start);
+                let start = self.first_frame(base, &bytes[..end], at + start, sources);
                 return Decision::Shift { start, end };
             } else if is_last {
                 return self.stay(is_due, &here);
@@ -267,21 +267,19 @@ impl LookAhead {
         Decision::Stay
     }
 
-    /// The first frame with familiar ids of those that start at an index: earlier ones may have them too, and the frame here
-    /// may be the damaged one.
-    fn first_frame(&self, base: u64, bytes: &[u8], mut start: usize) -> usize {
+    /// The first of the frames that start at an index: earlier ones may have familiar ids too, and the frame here may be the
+    /// damaged one. Again the streams decide; with equal ones, the earliest frame is the first.
+    fn first_frame(&self, base: u64, bytes: &[u8], start: usize, sources: &impl SourceEvidence) -> usize {
         let floor = self.floor.max(self.examined.saturating_sub(REACH)).saturating_sub(base) as usize;
-        let is_frame = |start: usize| {
-            let frame = bytes.get(start..).and_then(|bytes| bytes.first_chunk());
+        let is_frame = |start: &usize| {
+            let frame = bytes.get(*start..).and_then(|bytes| bytes.first_chunk());
             frame.is_some_and(|frame| Gist::of(frame, FRAME_LENGTH).ids.is_subset(self.familiar))
         };
-        if !is_frame(start) && is_frame(start + FRAME_LENGTH) {
-            return start + FRAME_LENGTH;
-        }
-        while start >= floor + FRAME_LENGTH && is_frame(start - FRAME_LENGTH) {
-            start -= FRAME_LENGTH;
-        }
-        start
+        let before = |start: &usize| start.checked_sub(FRAME_LENGTH).filter(|start| *start >= floor);
+        let earlier = core::iter::successors(before(&start), before).take_while(is_frame);
+        let value = |start: &usize| Score::of(bytes.get(*start..).unwrap_or_default(), sources).value();
+        let later = Some(start + FRAME_LENGTH).filter(|later| *later <= bytes.len());
+        later.into_iter().chain([start]).chain(earlier).max_by_key(value).unwrap_or(start)
     }
 }
 
