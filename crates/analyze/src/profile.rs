@@ -55,6 +55,13 @@ struct Frame {
     extra: Cost,
 }
 
+/// A frame that ended.
+struct Popped {
+    frame: Frame,
+    /// It is what follows a gap.
+    is_after_gap: bool,
+}
+
 /// What follows a gap.
 #[derive(Debug, Clone, Default)]
 struct AfterGap {
@@ -158,9 +165,9 @@ impl Profile {
     /// The innermost call was none.
     #[inline]
     pub fn absorb(&mut self) {
-        if let Some(frame) = self.pop() {
-            self.add_total(frame.row, frame.nested);
-            self.add_extra(frame.extra);
+        if let Some(popped) = self.pop() {
+            self.add_nested(&popped);
+            self.add_extra(popped.frame.extra);
         }
     }
 
@@ -173,14 +180,15 @@ impl Profile {
         if call.began == Began::Before {
             return self.end_before_the_trace(call);
         }
-        let Some(frame) = self.pop() else { return };
+        let Some(popped) = self.pop() else { return };
         if call.is_root() {
             self.total.add(call.total());
         }
+        let frame = popped.frame;
         let mut own = call.own;
         own.add(frame.extra);
         if !self.is_counted(call) {
-            self.add_total(frame.row, frame.nested);
+            self.add_nested(&popped);
             return self.add_extra(own);
         }
         let row = self.row(frame.row);
@@ -196,7 +204,8 @@ impl Profile {
 
     /// The outermost call ended, and its caller takes its place.
     fn end_before_the_trace(&mut self, call: &Call) {
-        let Some(frame) = self.pop() else { return };
+        let Some(popped) = self.pop() else { return };
+        let frame = popped.frame;
         let mut own = call.own;
         own.add(frame.extra);
         if self.is_counted(call) {
@@ -206,7 +215,7 @@ impl Profile {
             row.own.add(own);
             self.set_total(frame.row, call.total());
         } else {
-            self.add_total(frame.row, frame.nested);
+            self.add_nested(&popped);
         }
         self.begin(call.back.map_or(call.function, |back| back.pc), Began::Start);
         if !self.is_counted(call) {
@@ -255,13 +264,25 @@ impl Profile {
     }
 
     #[inline]
-    fn pop(&mut self) -> Option<Frame> {
+    fn pop(&mut self) -> Option<Popped> {
         let frame = self.frames.pop()?;
         *self.innermost(frame.row) = frame.outer;
-        if let Some(gap) = self.gaps.pop_if(|gap| gap.frame == self.frames.len()) {
+        let gap = self.gaps.pop_if(|gap| gap.frame == self.frames.len());
+        let is_after_gap = gap.is_some();
+        if let Some(gap) = gap {
             self.waiting.extend(gap.totals);
         }
-        Some(frame)
+        Some(Popped { frame, is_after_gap })
+    }
+
+    /// Adds the totals of the calls of the same function within a frame that is not counted.
+    #[inline]
+    fn add_nested(&mut self, Popped { frame, is_after_gap }: &Popped) {
+        if *is_after_gap {
+            self.waiting.push((frame.row, frame.nested));
+        } else {
+            self.add_total(frame.row, frame.nested);
+        }
     }
 
     /// What follows a gap begins. Totals after an earlier gap, which nothing resolved, wait longer.
