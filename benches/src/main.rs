@@ -15,7 +15,7 @@ use unspool::{Parts, Program, Trace, Watch};
 use unspool_coresight::etm4::{
     CommittedDecoder, Config, ElementDecoder, Packet, PacketDecoder, PacketItem, Registers, Speculation,
 };
-use unspool_coresight::frame::{Deformatter, FrameData, FrameSink, Layout, Mark, Span, Stream};
+use unspool_coresight::frame::{Deformatter, FrameSink, Layout, Mark, Span, Stream, WholeFrames};
 use unspool_coresight::{
     DecodeElements as _, DecodePackets as _, Element, ElementItem, Located, Profile, Protocol, Sink, Transactions,
 };
@@ -211,9 +211,9 @@ impl FrameSink for All {
     }
 
     #[inline]
-    fn whole(&mut self, id: u8, offset: u64, data: FrameData) {
+    fn whole(&mut self, id: u8, offset: u64, frames: WholeFrames<'_>) {
         if let Some(stream) = self.stream(id) {
-            stream.whole(id, offset, data);
+            stream.whole(id, offset, frames);
         }
     }
 

@@ -123,38 +123,53 @@ pub trait FrameSink {
     /// Bytes of one source.
     fn span(&mut self, span: Span<'_>);
 
-    /// A frame that is all data of one source.
+    /// Consecutive frames that are all data of one source. `offset` is that of the first.
     #[inline]
-    fn whole(&mut self, id: u8, offset: u64, data: FrameData) {
-        self.span(Span { id, offset, bytes: &data.bytes()[..FRAME_DATA] });
+    fn whole(&mut self, id: u8, offset: u64, frames: WholeFrames<'_>) {
+        frames.each(id, offset, |span| self.span(span));
     }
 
     /// Anything else.
     fn mark(&mut self, mark: Mark);
 }
 
-/// The 15 data bytes of a frame, and one more without meaning, as two little-endian halves. They are passed in registers,
-/// which makes deformatting a third faster than with an array.
+/// Frames that are all data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameData {
-    low: u64,
-    high: u64,
-}
+pub struct WholeFrames<'a>(&'a [[u8; FRAME_LENGTH]]);
 
-impl FrameData {
-    /// The bytes; the last is not data.
-    #[inline]
-    pub fn bytes(self) -> [u8; FRAME_LENGTH] {
-        (u128::from(self.low) | u128::from(self.high) << 64).to_le_bytes()
+impl WholeFrames<'_> {
+    /// Number of data bytes in all of them.
+    pub fn data_length(self) -> usize {
+        self.0.len() * FRAME_DATA
     }
 
-    /// Appends the 15 bytes.
+    /// Number of buffer bytes of all of them.
+    pub fn length(self) -> usize {
+        self.0.len() * FRAME_LENGTH
+    }
+
+    /// Passes the data of each frame to `take`, as bytes of this source. `offset` is that of the first frame.
+    #[inline]
+    pub fn each(self, id: u8, offset: u64, mut take: impl FnMut(Span<'_>)) {
+        for (index, bytes) in (0_u64..).zip(self.data()) {
+            take(Span { id, offset: offset + index * FRAME_LENGTH as u64, bytes: &bytes[..FRAME_DATA] });
+        }
+    }
+
+    /// Appends the data bytes.
     #[inline]
     pub fn append_to(self, out: &mut Vec<u8>) {
-        out.reserve(FRAME_LENGTH);
-        out.extend_from_slice(&self.low.to_le_bytes());
-        out.extend_from_slice(&self.high.to_le_bytes());
-        out.pop();
+        out.reserve(self.data_length() + 1);
+        for bytes in self.data() {
+            out.extend_from_slice(&bytes);
+            out.pop();
+        }
+    }
+
+    /// The bytes of each frame with their lowest bits put back; the last byte is not data.
+    #[inline]
+    fn data(&self) -> impl Iterator<Item = [u8; FRAME_LENGTH]> {
+        self.0.iter().map(read::data_of)
     }
 }
 

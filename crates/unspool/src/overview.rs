@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use unspool_capture::Capture;
 use unspool_coresight::exception::ExceptionNumber;
-use unspool_coresight::frame::{FRAME_DATA, FrameData, FrameError, FrameSink, Mark, Span};
+use unspool_coresight::frame::{FrameError, FrameSink, Mark, Span, WholeFrames};
 use unspool_coresight::{
     Assumption, Context, Element, ElementError, ElementItem, Features, PacketError, PacketItem, PacketKind, Sink,
 };
@@ -209,8 +209,8 @@ impl FrameSink for FrameTally<'_> {
     }
 
     #[inline]
-    fn whole(&mut self, id: u8, _offset: u64, _data: FrameData) {
-        self.ids[usize::from(id & 0x7f)] += FRAME_DATA as u64;
+    fn whole(&mut self, id: u8, _offset: u64, frames: WholeFrames<'_>) {
+        self.ids[usize::from(id & 0x7f)] += frames.data_length() as u64;
     }
 
     fn mark(&mut self, mark: Mark) {

@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 use unspool_capture::Capture;
-use unspool_coresight::frame::{FrameData, FrameError, FrameSink, Mark, Span};
+use unspool_coresight::frame::{FrameError, FrameSink, Mark, Span, WholeFrames};
 
 use crate::{Trace, Watch, read_frames};
 
@@ -74,7 +74,7 @@ impl FrameSink for PresentIds {
     }
 
     #[inline]
-    fn whole(&mut self, id: u8, _offset: u64, _data: FrameData) {
+    fn whole(&mut self, id: u8, _offset: u64, _frames: WholeFrames<'_>) {
         self.ids[usize::from(id & 0x7f)] = true;
     }
 

@@ -7,9 +7,7 @@ use std::io::Read;
 use std::ops::Range;
 
 use unspool_capture::{Buffer, BufferFormat, Capture};
-use unspool_coresight::frame::{
-    Deformatter, FRAME_DATA, FrameData, FrameError, FrameSink, Layout, Mark, Offsets, Span, Stream,
-};
+use unspool_coresight::frame::{Deformatter, FrameError, FrameSink, Layout, Mark, Offsets, Span, Stream, WholeFrames};
 use unspool_coresight::{ConfiguredSources, DecodePackets, Malformed, PacketError, PacketItem, Sink};
 
 use crate::Error;
@@ -68,10 +66,10 @@ impl FrameSink for Framed {
     }
 
     #[inline]
-    fn whole(&mut self, id: u8, offset: u64, data: FrameData) {
+    fn whole(&mut self, id: u8, offset: u64, frames: WholeFrames<'_>) {
         match self.range {
-            None => self.stream.whole(id, offset, data),
-            Some(_) => self.span(Span { id, offset, bytes: &data.bytes()[..FRAME_DATA] }),
+            None => self.stream.whole(id, offset, frames),
+            Some(_) => frames.each(id, offset, |span| self.span(span)),
         }
     }
 

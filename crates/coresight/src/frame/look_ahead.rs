@@ -5,7 +5,7 @@
 //! that decide nothing become rare, so that a buffer without evidence is read as fast as any other.
 
 use super::evidence::SourceEvidence;
-use super::read::{Gathered, gather, id_pairs, ids_of, is_known, is_source, sync_within};
+use super::read::{Gathered, gather, has_no_ids, id_pairs, ids_of, is_known, is_source, sync_within};
 use super::realign::{FIRST_WINDOW, LAST_WINDOW, Score, Scores};
 use super::{FRAME_LENGTH, FSYNC, ID_FLUSH, ID_NULL, ID_TRIGGER, Ids};
 
@@ -16,6 +16,8 @@ pub(super) struct LookAhead {
     examined: u64,
     /// Ids that need no search.
     familiar: Ids,
+    /// The values of an even byte that are other ids.
+    unfamiliar: [bool; 256],
     /// The start of the frames at this offset is examined, whatever their ids are.
     next_look: u64,
     /// Distance to the next such look if this one decides nothing.
@@ -86,7 +88,8 @@ impl LookAhead {
         let familiar = expected.iter().chain([ID_NULL, ID_FLUSH, ID_TRIGGER]).collect();
         let distance = LAST_WINDOW as u64 / 2;
         let (examined, next_look, search_from, spent, floor) = (0, 0, 0, 0, 0);
-        Self { examined, familiar, next_look, distance, search_from, window: FIRST_WINDOW, spent, floor }
+        let unfamiliar = other_ids(familiar);
+        Self { examined, familiar, unfamiliar, next_look, distance, search_from, window: FIRST_WINDOW, spent, floor }
     }
 
     /// The start of frames is certain.
@@ -181,16 +184,14 @@ impl LookAhead {
     fn scan_plain(&self, bytes: &[u8], length: usize) -> usize {
         let (frames, _) = bytes.as_chunks::<FRAME_LENGTH>();
         let frames = &frames[..frames.len().min(length.div_ceil(FRAME_LENGTH))];
-        for (index, frame) in frames.iter().enumerate() {
-            let pairs = id_pairs(frame);
-            if pairs == 0 {
-                continue;
-            }
-            if !ids_of(frame, pairs).all(|id| self.familiar.contains(id)) {
-                return index * FRAME_LENGTH;
-            }
-        }
-        frames.len() * FRAME_LENGTH
+        let is_familiar = |frame: &&[u8; FRAME_LENGTH]| has_no_ids(frame) || self.is_familiar(frame);
+        frames.iter().take_while(is_familiar).count() * FRAME_LENGTH
+    }
+
+    /// Whether all ids of a frame are familiar. The number of ids makes no difference to the time that this takes.
+    #[inline]
+    fn is_familiar(&self, frame: &[u8; FRAME_LENGTH]) -> bool {
+        !frame.iter().step_by(2).fold(false, |is_any, byte| is_any | self.unfamiliar[usize::from(*byte)])
     }
 
     fn may_search(&self) -> bool {
@@ -201,8 +202,14 @@ impl LookAhead {
     fn pass(&mut self, frame: Option<Gist>) {
         if let Some(frame) = frame {
             self.examined += frame.length as u64;
-            self.familiar = frame.ids.iter().filter(|id| is_known(*id)).chain(self.familiar.iter()).collect();
+            self.accept(frame.ids.iter().filter(|id| is_known(*id)));
         }
+    }
+
+    /// These ids need no search from now on.
+    fn accept(&mut self, ids: impl Iterator<Item = u8>) {
+        self.familiar = ids.chain(self.familiar.iter()).collect();
+        self.unfamiliar = other_ids(self.familiar);
     }
 
     /// Decides whether frames start elsewhere than assumed, by what the sources would send then.
@@ -233,7 +240,7 @@ impl LookAhead {
                 self.window = FIRST_WINDOW;
                 let start = self.first_frame(base, &bytes[..end], at + start, sources);
                 return Decision::Shift { start, end };
-            } else if is_last {
+            } else if is_last || is_due && scores.is_clear() && lead < 0 {
                 return self.stay(is_due, &here);
             }
             self.window *= 2;
@@ -262,7 +269,7 @@ impl LookAhead {
             (false, false) => self.search_from = self.examined + LAST_WINDOW as u64 / 2,
         }
         if here.is_evidence() {
-            self.familiar = here.ids.iter().chain(self.familiar.iter()).collect();
+            self.accept(here.ids.iter());
         }
         Decision::Stay
     }
@@ -281,6 +288,11 @@ impl LookAhead {
         let later = Some(start + FRAME_LENGTH).filter(|later| *later <= bytes.len());
         later.into_iter().chain([start]).chain(earlier).max_by_key(value).unwrap_or(start)
     }
+}
+
+/// The values of an even byte of a frame that are ids other than these.
+fn other_ids(familiar: Ids) -> [bool; 256] {
+    core::array::from_fn(|byte| byte & 1 == 1 && !familiar.contains((byte >> 1) as u8))
 }
 
 impl Gist {

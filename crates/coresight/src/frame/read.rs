@@ -9,8 +9,8 @@ use core::ops::Range;
 use memchr::memmem;
 
 use super::{
-    BadFrame, FRAME_DATA, FRAME_LENGTH, FSYNC, FrameData, FrameError, FrameSink, HSYNC, ID_FLUSH, ID_LAST, ID_NULL,
-    ID_TRIGGER, Mark, Span,
+    BadFrame, FRAME_DATA, FRAME_LENGTH, FSYNC, FrameError, FrameSink, HSYNC, ID_FLUSH, ID_LAST, ID_NULL, ID_TRIGGER,
+    Mark, Span, WholeFrames,
 };
 
 /// Frames of a buffer, read from a known start.
@@ -83,7 +83,7 @@ impl Frames {
             if !ids_of(frame, ids).all(is_known) {
                 break;
             }
-            self.unpack(frame, ids, &data_of(frame).bytes(), None, out);
+            self.unpack(frame, ids, &data_of(frame), None, out);
             self.offset += FRAME_LENGTH as u64;
             read += 1;
         }
@@ -100,17 +100,12 @@ impl Frames {
         if !is_source(id) {
             return 0;
         }
-        let start = self.offset;
-        let mut offset = start;
-        for frame in frames {
-            if id_pairs(frame) != 0 {
-                break;
-            }
-            out.whole(id, offset, data_of(frame));
-            offset += FRAME_LENGTH as u64;
+        let count = frames.iter().take_while(|frame| has_no_ids(frame)).count();
+        if count > 0 {
+            out.whole(id, self.offset, WholeFrames(&frames[..count]));
+            self.offset += (count * FRAME_LENGTH) as u64;
         }
-        self.offset = offset;
-        ((offset - start) / FRAME_LENGTH as u64) as usize
+        count
     }
 
     fn step(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) -> Step {
@@ -153,7 +148,7 @@ impl Frames {
         for &index in frame.half_syncs() {
             out.mark(Mark::HalfSync { offset: self.offset + u64::from(index) });
         }
-        self.unpack(&frame.bytes, ids, &data_of(&frame.bytes).bytes(), Some(&frame.indexes), out);
+        self.unpack(&frame.bytes, ids, &data_of(&frame.bytes), Some(&frame.indexes), out);
         Step::Read(frame.length)
     }
 
@@ -180,6 +175,7 @@ impl Frames {
     }
 
     /// Emits the bytes between the ids of a frame.
+    #[inline]
     fn unpack(
         &mut self,
         frame: &[u8; FRAME_LENGTH],
@@ -204,6 +200,7 @@ impl Frames {
         self.emit(data, start..FRAME_DATA, indexes, out);
     }
 
+    #[inline]
     fn emit(
         &self,
         data: &[u8; FRAME_LENGTH],
@@ -227,6 +224,7 @@ impl Frames {
     }
 }
 
+#[inline]
 fn emit(id: u8, offset: u64, bytes: &[u8], out: &mut impl FrameSink) {
     match id {
         ID_TRIGGER => (offset..).zip(bytes).for_each(|(offset, _)| out.mark(Mark::Trigger { offset })),
@@ -323,19 +321,26 @@ fn halves(frame: &[u8; FRAME_LENGTH]) -> (u64, u64) {
 /// The byte pairs of a frame that start with an id, one bit each: their even byte is odd.
 #[inline]
 pub(super) fn id_pairs(frame: &[u8; FRAME_LENGTH]) -> u8 {
-    let (low, high) = halves(frame);
-    if (low | high) & EVEN_LOW_BITS == 0 {
+    if has_no_ids(frame) {
         return 0;
     }
+    let (low, high) = halves(frame);
     gather_flags(low) | gather_flags(high) << 4
+}
+
+/// Whether a frame is all data.
+#[inline]
+pub(super) fn has_no_ids(frame: &[u8; FRAME_LENGTH]) -> bool {
+    let (low, high) = halves(frame);
+    (low | high) & EVEN_LOW_BITS == 0
 }
 
 /// The data of a frame: even bytes get their lowest bit back from the flags.
 #[inline]
-fn data_of(frame: &[u8; FRAME_LENGTH]) -> FrameData {
-    let (low, high) = halves(frame);
+pub(super) fn data_of(frame: &[u8; FRAME_LENGTH]) -> [u8; FRAME_LENGTH] {
     let flags = u64::from(frame[FRAME_DATA]);
-    FrameData { low: low | spread_flags(flags & 0xf), high: high | spread_flags(flags >> 4) }
+    let low_bits = u128::from(spread_flags(flags & 0xf)) | u128::from(spread_flags(flags >> 4)) << 64;
+    (u128::from_le_bytes(*frame) | low_bits).to_le_bytes()
 }
 
 /// Four flags to the low bits of four even bytes.

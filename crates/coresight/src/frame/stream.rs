@@ -6,7 +6,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{FRAME_DATA, FRAME_LENGTH, FrameData, FrameSink, Mark, Span};
+use super::{FRAME_DATA, FrameSink, Mark, Span, WholeFrames};
 
 /// A window on the bytes of one trace id.
 #[derive(Debug, Clone)]
@@ -172,7 +172,7 @@ impl FrameSink for Stream {
     }
 
     #[inline]
-    fn whole(&mut self, id: u8, offset: u64, data: FrameData) {
+    fn whole(&mut self, id: u8, offset: u64, frames: WholeFrames<'_>) {
         if id != self.id {
             return;
         }
@@ -180,8 +180,8 @@ impl FrameSink for Stream {
             let stream = self.start + self.bytes.len() as u64;
             self.segments.push_back(Segment { stream, offset, whole: true });
         }
-        self.follows = offset + FRAME_LENGTH as u64;
-        data.append_to(&mut self.bytes);
+        self.follows = offset + frames.length() as u64;
+        frames.append_to(&mut self.bytes);
     }
 
     fn mark(&mut self, mark: Mark) {
