@@ -1,6 +1,11 @@
 //! `export`: traces and analyses as files of other tools, one file per kind.
 
+mod afdo;
+mod bolt;
+mod callgrind;
 mod champsim;
+mod vcd;
+mod whole_file;
 
 use std::path::PathBuf;
 
@@ -16,8 +21,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Kind {
+    Afdo(afdo::Args),
+    Bolt(bolt::Args),
+    Callgrind(callgrind::Args),
     #[command(name = "champsim")]
     ChampSim(champsim::Args),
+    Vcd(vcd::Args),
 }
 
 /// The file to write.
@@ -33,6 +42,10 @@ struct FileArgs {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     match &args.kind {
+        Kind::Afdo(args) => afdo::run(args),
+        Kind::Bolt(args) => bolt::run(args),
+        Kind::Callgrind(args) => callgrind::run(args),
         Kind::ChampSim(args) => champsim::run(args),
+        Kind::Vcd(args) => vcd::run(args),
     }
 }
