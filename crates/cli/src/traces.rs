@@ -33,7 +33,7 @@ pub(crate) struct TraceArgs {
     files: Vec<PathBuf>,
 
     #[command(flatten)]
-    read: ReadArgs,
+    pub(crate) read: ReadArgs,
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
 }

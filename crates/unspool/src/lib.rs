@@ -143,6 +143,7 @@ pub use unspool_astf as astf;
 pub use unspool_capture as capture;
 pub use unspool_container as container;
 pub use unspool_coresight as coresight;
+pub use unspool_export as export;
 pub use unspool_flow as flow;
 pub use unspool_isa as isa;
 pub use unspool_model as model;

@@ -36,6 +36,10 @@ pub struct Frame {
     pub function: Option<Arc<str>>,
     /// The position of the instruction; of a caller, that of the call that was inlined.
     pub position: Option<Position>,
+    /// The line in which the function is declared.
+    pub declared: Option<u32>,
+    /// Distinguishes blocks of code of the same line, as the compiler encodes it; 0: there is nothing to distinguish.
+    pub discriminator: u32,
 }
 
 /// A line of a source file.
@@ -112,6 +116,17 @@ impl Lines {
     pub fn find(&self, program: &Program, map: MapId, address: u64) -> Arc<[Frame]> {
         let mut state = self.lock();
         let mut found = program.images_in(map, address).map(|code| state.frames_of(code, address));
+        found.find(|frames| !frames.is_empty()).unwrap_or_default()
+    }
+
+    /// As [`find`](Self::find), for an address of an image.
+    pub fn find_in(&self, code: &Code, address: u64) -> Arc<[Frame]> {
+        self.lock().frames_of(code, address)
+    }
+
+    /// As [`find`](Self::find), for what a process executed at any time.
+    pub fn find_of_process(&self, program: &Program, process: Option<u64>, address: u64) -> Arc<[Frame]> {
+        let mut found = program.images_of_process(process, address).map(|code| self.find_in(code, address));
         found.find(|frames| !frames.is_empty()).unwrap_or_default()
     }
 

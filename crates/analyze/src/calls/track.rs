@@ -108,6 +108,18 @@ impl<S: CallSink> Tracker<S> {
         self.not_followed
     }
 
+    /// The stack that was executed last, if it is followed.
+    #[inline]
+    pub fn current_stack(&self) -> Option<usize> {
+        self.cores.get(self.current)?.stack
+    }
+
+    /// The sink.
+    #[inline]
+    pub fn sink_mut(&mut self) -> &mut S {
+        &mut self.sink
+    }
+
     /// Ends the trace, and with it all calls. Returns the sink.
     pub fn finish(mut self) -> S {
         self.stacks.iter_mut().for_each(|tracked| tracked.follower.finish(&mut self.sink));

@@ -1,29 +1,37 @@
-//! `export`: traces for other tools.
+//! `export`: traces and analyses as files of other tools, one file per kind.
+
+mod afdo;
+mod bolt;
+mod callgrind;
+mod champsim;
+mod vcd;
+mod whole_file;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
-use unspool::champsim::ChampSimWriter;
-use unspool::number::many;
-use unspool::target::{Target, log_container, open_log};
-
 use crate::args::ForceArgs;
-use crate::diagnostic;
-use crate::output::report_written;
-use crate::traces::{OpenTrace, TraceArgs};
 use crate::verdict::Verdict;
 
-/// Write a trace for another tool
+/// Write a trace or an analysis of it for another tool
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// What to write
-    #[arg(value_name = "KIND")]
+    #[command(subcommand)]
     kind: Kind,
+}
 
-    #[command(flatten)]
-    trace: TraceArgs,
+#[derive(Debug, clap::Subcommand)]
+enum Kind {
+    Afdo(afdo::Args),
+    Bolt(bolt::Args),
+    Callgrind(callgrind::Args),
+    #[command(name = "champsim")]
+    ChampSim(champsim::Args),
+    Vcd(vcd::Args),
+}
 
+/// The file to write.
+#[derive(Debug, clap::Args)]
+struct FileArgs {
     /// Output file
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -32,55 +40,12 @@ pub(crate) struct Args {
     force: ForceArgs,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Kind {
-    /// A trace for the simulator ChampSim
-    #[value(name = "champsim")]
-    ChampSim,
-}
-
-const EXAMPLES: &str = "\
-Examples:
-  unspool export champsim trace.astf -o run.champsimtrace.xz
-  unspool export champsim snapshot/ --source 0x10 -o run.champsimtrace.gz
-
-The extension of FILE selects the compression: .xz, .gz, .zst or none.
-champsim: 64 bytes for each instruction: address, branch and outcome, up to 2 registers and addresses that it writes, 4 that it reads. \
-Registers are those that the operands name; branches have the registers by which ChampSim recognizes their kind. A capture \
-without data trace has no addresses of accesses.";
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    args.force.check(&args.output)?;
-    if args.trace.len() > 1 {
-        bail!("the instructions of several traces would be mixed: give one trace");
+    match &args.kind {
+        Kind::Afdo(args) => afdo::run(args),
+        Kind::Bolt(args) => bolt::run(args),
+        Kind::Callgrind(args) => callgrind::run(args),
+        Kind::ChampSim(args) => champsim::run(args),
+        Kind::Vcd(args) => vcd::run(args),
     }
-    let mut has_trace = false;
-    let verdict = args.trace.each(|trace| {
-        if std::mem::replace(&mut has_trace, true) {
-            bail!("the capture has several sources, which would be mixed: select one with --source");
-        }
-        match args.kind {
-            Kind::ChampSim => champsim(args, trace),
-        }
-    })?;
-    report_written(&args.output);
-    Ok(verdict)
-}
-
-fn champsim(args: &Args, trace: &mut OpenTrace) -> anyhow::Result<Verdict> {
-    let out = open_log(&args.output, log_container(&args.output), Default::default())?;
-    let mut writer = ChampSimWriter::new(out);
-    let selection = trace.select(&args.trace.selection)?;
-    let verdict = trace.follow(&selection, &mut writer)?;
-    let written = writer.finish().and_then(|(out, written)| {
-        out.finish().and_then(Target::keep)?;
-        Ok(written)
-    });
-    let written = written.with_context(|| format!("cannot write {}", args.output.display()))?;
-    diagnostic::note(many(written.instructions, "instruction"));
-    if written.left_out > 0 {
-        let left_out = many(written.left_out, "register or address");
-        diagnostic::note(format_args!("left out for lack of room in their records: {left_out}"));
-    }
-    Ok(verdict)
 }

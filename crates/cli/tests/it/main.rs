@@ -12,6 +12,7 @@ mod documents;
 mod gcov;
 mod line_profiles;
 mod placement;
+mod profile_exports;
 mod profiles;
 #[cfg(target_os = "linux")]
 mod programs;
@@ -22,3 +23,4 @@ mod record_registers;
 mod record_system;
 mod run;
 mod schema;
+mod vcd;

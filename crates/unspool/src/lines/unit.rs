@@ -9,9 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use gimli::{
-    Attribute, AttributeValue, DW_AT_MIPS_linkage_name, DW_AT_abstract_origin, DW_AT_call_file, DW_AT_call_line,
-    DW_AT_linkage_name, DW_AT_name, DW_AT_specification, DW_TAG_inlined_subroutine, DW_TAG_subprogram, DebugInfoOffset,
-    Dwarf, Reader as _, Unit, UnitOffset,
+    Attribute, AttributeValue, DW_AT_GNU_discriminator, DW_AT_MIPS_linkage_name, DW_AT_abstract_origin,
+    DW_AT_call_file, DW_AT_call_line, DW_AT_decl_line, DW_AT_linkage_name, DW_AT_name, DW_AT_specification,
+    DW_TAG_inlined_subroutine, DW_TAG_subprogram, DebugInfoOffset, Dwarf, Reader as _, Unit, UnitOffset,
 };
 
 use super::dwarf::{Slice, position};
@@ -66,6 +66,7 @@ struct Row {
     file: u64,
     /// 0: none.
     line: u32,
+    discriminator: u32,
     is_statement: bool,
     /// No row of the sequence is after it, and it has no line.
     is_end: bool,
@@ -74,7 +75,7 @@ struct Row {
 /// A function, or an inlined call.
 #[derive(Debug)]
 struct Scope {
-    name: Option<Arc<str>>,
+    declaration: Declaration,
     /// The scope that it was inlined into, and the position of the call there.
     call: Option<Call>,
 }
@@ -84,6 +85,14 @@ struct Call {
     parent: Option<u32>,
     file: u64,
     line: u32,
+    discriminator: u32,
+}
+
+/// Name of a function, and the line of its declaration.
+#[derive(Debug, Clone, Default)]
+struct Declaration {
+    name: Option<Arc<str>>,
+    line: Option<u32>,
 }
 
 /// The range up to the next span, owned by this scope or by none.
@@ -129,18 +138,26 @@ impl UnitTables {
 
     /// The functions that contain an address, innermost first. The frame of an address outside of functions has no name.
     pub(super) fn frames(&self, address: u64) -> Vec<Frame> {
-        let mut position = self.row_at(address).and_then(|row| self.position(row.file, row.line));
+        let row = self.row_at(address);
+        let mut position = row.and_then(|row| self.position(row.file, row.line));
+        let mut discriminator = row.map_or(0, |row| row.discriminator);
         let mut next = self.scope_at(address);
         let mut frames = Vec::new();
         while let Some(scope) = next.and_then(|index| self.scopes.get(index as usize)) {
             let call = scope.call.as_ref();
             let called = call.and_then(|call| self.position(call.file, call.line));
-            frames.push(Frame { function: scope.name.clone(), position: std::mem::replace(&mut position, called) });
+            let Declaration { name, line } = &scope.declaration;
+            frames.push(Frame {
+                function: name.clone(),
+                position: std::mem::replace(&mut position, called),
+                declared: *line,
+                discriminator: std::mem::replace(&mut discriminator, call.map_or(0, |call| call.discriminator)),
+            });
             // A parent is always read before its children.
             next = call.and_then(|call| call.parent).filter(|parent| next.is_some_and(|index| *parent < index));
         }
         if frames.is_empty() && position.is_some() {
-            frames.push(Frame { function: None, position });
+            frames.push(Frame { function: None, position, declared: None, discriminator });
         }
         frames
     }
@@ -184,6 +201,7 @@ impl UnitTables {
                 address: row.address(),
                 file: row.file_index(),
                 line,
+                discriminator: u32::try_from(row.discriminator()).unwrap_or(0),
                 is_statement: row.is_stmt(),
                 is_end: row.end_sequence(),
             });
@@ -246,7 +264,7 @@ impl UnitTables {
             }
             ranges.extend(found.into_iter().map(|(low, high)| ScopeRange { low, high, depth, scope }));
             let call = is_inlined.then(|| call_of(&attributes, open.last().map(|(_, scope)| *scope)));
-            self.scopes.push(Scope { name: origins.name(dwarf, unit, &attributes), call });
+            self.scopes.push(Scope { declaration: origins.declaration(dwarf, unit, &attributes), call });
             open.push((depth, scope));
         }
         Ok(())
@@ -274,8 +292,15 @@ fn call_of(attributes: &[Attribute<Slice<'_>>], parent: Option<u32>) -> Call {
         Some(value) => value.udata_value().unwrap_or(u64::MAX),
         None => u64::MAX,
     };
-    let line = number(DW_AT_call_line).and_then(|value| value.udata_value());
-    Call { parent, file, line: line.and_then(|line| u32::try_from(line).ok()).unwrap_or(0) }
+    let [line, discriminator] =
+        [DW_AT_call_line, DW_AT_GNU_discriminator].map(|name| small_number(attributes, name).unwrap_or(0));
+    Call { parent, file, line, discriminator }
+}
+
+/// The value of an attribute that is a number.
+fn small_number(attributes: &[Attribute<Slice<'_>>], name: gimli::DwAt) -> Option<u32> {
+    let value = attributes.iter().find(|attribute| attribute.name() == name)?.value();
+    value.udata_value().and_then(|value| u32::try_from(value).ok())
 }
 
 /// Address ranges of a unit, by its root entry or, if that has none, by its rows.
@@ -379,8 +404,8 @@ pub(super) fn push_path(path: &mut String, part: &str) {
 pub(super) struct Origins<'a> {
     dwarf: &'a Dwarf<Slice<'a>>,
     units: HashMap<usize, Arc<Unit<Slice<'a>>>>,
-    /// Names by the entry that was referred to.
-    known: HashMap<(usize, usize), Option<Arc<str>>>,
+    /// Declarations by the entry that was referred to.
+    known: HashMap<(usize, usize), Declaration>,
     /// All names, each once.
     names: HashSet<Arc<str>>,
 }
@@ -399,49 +424,65 @@ impl<'a> Origins<'a> {
         Ok(unit)
     }
 
-    /// The name of an entry: that of the linker, that of the source, or that of the entry that it refers to.
-    fn name(
+    /// Name and line of an entry. The name is that of the linker, that of the source, or that of the entry that it refers to.
+    fn declaration(
         &mut self,
         dwarf: &Dwarf<Slice<'_>>,
         unit: &Unit<Slice<'_>>,
         attributes: &[Attribute<Slice<'_>>],
-    ) -> Option<Arc<str>> {
+    ) -> Declaration {
+        let line = small_number(attributes, DW_AT_decl_line);
         match own_name(dwarf, unit, attributes) {
-            Name::Text(name) => Some(self.intern(&name)),
+            Name::Text(name) => Declaration { name: Some(self.intern(&name)), line },
             Name::Origin(origin) => {
-                let key = (unit.header.offset().0, origin_offset(unit, origin)?);
-                if let Some(known) = self.known.get(&key) {
-                    return known.clone();
-                }
-                let found = self.follow(dwarf, unit, origin).map(|name| self.intern(&name));
-                self.known.insert(key, found.clone());
-                found
+                let Some(offset) = origin_offset(unit, origin) else { return Declaration { name: None, line } };
+                let key = (unit.header.offset().0, offset);
+                let found = match self.known.get(&key) {
+                    Some(known) => known.clone(),
+                    None => {
+                        let (name, line) = self.follow(dwarf, unit, origin);
+                        let found = Declaration { name: name.map(|name| self.intern(&name)), line };
+                        self.known.insert(key, found.clone());
+                        found
+                    }
+                };
+                Declaration { line: line.or(found.line), ..found }
             }
-            Name::None => None,
+            Name::None => Declaration { name: None, line },
         }
     }
 
-    fn follow(&mut self, dwarf: &Dwarf<Slice<'_>>, unit: &Unit<Slice<'_>>, origin: Origin) -> Option<String> {
-        let mut attributes = Vec::new();
-        let mut next = origin;
+    /// The first name and the first line of the entries that refer to each other.
+    fn follow(
+        &mut self,
+        dwarf: &Dwarf<Slice<'_>>,
+        unit: &Unit<Slice<'_>>,
+        origin: Origin,
+    ) -> (Option<String>, Option<u32>) {
+        let (mut attributes, mut next, mut line) = (Vec::new(), origin, None);
         // References within the unit first; one to another unit is in the same file.
         for _ in 0..ORIGIN_LIMIT {
-            let Origin::Unit(offset) = next else { return self.follow_elsewhere(next) };
-            read_entry(unit, offset, &mut attributes)?;
+            let Origin::Unit(offset) = next else {
+                let (name, outer) = self.follow_elsewhere(next).unwrap_or_default();
+                return (name, line.or(outer));
+            };
+            if read_entry(unit, offset, &mut attributes).is_none() {
+                break;
+            }
+            line = line.or_else(|| small_number(&attributes, DW_AT_decl_line));
             match own_name(dwarf, unit, &attributes) {
-                Name::Text(name) => return Some(name),
+                Name::Text(name) => return (Some(name), line),
                 Name::Origin(origin) => next = origin,
-                Name::None => return None,
+                Name::None => break,
             }
         }
-        None
+        (None, line)
     }
 
-    fn follow_elsewhere(&mut self, origin: Origin) -> Option<String> {
+    fn follow_elsewhere(&mut self, origin: Origin) -> Option<(Option<String>, Option<u32>)> {
         let dwarf = self.dwarf;
-        let mut next = origin;
+        let (mut attributes, mut next, mut line) = (Vec::new(), origin, None);
         let mut unit: Option<Arc<Unit<Slice<'a>>>> = None;
-        let mut attributes = Vec::new();
         for _ in 0..ORIGIN_LIMIT {
             let offset = match (next, &unit) {
                 (Origin::Unit(offset), _) => offset,
@@ -454,13 +495,14 @@ impl<'a> Origins<'a> {
             };
             let at = unit.as_ref()?;
             read_entry(at, offset, &mut attributes)?;
+            line = line.or_else(|| small_number(&attributes, DW_AT_decl_line));
             match own_name(dwarf, at, &attributes) {
-                Name::Text(name) => return Some(name),
+                Name::Text(name) => return Some((Some(name), line)),
                 Name::Origin(origin) => next = origin,
-                Name::None => return None,
+                Name::None => break,
             }
         }
-        None
+        Some((None, line))
     }
 
     /// The unit that contains an offset of the section.
