@@ -5,3 +5,9 @@
 //! Each file format is one module. A writer takes what an analysis emits and a [`Write`](std::io::Write), streams, and closes what it
 //! opened when the trace ends, wherever that is. Names of functions and source lines come from the caller. No trace format
 //! is known here, and no file is opened.
+
+pub mod flamegraph;
+pub mod folded;
+pub mod perfetto;
+pub mod speedscope;
+pub mod stacks;

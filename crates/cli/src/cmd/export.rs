@@ -1,6 +1,11 @@
 //! `export`: traces and analyses as files of other tools, one file per kind.
 
+mod call_file;
 mod champsim;
+mod flamegraph;
+mod folded;
+mod perfetto;
+mod speedscope;
 
 use std::path::PathBuf;
 
@@ -18,6 +23,11 @@ pub(crate) struct Args {
 enum Kind {
     #[command(name = "champsim")]
     ChampSim(champsim::Args),
+    #[command(name = "flamegraph")]
+    FlameGraph(flamegraph::Args),
+    Folded(folded::Args),
+    Perfetto(perfetto::Args),
+    Speedscope(speedscope::Args),
 }
 
 /// The file to write.
@@ -34,5 +44,9 @@ struct FileArgs {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     match &args.kind {
         Kind::ChampSim(args) => champsim::run(args),
+        Kind::FlameGraph(args) => flamegraph::run(args),
+        Kind::Folded(args) => folded::run(args),
+        Kind::Perfetto(args) => perfetto::run(args),
+        Kind::Speedscope(args) => speedscope::run(args),
     }
 }
