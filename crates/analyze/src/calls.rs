@@ -27,6 +27,7 @@ mod track;
 use std::ops::Range;
 
 use unspool_isa::Isa;
+use unspool_model::Event;
 
 pub use blocks::CallPart;
 pub use follow::{Follower, Gap};
@@ -44,6 +45,17 @@ pub struct Site {
     pub number: u64,
     /// Its address.
     pub pc: u64,
+}
+
+/// A time of a core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Moment {
+    /// The number of the core.
+    pub core: u32,
+    /// The time, in the unit of the trace.
+    pub time: u64,
+    /// Number of instructions that the core has executed so far.
+    pub number: u64,
 }
 
 /// An opcode and its instruction set.
@@ -118,6 +130,18 @@ pub trait CallSink {
     /// After a gap, execution is back where it was before: calls that ended in the gap were reported, and those in progress
     /// have not ended.
     fn resolved(&mut self, _stack: usize) {}
+
+    /// Whether [`happened`](Self::happened) is to be called for notes too.
+    fn wants_notes(&self) -> bool {
+        false
+    }
+
+    /// A core executes this stack from now on, which has executed `count` instructions so far. A source that does not report it
+    /// has one stack per core.
+    fn switched(&mut self, _stack: usize, _count: u64, _at: &Moment) {}
+
+    /// Something other than an instruction: an exception, a return from one, a gap, a note.
+    fn happened(&mut self, _event: &Event, _text: &str, _at: &Moment) {}
 
     /// Too many calls are in progress: these are no longer followed. The outermost has the index 0.
     fn dropped(&mut self, _stack: usize, _calls: Range<usize>) {}

@@ -1,7 +1,7 @@
 //! Analyses of executed instructions: findings and tables.
 //!
 //! ```text
-//! blocks, steps of one source ─▶ calls ─▶ tree, profile, folded stacks
+//! blocks, steps of one source ─▶ calls ─▶ tree, profile, folded stacks; marks: exceptions, gaps, changes of the stack
 //! blocks, steps of one source ─▶ stats ─▶ counts, instruction mix, footprint
 //! blocks and steps of one source ─▶ address counts ─▶ executions and outcomes of each instruction
 //! blocks, steps of one source ─▶ step selection ─▶ those of some addresses, levels, processes, times
@@ -46,6 +46,7 @@ pub mod find;
 pub mod folded;
 pub mod join;
 pub mod known_state;
+pub mod marks;
 pub mod pass;
 pub mod profile;
 pub mod selection;

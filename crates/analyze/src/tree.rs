@@ -6,12 +6,16 @@
 //! trace. Calls are spilled as records of fixed size into a [`Read`] + [`Write`] + [`Seek`], usually a temporary file,
 //! which the trees share page by page. Only the page of the youngest calls of each stack is in memory.
 
+mod events;
 mod record;
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use crate::calls::{Began, Call, CallSink};
+use events::Walk;
 use record::{SIZE, from_bytes, to_bytes};
+
+pub use events::{TreeEvent, TreeSelection};
 
 /// Number of calls of a page.
 const PAGE: usize = 1 << 9;
@@ -27,6 +31,8 @@ pub struct Forest<S> {
     pages: u64,
     trees: Vec<Tree>,
     failed: Option<io::Error>,
+    /// Number of calls so far.
+    calls: u64,
 }
 
 /// The tree of a stack.
@@ -54,7 +60,12 @@ impl<S: Read + Write + Seek> CallSink for Forest<S> {
 impl<S: Read + Write + Seek> Forest<S> {
     /// A forest without trees that spills calls into `spill`, which must be empty.
     pub fn new(spill: S) -> Self {
-        Self { spill, pages: 0, trees: Vec::new(), failed: None }
+        Self { spill, pages: 0, trees: Vec::new(), failed: None, calls: 0 }
+    }
+
+    /// Number of calls of all stacks.
+    pub fn calls(&self) -> u64 {
+        self.calls
     }
 
     fn add(&mut self, stack: usize, call: &Call) -> io::Result<()> {
@@ -62,6 +73,7 @@ impl<S: Read + Write + Seek> Forest<S> {
             self.trees.push(Tree { page: Vec::new(), base: 1, spilled: Vec::new(), root: None, outer: Vec::new() });
         }
         let Some(tree) = self.trees.get_mut(stack) else { return Ok(()) };
+        self.calls += 1;
         match call.began {
             Began::Start => tree.root = Some(*call),
             Began::Before if tree.outer.len() < LIMIT => tree.outer.push(*call),
@@ -102,6 +114,18 @@ impl<S: Read + Write + Seek> Forest<S> {
         tree.root.iter().chain(tree.outer.iter().rev()).try_for_each(&mut emit)?;
         tree.each_spilled(&mut self.spill, &mut emit)?;
         tree.page.iter().flatten().try_for_each(emit)
+    }
+
+    /// Passes the selected calls of a stack to `sink` as beginnings and ends, in the order of execution.
+    pub fn each_event(
+        &mut self,
+        stack: usize,
+        selection: &TreeSelection,
+        mut sink: impl FnMut(TreeEvent<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut walk = Walk::new(selection);
+        self.each(stack, |_| true, |depth, call| walk.call(depth, call, &mut sink))?;
+        walk.end_above(0, &mut sink)
     }
 }
 

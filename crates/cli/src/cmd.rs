@@ -34,6 +34,7 @@ pub(crate) mod record;
 #[path = "cmd/record_elsewhere.rs"]
 pub(crate) mod record;
 pub(crate) mod slice;
+mod stacks;
 pub(crate) mod state;
 pub(crate) mod stats;
 pub(crate) mod tuples;

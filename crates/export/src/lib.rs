@@ -9,4 +9,9 @@
 pub mod afdo;
 pub mod bolt;
 pub mod callgrind;
+pub mod flamegraph;
+pub mod folded;
+pub mod perfetto;
+pub mod speedscope;
+pub mod stacks;
 pub mod vcd;

@@ -155,7 +155,7 @@ impl Record<'_> {
 
     /// Whether part of the execution is missing here.
     #[inline]
-    pub(crate) fn is_gap(&self) -> bool {
+    pub fn is_gap(&self) -> bool {
         matches!(self, Self::Comment(text) if is_gap(text))
     }
 

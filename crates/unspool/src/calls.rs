@@ -14,11 +14,12 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
 
-use unspool_analyze::calls::{CallPart, CallSink, Follower, Instruction, Opcode, Site, Stack, Tracker};
+use unspool_analyze::calls::{CallPart, CallSink, Follower, Instruction, Moment, Opcode, Site, Stack, Tracker};
+use unspool_analyze::marks::Marks;
 use unspool_analyze::pass::{Pass, Seam};
 use unspool_analyze::tree::Forest;
 use unspool_isa::Isa;
-use unspool_model::{BlockSink, BlockTrace, SourceError, Step, StepSource};
+use unspool_model::{BlockSink, BlockTrace, Event, Exception, Gap, SourceError, Step, StepSource};
 use unspool_tarmac::dialect::{Dialect, Effects};
 use unspool_tarmac::read::Position;
 use unspool_tarmac::record::{self, InstructionSet, Line, Record, Stamp};
@@ -44,6 +45,14 @@ pub type CallForest = Forest<Spill>;
 /// Call trees without calls.
 pub fn call_forest() -> CallForest {
     Forest::new(Spill::default())
+}
+
+/// Call trees, with exceptions, gaps and the like, that spill to unnamed temporary files.
+pub type CallMarks = Marks<CallForest, Spill>;
+
+/// Call trees without calls, and no marks.
+pub fn call_marks() -> CallMarks {
+    Marks::new(call_forest(), Spill::default())
 }
 
 /// An unnamed temporary file, which is created when it is first written.
@@ -118,10 +127,12 @@ impl CaptureSteps {
         if !self.can_be_sharded() {
             return follow_calls(self, meter, progress, sink);
         }
+        let has_notes = sink.wants_notes();
+        let part = || CallPart::new(has_notes);
         let mut whole = Metered { tracker: Tracker::new(sink), meter, left: STRIDE, progress };
-        let mut pass = CallPass { part: CallPart::default(), whole: Some(&mut whole) };
+        let mut pass = CallPass { part: part(), whole: Some(&mut whole) };
         let parts = Parts::on(threads).of_bytes(SHARD);
-        let ended = self.run_pass_into(&mut pass, parts, || CallPass { part: CallPart::default(), whole: None });
+        let ended = self.run_pass_into(&mut pass, parts, || CallPass { part: part(), whole: None });
         whole.finish(ended)
     }
 }
@@ -244,11 +255,28 @@ impl TarmacCalls {
                 let Some(core) = self.core(line.core) else { return };
                 core.register(register);
             }
-            Record::Exception(exception) => self.interrupt(line.core, exception.is_step.then_some(position.line)),
+            Record::Exception(exception) => {
+                self.happened(line.core, &Event::Exception(Exception::default()), exception.name, sink);
+                self.interrupt(line.core, exception.is_step.then_some(position.line));
+            }
             Record::Asynchronous(_) => self.interrupt(line.core, Some(position.line)),
-            Record::Event(event) if event.is_exception => self.interrupt(line.core, None),
+            Record::Event(event) if event.is_exception => {
+                self.happened(line.core, &Event::Exception(Exception::default()), event.name, sink);
+                self.interrupt(line.core, None);
+            }
+            Record::Event(event) => self.happened(line.core, &Event::Note, event.name, sink),
+            record if record.is_gap() => self.happened(line.core, &Event::Gap(Gap::Start), b"", sink),
             _ => {}
         }
+    }
+
+    /// Passes what happened to the sink.
+    fn happened(&self, name: Option<&[u8]>, event: &Event, text: &[u8], sink: &mut impl CallSink) {
+        // Cores are those that execute something.
+        let of_name = |name: &[u8]| self.cores.iter().position(|core| *core.name == *name);
+        let Some(core) = name.map_or(self.current, of_name).and_then(|core| self.cores.get(core)) else { return };
+        let at = Moment { core: core.number, time: core.time.max(self.time), number: core.count };
+        sink.happened(event, &String::from_utf8_lossy(text), &at);
     }
 
     /// Ends the log, and with it all calls.
@@ -282,13 +310,15 @@ impl TarmacCalls {
             return None;
         }
         let index = self.cores.len();
-        self.cores.push(Core { name: name.into(), follower: Follower::of_stack(index), ..Core::default() });
+        let (number, follower) = (index as u32, Follower::of_stack(index));
+        self.cores.push(Core { number, name: name.into(), follower, ..Core::default() });
         Some(index)
     }
 }
 
 #[derive(Debug, Default)]
 struct Core {
+    number: u32,
     name: Box<[u8]>,
     registers: Registers,
     follower: Follower,

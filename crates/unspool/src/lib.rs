@@ -114,7 +114,7 @@ mod watch;
 mod window;
 
 pub use bare::{Bare, open_bare};
-pub use calls::{CallForest, FollowedCalls, Spill, TarmacCalls, call_forest, follow_calls};
+pub use calls::{CallForest, CallMarks, FollowedCalls, Spill, TarmacCalls, call_forest, call_marks, follow_calls};
 pub use channel_events::{EventChannel, channel_events};
 pub use channels::{ChannelNames, ChannelNamesError};
 pub use code_log::{CodeLog, Events};

@@ -130,6 +130,8 @@ impl Run {
 /// A part of a trace, reduced to what calls need.
 #[derive(Debug, Default)]
 pub struct CallPart {
+    /// Whether notes are kept.
+    has_notes: bool,
     pub(super) blocks: Vec<KnownBlock>,
     pub(super) items: Vec<PartItem>,
     pub(super) jumps: Vec<Jump>,
@@ -142,10 +144,20 @@ pub(super) enum PartItem {
     Step(Box<Step>),
 }
 
+impl CallPart {
+    /// An empty part. Notes matter only for sinks that [want them](super::CallSink::wants_notes).
+    pub fn new(has_notes: bool) -> Self {
+        Self { has_notes, ..Self::default() }
+    }
+}
+
 impl BlockSink for CallPart {
     fn step(&mut self, step: &Step) -> ControlFlow<()> {
-        let is_needed =
-            !matches!(step.event, Event::Note) && (step.event != Event::State || step.registers().len() > 0);
+        let is_needed = match step.event {
+            Event::Note => self.has_notes,
+            Event::State => step.registers().len() > 0,
+            _ => true,
+        };
         if is_needed {
             self.items.push(PartItem::Step(Box::new(step.clone())));
         }

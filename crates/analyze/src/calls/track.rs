@@ -17,7 +17,7 @@ use super::blocks::{CallPart, Jump, KnownBlock, PartItem, Run, learn};
 use super::flow::Before;
 use super::follow::{Follower, Gap, LIMIT};
 use super::pointers::Pointers;
-use super::{CallSink, Instruction, Opcode, Site};
+use super::{CallSink, Instruction, Moment, Opcode, Site};
 
 /// Maximum number of stacks; what further threads execute is not followed.
 const MAX_STACKS: usize = 1 << 12;
@@ -62,6 +62,8 @@ struct Core {
     /// Index of the stack; `None`: it has to be found.
     stack: Option<usize>,
     pointers: Pointers,
+    /// Number of its instructions that the current stack did not execute; without a stack, of all of them.
+    others: u64,
     /// The highest time so far.
     time: u64,
     is_riscv: bool,
@@ -136,6 +138,7 @@ impl<S: CallSink> Tracker<S> {
         match &step.event {
             Event::Instruction(executed) => self.instruction(step, executed),
             event => {
+                self.report(step);
                 self.event(event);
                 if let Some(core) = self.cores.get_mut(self.current) {
                     core.pointers.apply(step, core.is_riscv);
@@ -155,10 +158,23 @@ impl<S: CallSink> Tracker<S> {
                 return false;
             }
             let (context, pointers) = (Context::default(), Pointers::default());
-            self.cores.push(Core { number, context, stack: None, pointers, time: 0, is_riscv: false });
+            self.cores.push(Core { number, context, stack: None, pointers, others: 0, time: 0, is_riscv: false });
         }
         self.current = index;
         true
+    }
+
+    /// Passes what happened to the sink.
+    fn report(&mut self, step: &Step) {
+        let is_reported = match step.event {
+            Event::Exception(_) | Event::ExceptionReturn { .. } | Event::Gap(_) => true,
+            Event::Note => self.sink.wants_notes(),
+            Event::Instruction(_) | Event::State | Event::Context(_) => false,
+        };
+        let Some(core) = self.cores.get(self.current).filter(|_| is_reported) else { return };
+        let time = step.time.map_or(core.time, |time| core.time.max(time));
+        let at = Moment { core: core.number, time, number: core.count(&self.stacks) };
+        self.sink.happened(&step.event, step.note(), &at);
     }
 
     fn event(&mut self, event: &Event) {
@@ -193,6 +209,7 @@ impl<S: CallSink> Tracker<S> {
         core.context = context.over(&core.context);
         core.pointers.enter(&core.context, core.is_riscv);
         if (core.context.process, core.context.thread) != before {
+            core.others = core.count(&self.stacks);
             core.stack = None;
         }
     }
@@ -226,8 +243,11 @@ impl<S: CallSink> Tracker<S> {
                 next
             }
         };
+        let tracked = self.stacks.get_mut(index)?;
+        self.sink.switched(index, tracked.count, &Moment { core: core.number, time: core.time, number: core.others });
         core.stack = Some(index);
-        self.stacks.get_mut(index)?.follower.gap(Gap::Switched);
+        core.others = core.others.wrapping_sub(tracked.count);
+        tracked.follower.gap(Gap::Switched);
         Some(index)
     }
 
@@ -303,6 +323,12 @@ impl<S: CallSink> Tracker<S> {
 }
 
 impl Core {
+    /// Number of its instructions so far.
+    fn count(&self, stacks: &[Tracked]) -> u64 {
+        let of_stack = self.stack.and_then(|stack| stacks.get(stack)).map_or(0, |tracked| tracked.count);
+        self.others.wrapping_add(of_stack)
+    }
+
     #[inline]
     fn site(&mut self, position: u64, time: Option<u64>, number: u64, pc: u64) -> Site {
         // A time that goes back takes none: otherwise a part could take longer than the whole.

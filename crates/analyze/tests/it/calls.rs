@@ -5,6 +5,7 @@
 mod steps;
 mod story;
 mod tables;
+mod timeline;
 
 use story::tree_of;
 

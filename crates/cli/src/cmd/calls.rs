@@ -12,6 +12,7 @@ use unspool::model::digits::push_decimal;
 use unspool::{CallForest, FileKind, call_forest};
 
 use super::follow::{CallArgs, NamedStack, Part};
+use crate::args::OutputArgs;
 use crate::json::write_summary;
 use crate::verdict::Verdict;
 
@@ -21,6 +22,8 @@ use crate::verdict::Verdict;
 pub(crate) struct Args {
     #[command(flatten)]
     calls: CallArgs,
+    #[command(flatten)]
+    output: OutputArgs,
 
     /// Only this process: its number, or the file name of its program. Can be repeated
     #[arg(long, value_name = "PID|NAME")]
@@ -48,7 +51,7 @@ exception handlers are shown as calls too. After a gap the stack is uncertain: w
 a return leads to a call from before the gap, which may be a later call of the same place. A function that another one jumps to, as in a tail call, is a part of that one.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let mut output = args.calls.open_output()?;
+    let mut output = args.calls.open_output(&args.output)?;
     let (mut count, mut parts) = (0, 0);
     let verdict = args.calls.each(&args.process, output.on_terminal, call_forest, |part, mut forest| {
         let mut listing = Listing { args, part, names: HashMap::new(), line: String::new(), count: 0 };
@@ -60,7 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         (count, parts) = (count + listing.count, parts + 1);
         written.context("cannot write the call tree")
     })?;
-    if args.calls.output.json {
+    if args.output.json {
         write_summary(&mut output, "calls", verdict, |object| {
             object.plain("calls", count);
         });
@@ -82,14 +85,14 @@ struct Listing<'a> {
 
 impl Listing<'_> {
     fn part(&mut self, forest: &mut CallForest, has_parts_before: bool, out: &mut dyn Write) -> io::Result<()> {
-        if let Some(name) = self.part.heading.as_ref().filter(|_| !self.args.calls.output.json) {
+        if let Some(name) = self.part.heading.as_ref().filter(|_| !self.args.output.json) {
             writeln!(out, "{}# {name}", if has_parts_before { "\n" } else { "" })?;
         }
         self.part.stacks.iter().try_for_each(|stack| self.stack(stack, forest, out))
     }
 
     fn stack(&mut self, stack: &NamedStack, forest: &mut CallForest, out: &mut dyn Write) -> io::Result<()> {
-        let Args { calls: CallArgs { complete, output, .. }, depth: limit, .. } = self.args;
+        let Args { calls: CallArgs { complete, .. }, output, depth: limit, .. } = self.args;
         if !output.json {
             self.heading(stack, out)?;
         }

@@ -2,8 +2,13 @@
 
 mod afdo;
 mod bolt;
+mod call_file;
 mod callgrind;
 mod champsim;
+mod flamegraph;
+mod folded;
+mod perfetto;
+mod speedscope;
 mod vcd;
 mod whole_file;
 
@@ -26,6 +31,11 @@ enum Kind {
     Callgrind(callgrind::Args),
     #[command(name = "champsim")]
     ChampSim(champsim::Args),
+    #[command(name = "flamegraph")]
+    FlameGraph(flamegraph::Args),
+    Folded(folded::Args),
+    Perfetto(perfetto::Args),
+    Speedscope(speedscope::Args),
     Vcd(vcd::Args),
 }
 
@@ -46,6 +56,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         Kind::Bolt(args) => bolt::run(args),
         Kind::Callgrind(args) => callgrind::run(args),
         Kind::ChampSim(args) => champsim::run(args),
+        Kind::FlameGraph(args) => flamegraph::run(args),
+        Kind::Folded(args) => folded::run(args),
+        Kind::Perfetto(args) => perfetto::run(args),
+        Kind::Speedscope(args) => speedscope::run(args),
         Kind::Vcd(args) => vcd::run(args),
     }
 }

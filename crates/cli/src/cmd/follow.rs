@@ -3,6 +3,7 @@
 //! Takes arguments and a sink for the calls; produces the sink with the names of cores, functions and units that printing needs.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -39,9 +40,6 @@ pub(super) struct CallArgs {
     /// Only calls whose start and end are both in the trace
     #[arg(long)]
     pub(super) complete: bool,
-
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
 }
 
 /// A trace whose calls were followed: a file, or a source of a capture.
@@ -61,6 +59,8 @@ pub(super) struct Part<'p> {
 pub(super) struct NamedStack {
     /// Its number in the sink.
     pub(super) number: usize,
+    /// Number of the core in the trace.
+    pub(super) core_number: u32,
     /// Empty if there is nothing to distinguish.
     pub(super) core: String,
     pub(super) process: Option<u64>,
@@ -98,6 +98,27 @@ impl Times {
         Self { are_known: coverage.has(Facet::Times), are_fine: false, unit, decimals: 0 }
     }
 
+    /// A time in nanoseconds; one of another unit as it is.
+    pub(super) fn nanoseconds(self, time: u64) -> u64 {
+        let Some(exponent) = self.exponent() else { return time };
+        let factor = |exponent: i32| 10_u64.saturating_pow(exponent.unsigned_abs());
+        if exponent < 0 { time / factor(exponent) } else { time.saturating_mul(factor(exponent)) }
+    }
+
+    /// The power of ten that a time has to be multiplied with for nanoseconds.
+    pub(super) fn exponent(self) -> Option<i32> {
+        let exponent = match self.unit {
+            "s" => 9,
+            "ms" => 6,
+            "us" => 3,
+            "ns" => 0,
+            "ps" => -3,
+            "fs" => -6,
+            _ => return None,
+        };
+        Some(exponent - i32::from(self.decimals))
+    }
+
     /// A time with its decimals.
     pub(super) fn text(self, time: u64) -> String {
         let decimals = usize::from(self.decimals);
@@ -116,6 +137,11 @@ impl Part<'_> {
         let symbol = self.program.symbol_of(process, address);
         symbol.map_or_else(|| format!("{address:#x}"), |symbol| printable(&symbol_text(symbol)))
     }
+
+    /// Addresses of the functions with this name.
+    pub(super) fn functions(&self, name: &str) -> Vec<Range<u64>> {
+        self.program.functions(name).collect()
+    }
 }
 
 impl NamedStack {
@@ -126,12 +152,19 @@ impl NamedStack {
             .map(|(name, number)| number.filter(|_| has_several).map(|number| format!("{name} {number}")));
         [core, process, thread].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
+
+    /// Its process and thread in words.
+    pub(super) fn numbers(&self) -> Option<String> {
+        let numbers = [("process", self.process), ("thread", self.thread)];
+        let words = numbers.iter().filter_map(|(name, number)| Some(format!("{name} {}", (*number)?)));
+        Some(words.collect::<Vec<_>>().join(" ")).filter(|words| !words.is_empty())
+    }
 }
 
 impl CallArgs {
     /// Opens the output.
-    pub(super) fn open_output(&self) -> anyhow::Result<Output> {
-        self.read.open_output(&self.files, &self.output)
+    pub(super) fn open_output(&self, output: &OutputArgs) -> anyhow::Result<Output> {
+        self.read.open_output(&self.files, output)
     }
 
     /// Follows the calls of each trace with a new sink, and hands it to `take`. `processes`: numbers or names of those that
@@ -141,10 +174,22 @@ impl CallArgs {
         processes: &[String],
         on_terminal: bool,
         new: impl Fn() -> S,
+        take: impl FnMut(&Part<'_>, S) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Verdict> {
+        self.each_of(&self.files, processes, on_terminal, new, take)
+    }
+
+    /// As [`each`](Self::each), of other traces.
+    pub(super) fn each_of<S: CallSink + Send>(
+        &self,
+        files: &[PathBuf],
+        processes: &[String],
+        on_terminal: bool,
+        new: impl Fn() -> S,
         mut take: impl FnMut(&Part<'_>, S) -> anyhow::Result<()>,
     ) -> anyhow::Result<Verdict> {
-        each_file(&self.files, |_, file| {
-            let heading = (self.files.len() > 1).then(|| name_of(file));
+        each_file(files, |_, file| {
+            let heading = (files.len() > 1).then(|| name_of(file));
             let following = Following { args: self, processes, heading, on_terminal };
             let options = EachOptions { core: self.core.as_ref(), twice: false };
             self.read.each(file, options, &mut |trace| following.trace(trace, new(), &mut take))
@@ -289,8 +334,8 @@ impl Following<'_> {
         let is_wanted = |stack: &Stack| wanted.is_empty() || stack.process.is_some_and(|pid| wanted.contains(&pid));
         let stacks = all.iter().zip(cores).enumerate().filter(|(_, (stack, _))| is_wanted(stack));
         let named = stacks.map(|(number, (stack, core))| {
-            let Stack { process, thread, .. } = *stack;
-            NamedStack { number, core: core.clone(), process, thread }
+            let Stack { core: core_number, process, thread } = *stack;
+            NamedStack { number, core_number, core: core.clone(), process, thread }
         });
         Ok(named.collect())
     }

@@ -8,16 +8,19 @@ mod by_lines;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use anyhow::{Context, bail};
-use unspool::analyze::calls::{Call, Cost};
-use unspool::analyze::folded::Folded;
+use anyhow::bail;
+use unspool::analyze::calls::Cost;
 use unspool::analyze::profile::{Profile, Profiles, Row};
+use unspool::call_forest;
+use unspool::export::folded::push_stack;
 use unspool::line_profile::LineGroup;
 use unspool::model::json::Object;
-use unspool::{FileKind, call_forest};
 
 use super::follow::{CallArgs, NamedStack, Part, Times};
+use super::stacks::{Folding, Weight};
+use crate::args::OutputArgs;
 use crate::json::write_summary;
 use crate::selection_args::SelectionArgs;
 use crate::verdict::Verdict;
@@ -28,6 +31,8 @@ use crate::verdict::Verdict;
 pub(crate) struct Args {
     #[command(flatten)]
     calls: CallArgs,
+    #[command(flatten)]
+    output: OutputArgs,
     #[command(flatten)]
     selection: SelectionArgs,
 
@@ -71,14 +76,6 @@ enum Sort {
     Calls,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Weight {
-    /// Time; folded stacks have whole numbers, in units of the last decimal of the first timestamp
-    Time,
-    /// Instructions; better where many instructions have the same time
-    Instructions,
-}
-
 const EXAMPLES: &str = "\
 Examples:
   unspool profile run.tarmac --image program.elf
@@ -103,21 +100,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         return by_lines::run(args, group);
     }
     let processes = &args.selection.process;
-    let mut output = args.calls.open_output()?;
+    let mut output = args.calls.open_output(&args.output)?;
     let mut totals = Totals::default();
     let complete = args.calls.complete;
     let verdict = if args.folded {
         args.calls.each(processes, output.on_terminal, call_forest, |part, mut forest| {
             let mut listing = Listing::new(args, part, &mut totals);
-            for (stack, prefix) in part.stacks.iter().zip(prefixes(part)) {
-                let mut folded = if complete { Folded::of_complete_calls() } else { Folded::new() };
-                let add = |depth: usize, call: &Call| {
-                    folded.add(depth, call);
-                    Ok(())
-                };
-                forest.each(stack.number, |_| true, add).context("cannot use the temporary file of the call tree")?;
-                output.write(|out| listing.folded(&prefix, stack.process, &folded, out));
-            }
+            let folding = Folding { heading: None, functions: &[], complete };
+            folding.each_stack(part, &mut forest, &mut |names, own| {
+                output.write(|out| listing.folded(names, own, out));
+                Ok(())
+            })?;
             Ok(())
         })?
     } else {
@@ -135,7 +128,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
             },
         )?
     };
-    if args.calls.output.json {
+    if args.output.json {
         write_summary(&mut output, "profile", verdict, |object| totals.put(args, object));
     }
     output.finish()?;
@@ -170,17 +163,6 @@ impl Args {
     }
 }
 
-/// First functions of the stacks: what distinguishes them, if there are several. Sources of a capture have a name if there are.
-fn prefixes(part: &Part<'_>) -> impl Iterator<Item = String> {
-    let has_several_cores = part.has_several || part.kind == FileKind::Capture;
-    part.stacks.iter().map(move |stack| {
-        let core = Some(stack.core.clone()).filter(|core| has_several_cores && !core.is_empty());
-        let numbers = [("process", stack.process), ("thread", stack.thread)]
-            .map(|(name, number)| number.filter(|_| part.has_several).map(|number| format!("{name} {number}")));
-        core.into_iter().chain(numbers.into_iter().flatten()).collect::<Vec<_>>().join(" ")
-    })
-}
-
 /// The costs of a core, or of one of its processes.
 struct Table {
     core: String,
@@ -200,8 +182,9 @@ fn tables(part: &Part<'_>, profiles: &Profiles) -> Vec<Table> {
         match tables.get_mut(index) {
             Some(table) => table.profile.merge(profile),
             None => {
-                let heading = NamedStack { number: 0, core: core.clone(), process: *process, thread: None }
-                    .heading(part.has_several);
+                let heading =
+                    NamedStack { number: 0, core_number: 0, core: core.clone(), process: *process, thread: None }
+                        .heading(part.has_several);
                 tables.push(Table { core: core.clone(), process: *process, heading, profile: profile.clone() });
             }
         }
@@ -229,13 +212,8 @@ impl Totals {
             Weight::Instructions => ("instructions", ""),
         };
         object.plain(if args.folded { "stacks" } else { "functions" }, self.rows);
-        object.string("weight", name).string("unit", unit).plain("total", weighed(weight, times, self.total));
+        object.string("weight", name).string("unit", unit).plain("total", weight.text(times, self.total));
     }
-}
-
-/// A weight as text.
-fn weighed(weight: Weight, times: Times, value: u64) -> String {
-    if weight == Weight::Time { times.text(value) } else { value.to_string() }
 }
 
 struct Listing<'a> {
@@ -248,15 +226,14 @@ struct Listing<'a> {
 
 impl<'a> Listing<'a> {
     fn new(args: &'a Args, part: &'a Part<'a>, totals: &'a mut Totals) -> Self {
-        let default = if part.times.are_fine { Weight::Time } else { Weight::Instructions };
-        let weight = args.weight.unwrap_or(default);
+        let weight = args.weight.unwrap_or_else(|| Weight::default_of(part.times));
         totals.weight.get_or_insert((weight, part.times));
         totals.parts += 1;
         Self { args, part, weight, line: String::new(), totals }
     }
 
     fn part_heading(&self, out: &mut dyn Write) -> io::Result<()> {
-        match self.part.heading.as_ref().filter(|_| !self.args.calls.output.json) {
+        match self.part.heading.as_ref().filter(|_| !self.args.output.json) {
             Some(name) => writeln!(out, "{}# {name}", if self.totals.parts > 1 { "\n" } else { "" }),
             None => Ok(()),
         }
@@ -265,38 +242,26 @@ impl<'a> Listing<'a> {
 
 impl Listing<'_> {
     fn of(&self, cost: Cost) -> u64 {
-        match self.weight {
-            Weight::Time => cost.time,
-            Weight::Instructions => cost.instructions,
-        }
+        self.weight.of(cost)
     }
 
     /// A weight as text.
     fn weighed(&self, value: u64) -> String {
-        weighed(self.weight, self.part.times, value)
+        self.weight.text(self.part.times, value)
     }
 
-    /// One line per stack. With several cores or threads, each is the root of its stacks.
-    fn folded(&mut self, root: &str, process: Option<u64>, folded: &Folded, out: &mut dyn Write) -> io::Result<()> {
-        folded.each(|stack, own| {
-            self.line.clear();
-            let functions = stack.iter().map(|address| self.part.function(process, *address));
-            let names = Some(root.to_string()).into_iter().filter(|root| !root.is_empty()).chain(functions);
-            for name in names {
-                self.line.push_str(if self.line.is_empty() { "" } else { ";" });
-                // The format separates functions by ';' and the weight by ' '.
-                self.line
-                    .extend(name.chars().map(|character| if matches!(character, ';' | ' ') { '_' } else { character }));
-            }
-            let stack = std::mem::take(&mut self.line);
-            self.stack(&stack, own, out)
-        })
+    /// A stack as a line.
+    fn folded(&mut self, names: &[Arc<str>], own: Cost, out: &mut dyn Write) -> io::Result<()> {
+        let mut stack = std::mem::take(&mut self.line);
+        stack.clear();
+        push_stack(&mut stack, names);
+        self.stack(&stack, own, out)
     }
 
     fn stack(&mut self, stack: &str, own: Cost, out: &mut dyn Write) -> io::Result<()> {
         let own = self.of(own);
         (self.totals.rows, self.totals.total) = (self.totals.rows + 1, self.totals.total.saturating_add(own));
-        if !self.args.calls.output.json {
+        if !self.args.output.json {
             return writeln!(out, "{stack} {own}");
         }
         let own = self.weighed(own);
@@ -322,7 +287,7 @@ impl Listing<'_> {
         let total = self.of(profile.total());
         self.totals.rows += rows.len() as u64;
         self.totals.total = self.totals.total.saturating_add(total);
-        if !self.args.calls.output.json {
+        if !self.args.output.json {
             self.heading(&table.heading, total, out)?;
         }
         rows.iter().try_for_each(|(address, row)| {
@@ -330,7 +295,7 @@ impl Listing<'_> {
                 Some(address) => self.part.function(table.process, *address),
                 None => "(others)".to_string(),
             };
-            if self.args.calls.output.json {
+            if self.args.output.json {
                 self.json(table, *address, &name, row, out)
             } else {
                 self.text(*address, &name, (row, total), out)

@@ -9,6 +9,7 @@ mod corpus_stf;
 mod corpus_stf_tools;
 #[cfg(unix)]
 mod documents;
+mod exports;
 mod gcov;
 mod line_profiles;
 mod placement;

@@ -181,7 +181,7 @@ fn stories_of_steps() {
 }
 
 /// The steps of a story.
-fn parse(story: &str) -> Vec<Step> {
+pub(super) fn parse(story: &str) -> Vec<Step> {
     let (mut core, mut steps) = (0, Vec::new());
     for (position, text) in (1..).zip(story.split(';').map(str::trim)) {
         let mut words = text.split_whitespace();

@@ -20,7 +20,7 @@ use crate::verdict::Verdict;
 /// Prints a table for each trace.
 pub(super) fn run(args: &Args, group: LineGroup) -> anyhow::Result<Verdict> {
     let read = &args.calls.read;
-    let mut output = args.calls.open_output()?;
+    let mut output = args.calls.open_output(&args.output)?;
     let lines = source_lines(&read.processes.load()?, &read.images);
     let mut totals = Totals::default();
     let verdict = each_file(&args.calls.files, |_, file| {
@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args, group: LineGroup) -> anyhow::Result<Verdict> {
         })
     })?;
     report_lines(Some(&lines));
-    if args.calls.output.json {
+    if args.output.json {
         write_summary(&mut output, "profile", verdict, |object| totals.put(object));
     }
     output.finish()?;
@@ -79,7 +79,7 @@ struct Table<'a> {
 
 impl Table<'_> {
     fn write(&self, trace: &OpenTrace, out: &mut dyn Write) -> io::Result<()> {
-        if self.args.calls.output.json {
+        if self.args.output.json {
             return self.json(trace, out);
         }
         if self.args.calls.files.len() > 1 || !trace.is_only_source {
