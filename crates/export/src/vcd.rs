@@ -48,13 +48,15 @@ pub struct VcdWriter<S: Write> {
     clock: Clock,
     changes: BufWriter<S>,
     variables: Vec<Variable>,
-    numbers: HashMap<(u32, String), usize>,
+    /// Variables of registers by core and name.
+    numbers: HashMap<u32, HashMap<String, usize>>,
     /// The variables that every core has, by core.
     cores: BTreeMap<u32, Fixed>,
     now: u64,
     /// Whether the time was written.
     is_marked: bool,
     text: Vec<u8>,
+    line: Vec<u8>,
     written: Written,
     /// Bytes of changes.
     size: u64,
@@ -66,8 +68,9 @@ struct Variable {
     core: u32,
     name: String,
     kind: Kind,
-    /// Its value with the highest bit first, as it was last written.
+    /// Its value with the highest bit first, as it was last written, unless it is a number.
     value: Vec<u8>,
+    number: Option<u64>,
     bits: usize,
 }
 
@@ -103,6 +106,7 @@ impl<S: Read + Write + Seek> VcdWriter<S> {
             now: 0,
             is_marked: false,
             text: Vec::new(),
+            line: Vec::new(),
             written: Written::default(),
             size: 0,
             failed: None,
@@ -134,7 +138,7 @@ impl<S: Read + Write + Seek> VcdWriter<S> {
             return *known;
         }
         let mut variable = |name: &str, kind, bits| {
-            self.variables.push(Variable { core, name: name.to_string(), kind, value: Vec::new(), bits });
+            self.variables.push(Variable { core, name: name.to_string(), kind, value: Vec::new(), number: None, bits });
             self.variables.len() - 1
         };
         let fixed = Fixed {
@@ -179,12 +183,21 @@ impl<S: Read + Write + Seek> VcdWriter<S> {
         self.written.changes += 1;
     }
 
-    fn number(&mut self, variable: usize, value: u64) {
-        let bits = self.variables.get(variable).map_or(64, |variable| variable.bits);
+    /// Writes a number as the value of a variable, unless it has it already.
+    fn number(&mut self, number: usize, value: u64) {
+        let Some(variable) = self.variables.get_mut(number).filter(|variable| variable.number != Some(value)) else {
+            return;
+        };
+        variable.number = Some(value);
+        variable.value.clear();
+        let digits = (u64::BITS - value.leading_zeros()).max(1);
+        variable.bits = variable.bits.max(digits as usize);
+        self.mark();
         let mut text = std::mem::take(&mut self.text);
         text.clear();
-        text.extend((0..bits).rev().map(|bit| if value >> bit & 1 == 1 { b'1' } else { b'0' }));
-        self.value(variable, &text);
+        // Zeros in front are implied.
+        text.extend((0..digits).rev().map(|bit| b'0' + (value >> bit & 1) as u8));
+        self.change(number, &text);
         self.text = text;
     }
 
@@ -192,17 +205,31 @@ impl<S: Read + Write + Seek> VcdWriter<S> {
         self.value(variable, b"x");
     }
 
-    /// Writes a value of a variable, unless it has it already.
+    /// Writes bits as the value of a variable, unless it has them already.
     fn value(&mut self, number: usize, value: &[u8]) {
         let Some(variable) = self.variables.get_mut(number).filter(|variable| variable.value != value) else { return };
         variable.value.clear();
         variable.value.extend_from_slice(value);
+        variable.number = None;
         self.mark();
-        // Zeros in front are implied.
+        // Zeros in front are implied, but not in front of an x.
         let zeros = value.iter().take_while(|bit| **bit == b'0').count().min(value.len().saturating_sub(1));
         let is_implied = value.get(zeros).is_some_and(|bit| *bit != b'x');
-        let value = value.get(if is_implied { zeros } else { zeros.saturating_sub(1) }..).unwrap_or_default();
-        self.put(&format!("b{} {}\n", String::from_utf8_lossy(value), Identifier(number)));
+        let start = if is_implied { zeros } else { zeros.saturating_sub(1) };
+        self.change(number, value.get(start..).unwrap_or_default());
+    }
+
+    fn change(&mut self, number: usize, digits: &[u8]) {
+        self.line.clear();
+        self.line.push(b'b');
+        self.line.extend_from_slice(digits);
+        self.line.push(b' ');
+        self.line.extend(Identifier(number).bytes());
+        self.line.push(b'\n');
+        self.size += self.line.len() as u64;
+        if self.failed.is_none() {
+            self.failed = self.changes.write_all(&self.line).err();
+        }
         self.written.changes += 1;
     }
 
@@ -226,7 +253,7 @@ impl<S: Read + Write + Seek> VcdWriter<S> {
         self.event(fixed.gap);
         for number in 0..self.variables.len() {
             let is_known = self.variables.get(number).is_some_and(|variable| {
-                variable.core == core && variable.kind == Kind::Register && !variable.value.is_empty()
+                variable.core == core && (variable.number.is_some() || !variable.value.is_empty())
             });
             if is_known {
                 self.unknown(number);
@@ -267,8 +294,9 @@ impl<S: Read + Write + Seek> VcdWriter<S> {
 
     /// The variable of a register.
     fn register_number(&mut self, core: u32, name: &str) -> Option<usize> {
-        if let Some(known) = self.numbers.get(&(core, name.to_string())) {
-            return Some(*known);
+        let known = self.numbers.entry(core).or_default();
+        if let Some(number) = known.get(name) {
+            return Some(*number);
         }
         if self.variables.len() >= VARIABLE_LIMIT {
             return None;
@@ -279,9 +307,10 @@ impl<S: Read + Write + Seek> VcdWriter<S> {
             name: name.to_string(),
             kind: Kind::Register,
             value: Vec::new(),
+            number: None,
             bits: 0,
         });
-        self.numbers.insert((core, name.to_string()), number);
+        known.insert(name.to_string(), number);
         Some(number)
     }
 }
@@ -314,19 +343,23 @@ impl<S: Read + Write + Seek> BlockSink for VcdWriter<S> {
 /// The name of a variable in changes: a number whose digits are printable characters.
 struct Identifier(usize);
 
-impl std::fmt::Display for Identifier {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Identifier {
+    fn bytes(self) -> impl Iterator<Item = u8> {
         const FIRST: u8 = b'!';
         const DIGITS: usize = (b'~' - b'!') as usize + 1;
-        let mut rest = self.0;
-        loop {
-            write!(f, "{}", char::from(FIRST + (rest % DIGITS) as u8))?;
-            rest /= DIGITS;
-            if rest == 0 {
-                return Ok(());
-            }
-            rest -= 1;
-        }
+        let mut rest = Some(self.0);
+        std::iter::from_fn(move || {
+            let now = rest?;
+            // Longer names follow the shorter ones.
+            rest = (now / DIGITS).checked_sub(1);
+            Some(FIRST + (now % DIGITS) as u8)
+        })
+    }
+}
+
+impl std::fmt::Display for Identifier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Self(self.0).bytes().try_for_each(|byte| write!(f, "{}", char::from(byte)))
     }
 }
 

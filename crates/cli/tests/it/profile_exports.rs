@@ -234,7 +234,7 @@ fn samples_of_lines_are_those_of_llvm_profgen() {
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["F", from, to, count] => of_ranges.push(format!("{from}-{to}:{count}\n")),
             ["B", from, to, count, "0"] if from != "0" && to != "0" => {
-                of_branches.push(format!("{from}->{to}:{count}\n"))
+                of_branches.push(format!("{from}->{to}:{count}\n"));
             }
             _ => assert!(line.starts_with("B "), "{line}"),
         }

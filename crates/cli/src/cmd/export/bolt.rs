@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let Some((name, counts)) = images.select(args.binary.as_deref())? else {
         bail!("no image of the trace was executed: give the program with --image FILE");
     };
-    let [branches, ranges] = [&counts.branches, &counts.ranges].map(|table| rows(table));
+    let [branches, ranges] = [&counts.branches, &counts.ranges].map(rows);
     write_file(&args.file.output, |out| bolt::write(&branches, &ranges, out))?;
     let [branches, ranges] =
         [("branch", &branches), ("range", &ranges)].map(|(name, rows)| many(rows.len() as u64, name));

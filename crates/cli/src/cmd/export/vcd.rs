@@ -1,10 +1,10 @@
 //! `export vcd`: registers, program counter, Exception level and events over time, for viewers of waveforms.
 
 use anyhow::bail;
-use unspool::Spill;
 use unspool::export::vcd::{Clock, VcdWriter};
 use unspool::model::Facet;
 use unspool::number::many;
+use unspool::{FileKind, Spill};
 
 use super::FileArgs;
 use super::whole_file::write_file;
@@ -21,7 +21,7 @@ pub(super) struct Args {
     #[command(flatten)]
     file: FileArgs,
 
-    /// What the time is [default: the time of the trace if it has times, otherwise the number of the instruction]
+    /// What the time is [default: the time of a Tarmac log with times, otherwise the number of the instruction]
     #[arg(long, value_name = "WHAT", value_enum)]
     clock: Option<ClockName>,
 }
@@ -66,8 +66,9 @@ fn write(args: &Args, trace: &mut OpenTrace) -> anyhow::Result<Verdict> {
     let has_times = coverage.has(Facet::Times);
     let clock = match args.clock {
         Some(ClockName::Time) if !has_times => bail!("{}: --clock time: the trace has no times", trace.name()),
-        Some(ClockName::Instructions) => Clock::Instructions,
-        _ if has_times => Clock::Times(unit),
+        Some(ClockName::Time) => Clock::Times(unit),
+        // Every line of a log has a time of its own; elsewhere, many instructions share one.
+        None if has_times && trace.kind == FileKind::Tarmac => Clock::Times(unit),
         _ => Clock::Instructions,
     };
     if !coverage.has(Facet::Registers) {
