@@ -19,7 +19,7 @@ const STORY: &str = "1000 bl sp=100 time=0
 
 /// `+` and `-` with the function, and the time.
 fn events(selection: &TreeSelection) -> String {
-    let mut forest = Forest::new(Cursor::default());
+    let mut forest = Forest::new(Cursor::new(Vec::new()));
     story::calls(&story::instructions(STORY)).iter().for_each(|call| forest.ended(0, call));
     assert_eq!(forest.calls(), 5);
     let mut text = Vec::new();
