@@ -131,8 +131,9 @@ impl<C: CallSink, S: Read + Write + Seek> Marks<C, S> {
     }
 
     fn add(&mut self, kind: MarkKind, at: &Moment, stack: Option<usize>, text: &str) {
-        let end = text.floor_char_boundary(MAX_TEXT);
-        let text = &text.as_bytes()[..end];
+        // A character that is cut is replaced when the mark is read.
+        let text = text.as_bytes();
+        let text = text.get(..MAX_TEXT).unwrap_or(text);
         let stack = stack.map_or(0, |stack| stack as u64 + 1);
         let words = [u64::from(at.core), at.time, at.number, stack, (kind as u64) << 32 | text.len() as u64];
         words.iter().for_each(|word| self.buffer.extend(word.to_le_bytes()));

@@ -175,8 +175,11 @@ impl Sequence {
     }
 }
 
+/// A number, whether it is new, and the name that it stands for.
+type Interned<'n> = ((u64, bool), &'n str);
+
 /// Adds a name with its number, if it is new.
-fn push_interned(out: &mut Vec<u8>, (kind, name): &(u32, Option<((u64, bool), &str)>)) {
+fn push_interned(out: &mut Vec<u8>, (kind, name): &(u32, Option<Interned<'_>>)) {
     if let Some(((number, true), text)) = name {
         push_message(out, *kind, |out| {
             push_number(out, field::NUMBER, *number);

@@ -81,6 +81,9 @@ impl<'p> Names<'p> {
     }
 }
 
+/// Consumer of stacks, each with its own cost.
+type TakeStack<'t> = dyn FnMut(&[Arc<str>], Cost) -> io::Result<()> + 't;
+
 /// What stacks are made of.
 pub(super) struct Folding<'f> {
     /// The outermost frame of all.
@@ -98,7 +101,7 @@ impl Folding<'_> {
         &self,
         part: &Part<'_>,
         forest: &mut CallForest,
-        take: &mut dyn FnMut(&[Arc<str>], Cost) -> io::Result<()>,
+        take: &mut TakeStack<'_>,
     ) -> anyhow::Result<()> {
         let selection = TreeSelection { functions: self.functions.to_vec(), ..TreeSelection::default() };
         for stack in &part.stacks {
@@ -122,7 +125,7 @@ impl Folding<'_> {
         part: &Part<'_>,
         stack: &NamedStack,
         folded: &Folded,
-        take: &mut dyn FnMut(&[Arc<str>], Cost) -> io::Result<()>,
+        take: &mut TakeStack<'_>,
     ) -> anyhow::Result<()> {
         let root = root_of(part, stack);
         let mut path: Vec<Arc<str>> = self.heading.into_iter().map(Arc::from).collect();

@@ -2,8 +2,8 @@
 
 use std::io::Cursor;
 
-use unspool_analyze::calls::{CallSink, Tracker};
-use unspool_analyze::marks::Marks;
+use unspool_analyze::calls::{Call, CallSink, Tracker};
+use unspool_analyze::marks::{Mark, Marks};
 use unspool_analyze::tree::{Forest, TreeEvent, TreeSelection};
 
 use super::{steps, story};
@@ -19,7 +19,7 @@ const STORY: &str = "1000 bl sp=100 time=0
 
 /// `+` and `-` with the function, and the time.
 fn events(selection: &TreeSelection) -> String {
-    let mut forest = Forest::new(Cursor::default());
+    let mut forest = Forest::new(Cursor::new(Vec::new()));
     story::calls(&story::instructions(STORY)).iter().for_each(|call| forest.ended(0, call));
     assert_eq!(forest.calls(), 5);
     let mut text = Vec::new();
@@ -76,11 +76,11 @@ fn marks_of_cores() {
     let steps = steps::parse(
         "thread 1; 1000 nop; 1004 nop; thread 2; 5000 nop; exception; 8000 nop; eret; gap; thread 1; 1008 nop",
     );
-    let mut tracker = Tracker::new(Marks::new(|_: usize, _: &_| {}, Cursor::new(Vec::new())));
+    let mut tracker = Tracker::new(Marks::new(|_: usize, _: &Call| {}, Cursor::new(Vec::new())));
     steps.iter().for_each(|step| tracker.step(step));
     let mut marks = tracker.finish();
     let mut found = Vec::new();
-    let take = |mark: &unspool_analyze::marks::Mark| {
+    let take = |mark: &Mark| {
         found
             .push(format!("{} {:?} {} {}", mark.kind.name(), mark.stack, mark.at.number, mark.text).trim().to_string());
         Ok(())

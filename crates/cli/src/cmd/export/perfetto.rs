@@ -204,7 +204,7 @@ impl<'p> Timeline<'p> {
             root = Some(*call);
             Ok(())
         };
-        marks.calls.each(stack.number, |call| call.is_root(), find).context(NO_TREE)?;
+        marks.calls.each(stack.number, Call::is_root, find).context(NO_TREE)?;
         match root.filter(|_| self.clock == Clock::Time) {
             Some(root) => Rate::new(self.part.times, &root, track, writer).context(FAILED),
             None => Ok(None),

@@ -84,7 +84,7 @@ impl Profile<'_> {
             start = start.or(Some(weight.begin(call)));
             Ok(())
         };
-        forest.each(stack.number, |call| call.is_root(), find).context(FAILED)?;
+        forest.each(stack.number, Call::is_root, find).context(FAILED)?;
         let mut profile = writer.profile(&self.name(), unit, decimals, start.unwrap_or(0)).context(FAILED)?;
         let event = |event: TreeEvent<'_>| match event {
             TreeEvent::Begin(_, call) => profile.begin(names.of(stack.process, call.function), weight.begin(call)),
