@@ -1,5 +1,7 @@
 //! Calls as beginnings and ends, and marks of cores.
 
+use std::ops::Range;
+
 use std::io::Cursor;
 
 use unspool_analyze::calls::{Call, CallSink, Tracker};
@@ -46,12 +48,12 @@ fn beginnings_and_ends() {
         ("depth", TreeSelection { depth: Some(0), ..all.clone() }, "0+1000@0 -1000@32"),
         (
             "a function with what it calls",
-            TreeSelection { functions: vec![0x2000..0x2010], ..all.clone() },
+            TreeSelection { functions: vec![Range { start: 0x2000, end: 0x2010 }], ..all.clone() },
             "0+2000@10 1+3000@11 -3000@11 1+3000@25 -3000@25 -2000@30",
         ),
         (
             "the depth is that within the function",
-            TreeSelection { functions: vec![0x3000..0x3004], depth: Some(0), ..all.clone() },
+            TreeSelection { functions: vec![Range { start: 0x3000, end: 0x3004 }], depth: Some(0), ..all.clone() },
             "0+3000@11 -3000@11 0+3000@25 -3000@25 0+3000@32 -3000@32",
         ),
         (
