@@ -115,7 +115,11 @@ fn every_verb_has_a_page_with_its_help() {
 
 /// The verbs in the order of `unspool --help`.
 fn verbs() -> Vec<String> {
-    let help = unspool(&["--help"]).clean().out;
+    commands(&unspool(&["--help"]).clean().out)
+}
+
+/// The commands that a help lists.
+fn commands(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     // Further lines of a description are indented more.
     let names = lines.filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')));
@@ -151,7 +155,11 @@ fn every_option_in_the_documents_exists() {
     let mut known: BTreeSet<_> = FOREIGN.iter().map(|option| String::from(*option)).collect();
     known.extend(options(&unspool(&["--help"]).out));
     for verb in verbs() {
-        known.extend(options(&unspool(&[verb.as_str(), "--help"]).out));
+        let help = unspool(&[verb.as_str(), "--help"]).out;
+        for kind in commands(&help) {
+            known.extend(options(&unspool(&[verb.as_str(), &kind, "--help"]).out));
+        }
+        known.extend(options(&help));
     }
     // Decisions also mention what was not chosen.
     for path in documents().iter().filter(|path| !path.starts_with("docs/decisions/")) {

@@ -1,8 +1,7 @@
 //! Calls as beginnings and ends, and marks of cores.
 
-use std::ops::Range;
-
 use std::io::Cursor;
+use std::ops::Range;
 
 use unspool_analyze::calls::{Call, CallSink, Tracker};
 use unspool_analyze::marks::{Mark, Marks};
