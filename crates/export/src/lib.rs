@@ -11,6 +11,7 @@ pub mod bolt;
 pub mod callgrind;
 pub mod flamegraph;
 pub mod folded;
+pub mod html;
 pub mod perfetto;
 pub mod speedscope;
 pub mod stacks;

@@ -7,6 +7,7 @@ mod callgrind;
 mod champsim;
 mod flamegraph;
 mod folded;
+mod html;
 mod perfetto;
 mod speedscope;
 mod vcd;
@@ -34,6 +35,7 @@ enum Kind {
     #[command(name = "flamegraph")]
     FlameGraph(flamegraph::Args),
     Folded(folded::Args),
+    Html(html::Args),
     Perfetto(perfetto::Args),
     Speedscope(speedscope::Args),
     Vcd(vcd::Args),
@@ -58,6 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         Kind::ChampSim(args) => champsim::run(args),
         Kind::FlameGraph(args) => flamegraph::run(args),
         Kind::Folded(args) => folded::run(args),
+        Kind::Html(args) => html::run(args),
         Kind::Perfetto(args) => perfetto::run(args),
         Kind::Speedscope(args) => speedscope::run(args),
         Kind::Vcd(args) => vcd::run(args),

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod flamegraph;
+mod html;
 mod perfetto;
 mod stacks;
 

@@ -1,0 +1,186 @@
+//! A page about a trace that needs nothing but a browser: facts, findings, timeline, flame graph, hot functions.
+//!
+//! facts, slices, stacks, rows ─▶ **page** ─▶ one HTML file with its script and data
+//!
+//! The timeline keeps what can be seen of it: slices narrower than a thousandth of its length are left out, and the number of slices
+//! and marks is limited. So the page does not grow with the trace.
+
+use std::io::{self, Write};
+
+use unspool_model::json::quoted;
+
+use crate::flamegraph::{FlameOptions, escaped, write_picture};
+use crate::stacks::StackTree;
+
+/// Maximum number of slices and of marks.
+const MAX_SLICES: usize = 200_000;
+const MAX_MARKS: usize = 10_000;
+
+/// Maximum number of slices within each other.
+const MAX_DEPTH: usize = 40;
+
+/// Slices narrower than this part of the timeline are left out.
+const PARTS: u64 = 1000;
+
+const SCRIPT: &str = include_str!("html/script.js");
+const STYLE: &str = include_str!("html/style.css");
+
+/// What a page shows.
+pub struct Page<'p> {
+    /// The heading.
+    pub title: &'p str,
+    /// Facts about the trace: names and values.
+    pub facts: &'p [(String, String)],
+    /// What is wrong with it.
+    pub findings: &'p [String],
+    /// What happened when.
+    pub timeline: &'p Timeline,
+    /// What the axis of the timeline counts.
+    pub axis: &'p str,
+    /// The stacks of the flame graph.
+    pub stacks: &'p StackTree,
+    /// How it is drawn.
+    pub flame: &'p FlameOptions<'p>,
+    /// The hottest functions.
+    pub functions: &'p [FunctionRow],
+}
+
+/// A function: its name, calls, and what it cost without and with callees, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionRow {
+    /// The name.
+    pub name: String,
+    /// Number of calls.
+    pub calls: u64,
+    /// Without callees.
+    pub own: String,
+    /// With callees.
+    pub total: String,
+}
+
+/// Slices on tracks.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    tracks: Vec<TimelineTrack>,
+    marks: Vec<(u64, String)>,
+    slices: usize,
+    left_out: u64,
+}
+
+#[derive(Debug)]
+struct TimelineTrack {
+    name: String,
+    slices: Vec<Slice>,
+    /// Calls in progress, by their beginning and name; too deep ones are counted.
+    open: Vec<(u64, String)>,
+    shortest: u64,
+}
+
+#[derive(Debug)]
+struct Slice {
+    from: u64,
+    to: u64,
+    depth: usize,
+    name: String,
+}
+
+impl Timeline {
+    /// Adds a track of this length, on which the following slices are.
+    pub fn track(&mut self, name: &str, length: u64) {
+        let track = TimelineTrack {
+            name: name.to_string(),
+            slices: Vec::new(),
+            open: Vec::new(),
+            shortest: length.div_ceil(PARTS),
+        };
+        self.tracks.push(track);
+    }
+
+    /// A slice begins on the last track.
+    pub fn begin(&mut self, at: u64, name: &str) {
+        if let Some(track) = self.tracks.last_mut() {
+            let name = if track.open.len() < MAX_DEPTH { name.to_string() } else { String::new() };
+            track.open.push((at, name));
+        }
+    }
+
+    /// The innermost slice of the last track ends.
+    pub fn end(&mut self, at: u64) {
+        let Some(track) = self.tracks.last_mut() else { return };
+        let Some((from, name)) = track.open.pop() else { return };
+        let depth = track.open.len();
+        if at.saturating_sub(from) < track.shortest || depth >= MAX_DEPTH || self.slices >= MAX_SLICES {
+            self.left_out += 1;
+            return;
+        }
+        self.slices += 1;
+        track.slices.push(Slice { from, to: at.max(from), depth, name });
+    }
+
+    /// Marks a point of all tracks.
+    pub fn mark(&mut self, at: u64, name: &str) {
+        if self.marks.len() < MAX_MARKS {
+            self.marks.push((at, name.to_string()));
+        }
+    }
+
+    /// Number of slices that are too narrow or too deep to be seen.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// The data of the script.
+    fn json(&self) -> String {
+        let mut out = String::from("{\"tracks\":[");
+        for (index, track) in self.tracks.iter().enumerate() {
+            out.push_str(if index > 0 { ",\n{\"name\":" } else { "\n{\"name\":" });
+            quoted(&mut out, &track.name);
+            out.push_str(",\"slices\":[");
+            for (index, Slice { from, to, depth, name }) in track.slices.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                out.push_str(&format!("[{from},{to},{depth},"));
+                quoted(&mut out, name);
+                out.push(']');
+            }
+            out.push_str("]}");
+        }
+        out.push_str("],\n\"marks\":[");
+        for (index, (at, name)) in self.marks.iter().enumerate() {
+            out.push_str(if index > 0 { "," } else { "" });
+            out.push_str(&format!("[{at},"));
+            quoted(&mut out, name);
+            out.push(']');
+        }
+        out.push_str("]}");
+        // The text of a script ends at its first end tag, wherever that is.
+        out.replace('<', "\\u003c")
+    }
+}
+
+/// Writes a page.
+pub fn write_page(out: &mut dyn Write, page: &Page<'_>) -> io::Result<()> {
+    let title = escaped(page.title);
+    writeln!(out, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>")?;
+    writeln!(out, "<style>{STYLE}</style>\n<h1>{title}</h1>")?;
+    writeln!(out, "<h2>Summary</h2>\n<table id=\"facts\">")?;
+    for (name, value) in page.facts {
+        writeln!(out, "<tr><th>{}<td>{}", escaped(name), escaped(value))?;
+    }
+    writeln!(out, "</table>\n<h2>Findings</h2>\n<ul id=\"findings\">")?;
+    for finding in page.findings {
+        writeln!(out, "<li>{}", escaped(finding))?;
+    }
+    if page.findings.is_empty() {
+        writeln!(out, "<li>None")?;
+    }
+    writeln!(out, "</ul>\n<h2>Timeline</h2>\n<p>The axis is {}; wheel zooms, dragging moves.", escaped(page.axis))?;
+    writeln!(out, "<canvas id=\"timeline\"></canvas>\n<p id=\"about\">&nbsp;</p>")?;
+    writeln!(out, "<script type=\"application/json\" id=\"data\">{}</script>", page.timeline.json())?;
+    writeln!(out, "<h2>Flame graph</h2>")?;
+    write_picture(out, page.stacks, page.flame)?;
+    writeln!(out, "<h2>Hot functions</h2>\n<table id=\"functions\">\n<tr><th>self<th>total<th>calls<th>function")?;
+    for FunctionRow { name, calls, own, total } in page.functions {
+        writeln!(out, "<tr><td>{}<td>{}<td>{calls}<td>{}", escaped(own), escaped(total), escaped(name))?;
+    }
+    writeln!(out, "</table>\n<script>\n{SCRIPT}</script>\n</html>")
+}
