@@ -131,6 +131,9 @@ impl<C: CallSink, S: Read + Write + Seek> Marks<C, S> {
     }
 
     fn add(&mut self, kind: MarkKind, at: &Moment, stack: Option<usize>, text: &str) {
+        if self.failed.is_some() {
+            return;
+        }
         // A character that is cut is replaced when the mark is read.
         let text = text.as_bytes();
         let text = text.get(..MAX_TEXT).unwrap_or(text);
@@ -139,7 +142,7 @@ impl<C: CallSink, S: Read + Write + Seek> Marks<C, S> {
         words.iter().for_each(|word| self.buffer.extend(word.to_le_bytes()));
         self.buffer.extend_from_slice(text);
         self.count += 1;
-        if self.buffer.len() >= BUFFER && self.failed.is_none() {
+        if self.buffer.len() >= BUFFER {
             self.failed = self.flush().err();
         }
     }

@@ -1,4 +1,4 @@
-//! A page about a trace that needs nothing but a browser: facts, findings, timeline, flame graph, hot functions.
+//! A page about a trace that needs nothing but a browser: facts, gaps, timeline, flame graph, hot functions.
 //!
 //! facts, slices, stacks, rows ─▶ **page** ─▶ one HTML file with its script and data
 //!
@@ -31,8 +31,8 @@ pub struct Page<'p> {
     pub title: &'p str,
     /// Facts about the trace: names and values.
     pub facts: &'p [(String, String)],
-    /// What is wrong with it.
-    pub findings: &'p [String],
+    /// Where part of the execution is missing, in words.
+    pub gaps: &'p [String],
     /// What happened when.
     pub timeline: &'p Timeline,
     /// What the axis of the timeline counts.
@@ -166,11 +166,11 @@ pub fn write_page(out: &mut dyn Write, page: &Page<'_>) -> io::Result<()> {
     for (name, value) in page.facts {
         writeln!(out, "<tr><th>{}<td>{}", escaped(name), escaped(value))?;
     }
-    writeln!(out, "</table>\n<h2>Findings</h2>\n<ul id=\"findings\">")?;
-    for finding in page.findings {
-        writeln!(out, "<li>{}", escaped(finding))?;
+    writeln!(out, "</table>\n<h2>Gaps</h2>\n<ul id=\"gaps\">")?;
+    for gap in page.gaps {
+        writeln!(out, "<li>{}", escaped(gap))?;
     }
-    if page.findings.is_empty() {
+    if page.gaps.is_empty() {
         writeln!(out, "<li>None")?;
     }
     writeln!(out, "</ul>\n<h2>Timeline</h2>\n<p>The axis is {}; wheel zooms, dragging moves.", escaped(page.axis))?;

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use unspool::analyze::calls::Cost;
+use unspool::analyze::calls::{Call, Cost};
 use unspool::analyze::marks::{Mark, MarkKind};
 use unspool::analyze::tree::{TreeEvent, TreeSelection};
 use unspool::export::flamegraph::FlameOptions;
@@ -42,6 +42,9 @@ One file, which opens without a network. What is too narrow to be seen is left o
 /// Number of functions in the table.
 const FUNCTIONS: usize = 50;
 
+/// Number of causes of gaps that are listed by themselves.
+const CAUSES: usize = 100;
+
 const FAILED: &str = "cannot write the page";
 const NO_TREE: &str = "cannot use the temporary file of the call tree";
 
@@ -61,8 +64,8 @@ struct Report<'a> {
     timeline: Timeline,
     stacks: StackTree,
     calls: HashMap<Arc<str>, u64>,
-    /// Number of marks by kind and text.
-    findings: BTreeMap<String, u64>,
+    /// Number of gaps by cause.
+    gaps: BTreeMap<String, u64>,
     exceptions: u64,
     tracks: u64,
     /// What is counted, with the times of the first trace.
@@ -77,7 +80,7 @@ impl<'a> Report<'a> {
             timeline: Timeline::default(),
             stacks: StackTree::new(),
             calls: HashMap::new(),
-            findings: BTreeMap::new(),
+            gaps: BTreeMap::new(),
             exceptions: 0,
             tracks: 0,
             axis: None,
@@ -122,7 +125,9 @@ impl<'a> Report<'a> {
             MarkKind::Gap => {
                 let at = if weight == Weight::Time { mark.at.time } else { mark.at.number };
                 self.timeline.mark(at, &mark.text);
-                *self.findings.entry(mark.text.clone()).or_default() += 1;
+                let is_listed = self.gaps.len() < CAUSES || self.gaps.contains_key(&mark.text);
+                let cause = if is_listed { &mark.text } else { "other causes" };
+                *self.gaps.entry(cause.to_string()).or_default() += 1;
             }
             MarkKind::Exception => self.exceptions += 1,
             MarkKind::ExceptionReturn | MarkKind::Switch | MarkKind::Note => {}
@@ -139,11 +144,11 @@ impl<'a> Report<'a> {
         names: &mut Names<'_>,
     ) -> anyhow::Result<()> {
         let mut length = 0;
-        let measure = |_: usize, call: &unspool::analyze::calls::Call| {
+        let measure = |_: usize, call: &Call| {
             length = weight.end(call).saturating_sub(weight.begin(call));
             Ok(())
         };
-        marks.calls.each(stack.number, |call| call.is_root(), measure).context(NO_TREE)?;
+        marks.calls.each(stack.number, Call::is_root, measure).context(NO_TREE)?;
         let root = root_of(part, stack);
         let words = [part.heading.clone(), Some(root).filter(|root| !root.is_empty())];
         let name = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
@@ -198,14 +203,14 @@ impl<'a> Report<'a> {
             ("Calls too narrow for the timeline", grouped(self.timeline.left_out())),
         ]
         .map(|(name, value)| (name.to_string(), value));
-        let findings: Vec<String> =
-            self.findings.iter().map(|(name, count)| format!("gap: {name} ({})", many(*count, "time"))).collect();
+        let gaps: Vec<String> =
+            self.gaps.iter().map(|(cause, count)| format!("{cause} ({})", many(*count, "time"))).collect();
         let axis = if weight == Weight::Time { format!("time in {}", times.unit) } else { "instructions".to_string() };
         let flame = FlameOptions { title: &title, weight: &of, text: &text, is_comparison: false };
         let page = Page {
             title: &title,
             facts: &facts,
-            findings: &findings,
+            gaps: &gaps,
             timeline: &self.timeline,
             axis: &axis,
             stacks: &self.stacks,
