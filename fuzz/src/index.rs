@@ -69,13 +69,15 @@ fn of_steps(log: &[u8], distance: u32, number: u64) {
     let fingerprint = Fingerprint { length: log.len() as u64, modified: 0, sum: 0 };
     let mut indexer = StepIndexer::new(&mut file, fingerprint, unit).expect("memory can be written");
     let mut scanner = StepScanner::new(unit, 0);
-    let mut count = 0;
+    let (mut count, mut in_segment) = (0, 0);
     for (at, step) in steps.iter().enumerate() {
         let is_instruction = step.event.instruction().is_some();
-        if at == 0 || is_instruction && indexer.instructions() >= distance {
+        if is_instruction && in_segment >= distance {
             indexer.cut(0, (at as u64).to_le_bytes().to_vec()).expect("memory can be written");
+            in_segment = 0;
         }
-        indexer.step(step);
+        indexer.step(step).expect("memory can be read");
+        in_segment += u32::from(is_instruction);
         if count < number {
             scanner.step(step);
         }

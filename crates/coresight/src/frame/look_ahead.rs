@@ -194,8 +194,11 @@ impl LookAhead {
         !frame.iter().step_by(2).fold(false, |is_any, byte| is_any | self.unfamiliar[usize::from(*byte)])
     }
 
+    /// A search that waits for more bytes continues, whatever it has spent: chunks make no difference.
     fn may_search(&self) -> bool {
-        self.examined >= self.search_from && self.spent <= CREDIT + CREDIT_PER_BYTE * self.examined
+        let is_in_progress = self.window > FIRST_WINDOW;
+        let may_start = self.examined >= self.search_from && self.spent <= CREDIT + CREDIT_PER_BYTE * self.examined;
+        is_in_progress || may_start
     }
 
     /// Frames start as before; the ids of this one are familiar from now on.
