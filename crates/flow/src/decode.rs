@@ -67,13 +67,13 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
 
     /// Passes a packet through all stages, one by one.
     #[inline(never)]
-    fn uncommon(&mut self, item: PacketItem<D::Packet>, sink: &mut impl FlowSink) {
+    fn uncommon(&mut self, item: PacketItem<D::Packet>, sink: &mut dyn FlowSink) {
         self.committed.push(item, &mut Walking { walker: &mut self.walker, changes: &mut self.changes, sink });
         self.is_plain = self.committed.is_plain() && self.walker.cached_runs_suffice() && self.changes.is_empty();
     }
 
     /// Ends the stream at this offset in the buffer. Returns the number of P0 elements that were still speculative.
-    pub fn finish(&mut self, offset: u64, sink: &mut impl FlowSink) -> u64 {
+    pub fn finish(&mut self, offset: u64, sink: &mut dyn FlowSink) -> u64 {
         let walking = &mut Walking { walker: &mut self.walker, changes: &mut self.changes, sink };
         let outstanding = self.committed.finish(walking);
         self.walker.finish(offset, sink);
@@ -82,7 +82,7 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
 
     /// The map changes at this offset: code of the elements from there on comes from this memory. Elements before it may
     /// still be speculative.
-    pub fn change_map(&mut self, offset: u64, memory: M, sink: &mut impl FlowSink) {
+    pub fn change_map(&mut self, offset: u64, memory: M, sink: &mut dyn FlowSink) {
         if self.committed.is_settled() && self.changes.is_empty() {
             self.walker.change_map(offset, memory, sink);
         } else {
@@ -181,13 +181,13 @@ impl<M: CodeMemory, S: FlowSink> Sink<Located<Plain>> for PlainWalking<'_, M, S>
 }
 
 /// Passes committed elements to the walk, and changes of the map before the first element that they apply to.
-struct Walking<'r, M, S> {
+struct Walking<'r, M> {
     walker: &'r mut Walker<M>,
     changes: &'r mut VecDeque<(u64, M)>,
-    sink: &'r mut S,
+    sink: &'r mut dyn FlowSink,
 }
 
-impl<M: CodeMemory, S: FlowSink> Sink<ElementItem> for Walking<'_, M, S> {
+impl<M: CodeMemory> Sink<ElementItem> for Walking<'_, M> {
     #[inline(always)]
     fn item(&mut self, item: ElementItem) {
         if !self.changes.is_empty() {
@@ -197,7 +197,7 @@ impl<M: CodeMemory, S: FlowSink> Sink<ElementItem> for Walking<'_, M, S> {
     }
 }
 
-impl<M: CodeMemory, S: FlowSink> Walking<'_, M, S> {
+impl<M: CodeMemory> Walking<'_, M> {
     #[inline(never)]
     fn change_maps(&mut self, next: &ElementItem) {
         let reached = match next {

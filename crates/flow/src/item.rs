@@ -18,6 +18,17 @@ pub trait FlowSink {
     fn item(&mut self, item: FlowItem);
 }
 
+impl<S: FlowSink + ?Sized> FlowSink for &mut S {
+    #[inline]
+    fn run(&mut self, run: Run<'_>) {
+        (**self).run(run);
+    }
+
+    fn item(&mut self, item: FlowItem) {
+        (**self).item(item);
+    }
+}
+
 /// An item with its offset in the trace, or an error of an earlier stage instead.
 pub type FlowItem = Result<Located<Item>, ElementError>;
 

@@ -136,7 +136,7 @@ impl<M: CodeMemory> Walker<M> {
 
     /// Follows the next element, or passes on the error in its place.
     #[inline(always)]
-    pub fn push(&mut self, item: ElementItem, sink: &mut impl FlowSink) {
+    pub fn push(&mut self, item: ElementItem, sink: &mut dyn FlowSink) {
         match item {
             Ok(Located { offset, length, value: Element::Atoms(atoms) }) => {
                 self.atoms(Extent { offset, length }, atoms, sink);
@@ -154,7 +154,7 @@ impl<M: CodeMemory> Walker<M> {
 
     /// The map changes at this offset: from now on, code comes from this memory. Code that is known stays known, since the number of
     /// a map always stands for the same code.
-    pub fn change_map(&mut self, offset: u64, memory: M, sink: &mut impl FlowSink) {
+    pub fn change_map(&mut self, offset: u64, memory: M, sink: &mut dyn FlowSink) {
         self.load_block();
         self.memory = memory;
         if let Some(context) = self.context {
@@ -165,7 +165,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Ends the trace at this offset in the buffer.
-    pub fn finish(&mut self, offset: u64, sink: &mut impl FlowSink) {
+    pub fn finish(&mut self, offset: u64, sink: &mut dyn FlowSink) {
         let end = Extent { offset, length: 0 };
         self.forget_position(sink);
         self.save_node();
@@ -174,7 +174,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     #[inline(always)]
-    pub(crate) fn target(&mut self, extent: Extent, target: ElementTarget, sink: &mut impl FlowSink) {
+    pub(crate) fn target(&mut self, extent: Extent, target: ElementTarget, sink: &mut dyn FlowSink) {
         if self.node == NEEDS_ADDRESS
             && let Some(node) = self.graph.target_node(self.modes[target.isa as usize], target.address)
         {
@@ -186,7 +186,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     #[inline(never)]
-    fn new_target(&mut self, extent: Extent, target: ElementTarget, sink: &mut impl FlowSink) {
+    fn new_target(&mut self, extent: Extent, target: ElementTarget, sink: &mut dyn FlowSink) {
         self.load_block();
         self.end_q(Some(target.address), sink);
         self.report_lost(sink);
@@ -229,7 +229,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Clears the graph and the cached runs if they have become too large.
-    pub(super) fn clear_if_full(&mut self, sink: &mut impl FlowSink) {
+    pub(super) fn clear_if_full(&mut self, sink: &mut dyn FlowSink) {
         if !self.graph.is_full() && !self.runs.is_full() {
             return;
         }
@@ -248,13 +248,13 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     #[inline(never)]
-    fn element(&mut self, element: &Located<Element>, sink: &mut impl FlowSink) {
+    fn element(&mut self, element: &Located<Element>, sink: &mut dyn FlowSink) {
         self.load_block();
         self.apply(element, sink);
         self.save_node();
     }
 
-    fn apply(&mut self, element: &Located<Element>, sink: &mut impl FlowSink) {
+    fn apply(&mut self, element: &Located<Element>, sink: &mut dyn FlowSink) {
         let extent = Extent::of(element);
         match element.value {
             Element::Context(context) => self.new_context(extent, context, sink),
@@ -304,7 +304,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     #[inline(never)]
-    fn error(&mut self, error: ElementError, sink: &mut impl FlowSink) {
+    fn error(&mut self, error: ElementError, sink: &mut dyn FlowSink) {
         if error.kind.breaks_flow() {
             self.forget_position(sink);
             self.save_node();
@@ -313,13 +313,13 @@ impl<M: CodeMemory> Walker<M> {
         sink.item(Err(error));
     }
 
-    fn break_flow(&mut self, extent: Extent, item: Item, sink: &mut impl FlowSink) {
+    fn break_flow(&mut self, extent: Extent, item: Item, sink: &mut dyn FlowSink) {
         self.forget_position(sink);
         self.emit(extent, item, sink);
     }
 
     /// Resets at a break: the following trace does not continue the preceding one.
-    fn forget_position(&mut self, sink: &mut impl FlowSink) {
+    fn forget_position(&mut self, sink: &mut dyn FlowSink) {
         self.end_q(None, sink);
         self.report_lost(sink);
         self.held_before_break = !matches!(self.held, Held::Nothing);
@@ -330,7 +330,7 @@ impl<M: CodeMemory> Walker<M> {
         self.stack.clear_later();
     }
 
-    fn new_context(&mut self, extent: Extent, context: Context, sink: &mut impl FlowSink) {
+    fn new_context(&mut self, extent: Extent, context: Context, sink: &mut dyn FlowSink) {
         if self.context == Some(context) {
             return;
         }
@@ -341,7 +341,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Continues at the same address in the modes of a context.
-    fn move_to(&mut self, extent: Extent, context: Context, sink: &mut impl FlowSink) {
+    fn move_to(&mut self, extent: Extent, context: Context, sink: &mut dyn FlowSink) {
         let map = std::mem::replace(&mut self.map, self.memory.map_of(&context));
         if map != self.map {
             self.emit(extent, Item::Map(self.map), sink);

@@ -7,14 +7,13 @@
 //! decoder that continues the shard before; only if both arrive at the same entry is the result used. Otherwise the
 //! shard is decoded again, in order. So the output cannot depend on the number of cores.
 
-use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use unspool_coresight::frame::{FrameError, Stream};
 use unspool_coresight::{
-    DecodePackets as _, Decoders, InstructionDecoders, PacketItem, Packets, Transactions, with_instruction_decoders,
+    DecodePackets as _, Decoders, InstructionDecoders, Packets, Transactions, with_instruction_decoders,
 };
 use unspool_flow::{Entry, FlowDecoder, FlowItem, FlowSink, Run, Seam};
 
@@ -126,7 +125,7 @@ where
         }
         // The channel ends when the last worker does.
         drop(results);
-        let mut merge = Merge { plan, current: None, waiting: BTreeMap::new(), next: 0, take };
+        let mut merge = Merge { plan, current: None, waiting: Vec::new(), next: 0, take };
         merge.run(source, to_workers, &from_workers, threads)
     })
 }
@@ -207,7 +206,7 @@ impl<'p, C: InstructionDecoders, S: FlowSink + Watch, F: Fn() -> S> Plan<'p, C, 
         };
         let start = rest.start();
         let mut sink = (self.make)();
-        reader.decode(&mut rest, false, &mut decoder.decoding(&mut sink));
+        reader.decode_flow(&mut rest, false, decoder, &mut sink);
         shard.lost.iter().for_each(|&error| sink.lost(error));
         Some(Outcome { start, entry, sink, end: End { reader, rest, seam: decoder.seam() } })
     }
@@ -232,7 +231,7 @@ impl<'p, C: InstructionDecoders, S: FlowSink + Watch, F: Fn() -> S> Plan<'p, C, 
             }
         }
         let after = rest.split_off(rest.start() + length);
-        reader.decode(rest, false, &mut |_: PacketItem<_>| {});
+        reader.pass(rest);
         *rest = after;
         entry.filter(|_| reader.decoder.is_between_packets())
     }
@@ -244,7 +243,7 @@ struct Merge<'m, 'p, C: InstructionDecoders, S, F, T> {
     /// Shard that may still continue.
     current: Option<(S, End<C>)>,
     /// Results that arrived out of order.
-    waiting: BTreeMap<u64, Decoded<C, S>>,
+    waiting: Vec<Decoded<C, S>>,
     next: u64,
     take: &'m mut T,
 }
@@ -298,8 +297,9 @@ where
     /// Waits for a result. False: reading should stop, or all workers have ended.
     fn receive(&mut self, from_workers: &Receiver<Decoded<C, S>>) -> bool {
         let Ok(decoded) = from_workers.recv() else { return false };
-        self.waiting.insert(decoded.shard.number, decoded);
-        while let Some(decoded) = self.waiting.remove(&self.next) {
+        self.waiting.push(decoded);
+        while let Some(index) = self.waiting.iter().position(|decoded| decoded.shard.number == self.next) {
+            let decoded = self.waiting.swap_remove(index);
             self.next += 1;
             if !self.join(decoded) {
                 return false;
@@ -320,7 +320,7 @@ where
         let mut from = shard.stream.start();
         if let Some(outcome) = outcome {
             rest.append(&shard.stream.until(outcome.start));
-            reader.decode(&mut rest, false, &mut decoder.decoding(&mut sink));
+            reader.decode_flow(&mut rest, false, &mut decoder, &mut sink);
             let is_there = reader.decoder.is_between_packets() && reader.decoder.offset() == outcome.start;
             if is_there && outcome.entry.is_some() && decoder.entry() == outcome.entry {
                 self.plan.keep(decoder);
@@ -330,7 +330,7 @@ where
             from = outcome.start;
         }
         rest.append(&(*shard.stream).clone().split_off(from));
-        reader.decode(&mut rest, false, &mut decoder.decoding(&mut sink));
+        reader.decode_flow(&mut rest, false, &mut decoder, &mut sink);
         shard.lost.iter().for_each(|&error| sink.lost(error));
         self.current = Some(((self.plan.make)(), End { reader, rest, seam: decoder.seam() }));
         self.plan.keep(decoder);
@@ -341,7 +341,7 @@ where
         let Some((mut sink, End { mut reader, mut rest, seam })) = self.current.take() else { return 0 };
         let mut decoder = self.plan.decoder();
         decoder.resume(&seam);
-        reader.decode(&mut rest, true, &mut decoder.decoding(&mut sink));
+        reader.decode_flow(&mut rest, true, &mut decoder, &mut sink);
         let outstanding = decoder.finish(total, &mut sink);
         sink.bytes_read(reader.decoder.offset());
         self.plan.keep(decoder);

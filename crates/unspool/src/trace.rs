@@ -8,12 +8,12 @@
 use unspool_capture::{Buffer, Capture, Clock, Core, Source, Stream as StreamOf};
 use unspool_coresight::frame::{FrameSink, Stream};
 use unspool_coresight::{
-    Assumption, DecodeElements, Decoders, ElementItem, Features, InstructionDecoders as _, PacketItem, Profile,
-    Protocol, Sink, TraceConfig, Transactions, with_decoders, with_instruction_decoders,
+    Assumption, DecodeElements, DecodePackets, Decoders, ElementItem, Features, InstructionDecoders as _, PacketItem,
+    Profile, Protocol, Sink, TraceConfig, Transactions, with_decoders, with_instruction_decoders,
 };
 use unspool_flow::{FlowDecoder, FlowSink, InstructionSink, Instructions};
 
-use crate::program::Moments;
+use crate::program::{Changes, Moment, Moments};
 use crate::steps::choose;
 use crate::window::{CHUNK, Reader, SourceBytes, deformatter, read_full};
 use crate::{Error, Program, Watch, reconfigured};
@@ -205,15 +205,11 @@ impl<'c> Trace<'c> {
             let code = program.take_known(decoders.flow_rules());
             let mut flow = FlowDecoder::with_code(&decoders, transactions, moments.first(), code);
             if moments.is_one() {
-                self.each_window(sink, |stream, last, sink| reader.decode(stream, last, &mut flow.decoding(sink)))?;
+                self.each_window(sink, |stream, last, sink| reader.decode_flow(stream, last, &mut flow, sink))?;
             } else {
                 let mut changes = moments.changes();
                 self.each_window(sink, |stream, last, sink| {
-                    reader.decode(stream, last, &mut |item: PacketItem<_>| {
-                        let offset = offset_of(&item);
-                        changes.up_to(offset, |moment| flow.change_map(offset, moment, sink));
-                        flow.push(item, sink);
-                    });
+                    decode_changing(&mut reader, stream, last, &mut flow, &mut changes, sink);
                 })?;
             }
             let outstanding = flow.finish(self.buffer().len(), sink);
@@ -286,6 +282,22 @@ impl<'c> Trace<'c> {
     pub(crate) fn whole(self) -> Self {
         Self { is_whole: true, ..self }
     }
+}
+
+/// Decodes a window up to the flow of a program that changes.
+fn decode_changing<'p, D: DecodePackets, C: DecodeElements<Packet = D::Packet>>(
+    reader: &mut Reader<D>,
+    stream: &mut Stream,
+    last: bool,
+    flow: &mut FlowDecoder<C, Moment<'p>>,
+    changes: &mut Changes<'_, 'p>,
+    mut sink: &mut dyn FlowSink,
+) {
+    reader.decode(stream, last, &mut |item: PacketItem<_>| {
+        let offset = offset_of(&item);
+        changes.up_to(offset, |moment| flow.change_map(offset, moment, sink));
+        flow.push(item, &mut sink);
+    });
 }
 
 /// Configuration of a source with a known protocol, and assumptions about it.

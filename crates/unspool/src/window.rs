@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use unspool_capture::{Buffer, BufferFormat, Capture};
 use unspool_coresight::frame::{Deformatter, FrameError, FrameSink, Layout, Mark, Offsets, Span, Stream, WholeFrames};
-use unspool_coresight::{ConfiguredSources, DecodePackets, Malformed, PacketError, PacketItem, Sink};
+use unspool_coresight::{ConfiguredSources, DecodeElements, DecodePackets, Malformed, PacketError, PacketItem, Sink};
+use unspool_flow::{CodeMemory, FlowDecoder, FlowSink};
 
 use crate::Error;
 use crate::trace::source_config;
@@ -181,9 +182,12 @@ impl<D: DecodePackets> Reader<D> {
     /// Decodes the window, break by break. The bytes left in it start a packet whose end has not arrived.
     #[inline(always)]
     pub(crate) fn decode(&mut self, stream: &mut Stream, last: bool, sink: &mut impl Sink<PacketItem<D::Packet>>) {
-        while let Some(here) = stream.next_break() {
-            let length = (here - stream.start()) as usize;
-            self.decode_up_to(stream, length, true, sink);
+        loop {
+            let next_break = stream.next_break();
+            let length = next_break.map_or(stream.bytes().len(), |here| (here - stream.start()) as usize);
+            // The pipeline is inlined here, and nowhere else.
+            self.decode_up_to(stream, length, last || next_break.is_some(), sink);
+            let Some(here) = next_break else { break };
             self.decoder.resync_at(self.decoder.offset());
             if here > 0 {
                 // Later stages must see the break, even if the next byte starts a synchronization.
@@ -192,7 +196,6 @@ impl<D: DecodePackets> Reader<D> {
             }
             stream.pass_break();
         }
-        self.decode_up_to(stream, stream.bytes().len(), last, sink);
     }
 
     #[inline(always)]
@@ -213,6 +216,24 @@ impl<D: DecodePackets> Reader<D> {
             self.open = Some((unreported, offset));
         }
         stream.consume(read);
+    }
+
+    /// Reads packets that were decoded already.
+    #[inline(never)]
+    pub(crate) fn pass(&mut self, stream: &mut Stream) {
+        self.decode(stream, false, &mut |_: PacketItem<D::Packet>| {});
+    }
+
+    /// Decodes the window up to the flow of the program.
+    #[inline(never)]
+    pub(crate) fn decode_flow<C: DecodeElements<Packet = D::Packet>, M: CodeMemory>(
+        &mut self,
+        stream: &mut Stream,
+        last: bool,
+        flow: &mut FlowDecoder<C, M>,
+        sink: &mut impl FlowSink,
+    ) {
+        self.decode(stream, last, &mut flow.decoding(sink));
     }
 }
 

@@ -30,7 +30,7 @@ impl<M: CodeMemory> Walker<M> {
 
     /// Emits a cached run.
     #[inline(always)]
-    pub(super) fn emit_cached(&self, run: CachedRun, offset: u64, sink: &mut impl FlowSink) {
+    pub(super) fn emit_cached<S: FlowSink + ?Sized>(&self, run: CachedRun, offset: u64, sink: &mut S) {
         sink.run(Run {
             graph: &self.graph,
             among: self.runs.all_steps(),
@@ -46,13 +46,13 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     #[inline(never)]
-    pub(super) fn emit_exception_return(&self, offset: u64, sink: &mut impl FlowSink) {
+    pub(super) fn emit_exception_return<S: FlowSink + ?Sized>(&self, offset: u64, sink: &mut S) {
         if self.rules.silent_exception_returns {
             sink.item(Ok(Located { offset, length: 0, value: Item::ExceptionReturn }));
         }
     }
 
-    pub(crate) fn atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut impl FlowSink) {
+    pub(crate) fn atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut dyn FlowSink) {
         self.flush(sink);
         match self.runs.find_in_node(self.node, atoms) {
             Some(&run) => self.follow_run(run, extent, sink),
@@ -62,7 +62,7 @@ impl<M: CodeMemory> Walker<M> {
 
     /// Follows atoms whose run is not in the node itself. Nothing is held.
     #[inline(never)]
-    pub(super) fn uncached_atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut impl FlowSink) {
+    pub(super) fn uncached_atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut dyn FlowSink) {
         match self.runs.promote_from_overflow(self.node, atoms) {
             Some(run) => self.follow_run(run, extent, sink),
             None => self.walk_atoms(extent, atoms, sink),
@@ -70,7 +70,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Follows a cached run.
-    pub(super) fn follow_run(&mut self, run: CachedRun, extent: Extent, sink: &mut impl FlowSink) {
+    pub(super) fn follow_run(&mut self, run: CachedRun, extent: Extent, sink: &mut dyn FlowSink) {
         self.node = run.next;
         self.push_return_addresses(&run);
         if self.rules.may_mispredict {
@@ -82,7 +82,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Follows atoms one by one, and caches their run.
-    pub(super) fn walk_atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut impl FlowSink) {
+    pub(super) fn walk_atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut dyn FlowSink) {
         self.load_block();
         self.clear_if_full(sink);
         let from = self.node;
@@ -108,7 +108,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Follows one atom, which a mispredict may still change. False: it did not lead from one known block to the next.
-    pub(super) fn step(&mut self, extent: Extent, taken: bool, may_change: bool, sink: &mut impl FlowSink) -> bool {
+    pub(super) fn step(&mut self, extent: Extent, taken: bool, may_change: bool, sink: &mut dyn FlowSink) -> bool {
         let is_located = self.at >= FIRST && self.q.is_none();
         if !is_located && !self.locate(extent, sink) {
             // A mispredict would be about this atom, and not about the last one whose position was known.
@@ -159,7 +159,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// The code ends before the block does: emits the instructions that were certainly executed.
-    pub(super) fn run_into_missing_code(&mut self, extent: Extent, id: BlockId, sink: &mut impl FlowSink) {
+    pub(super) fn run_into_missing_code(&mut self, extent: Extent, id: BlockId, sink: &mut dyn FlowSink) {
         let end = self.graph.block(id).end;
         self.hold_step(extent, WalkStep::new(id, true));
         self.flush(sink);
@@ -174,7 +174,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Locates a P0 element, with the return stack if necessary. False: its position is unknown.
-    pub(super) fn locate(&mut self, extent: Extent, sink: &mut impl FlowSink) -> bool {
+    pub(super) fn locate(&mut self, extent: Extent, sink: &mut dyn FlowSink) -> bool {
         self.end_q(None, sink);
         self.ask_return_stack();
         if self.at == NEEDS_ADDRESS {
@@ -195,7 +195,7 @@ impl<M: CodeMemory> Walker<M> {
 
     /// The trace has no target for the indirect branch before, and the return stack has none either. If calls are unknown,
     /// the trace unit may have had it on its stack; otherwise, the trace is wrong.
-    pub(super) fn miss_target(&mut self, extent: Extent, sink: &mut impl FlowSink) {
+    pub(super) fn miss_target(&mut self, extent: Extent, sink: &mut dyn FlowSink) {
         match self.rules.return_stack && self.stack.is_incomplete() {
             true => self.wait_for_address(),
             false => self.report_finding(extent, Finding::NoTarget, sink),
@@ -204,7 +204,7 @@ impl<M: CodeMemory> Walker<M> {
 
     /// Reports missing code: the position is unknown until the next address. The return stack misses what is executed
     /// until then, so it is not valid any more.
-    pub(super) fn no_code(&mut self, extent: Extent, address: u64, sink: &mut impl FlowSink) {
+    pub(super) fn no_code(&mut self, extent: Extent, address: u64, sink: &mut dyn FlowSink) {
         let space = self.space();
         if self.memory.is_ambiguous(address, space) {
             self.report_finding(extent, Finding::AmbiguousImage { address }, sink);
@@ -226,7 +226,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Reports a contradiction between trace and code: the position is unknown until the next address.
-    pub(super) fn report_finding(&mut self, extent: Extent, finding: Finding, sink: &mut impl FlowSink) {
+    pub(super) fn report_finding(&mut self, extent: Extent, finding: Finding, sink: &mut dyn FlowSink) {
         self.flush(sink);
         sink.item(Ok(extent.locate(Item::Finding(finding))));
         self.at = LOST;
@@ -248,7 +248,7 @@ impl<M: CodeMemory> Walker<M> {
         self.lost += 1;
     }
 
-    pub(super) fn report_lost(&mut self, sink: &mut impl FlowSink) {
+    pub(super) fn report_lost(&mut self, sink: &mut dyn FlowSink) {
         if self.lost > 0 {
             self.flush(sink);
             let value = Item::Lost { elements: self.lost, cause: self.cause };

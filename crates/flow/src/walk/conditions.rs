@@ -50,7 +50,7 @@ impl Conditions {
 }
 
 impl<M: CodeMemory> Walker<M> {
-    pub(super) fn etm4(&mut self, extent: Extent, own: OwnElement, sink: &mut impl FlowSink) {
+    pub(super) fn etm4(&mut self, extent: Extent, own: OwnElement, sink: &mut dyn FlowSink) {
         match own {
             OwnElement::ConditionalInstruction { key, number: Some(number), follows_branch } => {
                 self.conditional_instruction(extent, key, number, follows_branch, sink);
@@ -70,7 +70,7 @@ impl<M: CodeMemory> Walker<M> {
         key: Option<u32>,
         number: u32,
         follows_branch: bool,
-        sink: &mut impl FlowSink,
+        sink: &mut dyn FlowSink,
     ) {
         self.ask_return_stack();
         if self.at < FIRST || self.q.is_some() {
@@ -94,7 +94,7 @@ impl<M: CodeMemory> Walker<M> {
         }
     }
 
-    fn conditional_result(&mut self, extent: Extent, key: u32, outcome: ConditionOutcome, sink: &mut impl FlowSink) {
+    fn conditional_result(&mut self, extent: Extent, key: u32, outcome: ConditionOutcome, sink: &mut dyn FlowSink) {
         let mut waiting = std::mem::take(&mut self.conditions.waiting);
         waiting.retain(|instruction| {
             if instruction.key != key {

@@ -14,7 +14,7 @@ const MAX_HELD_ITEMS: usize = 1 << 10;
 
 impl<M: CodeMemory> Walker<M> {
     /// Inverts the last atom.
-    pub(super) fn mispredict(&mut self, extent: Extent, sink: &mut impl FlowSink) {
+    pub(super) fn mispredict(&mut self, extent: Extent, sink: &mut dyn FlowSink) {
         let Some((&last, before)) = self.held_steps().split_last() else {
             // With lost elements, it is about one of those.
             if self.lost == 0 {
@@ -41,7 +41,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Emits an item after the held run.
-    pub(super) fn emit(&mut self, extent: Extent, item: Item, sink: &mut impl FlowSink) {
+    pub(super) fn emit(&mut self, extent: Extent, item: Item, sink: &mut dyn FlowSink) {
         let holds = !matches!(self.held, Held::Nothing);
         let waits = self.rules.may_mispredict && holds && self.held_items.len() < MAX_HELD_ITEMS;
         if waits {
@@ -78,7 +78,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Emits the held run and the items after it.
-    pub(super) fn flush(&mut self, sink: &mut impl FlowSink) {
+    pub(super) fn flush(&mut self, sink: &mut dyn FlowSink) {
         if matches!(self.held, Held::Nothing) {
             return;
         }
@@ -105,7 +105,7 @@ impl<M: CodeMemory> Walker<M> {
 
     /// Reports an impossible outcome that no mispredict has corrected. If the walk continued from there, its position is
     /// unknown.
-    pub(super) fn report_impossible(&mut self, last: WalkStep, sink: &mut impl FlowSink) {
+    pub(super) fn report_impossible(&mut self, last: WalkStep, sink: &mut dyn FlowSink) {
         let at = self.graph.block(last.block()).last_address();
         let value = Item::Finding(Finding::NotTaken { at });
         sink.item(Ok(Located { offset: self.held_offset, length: 0, value }));
@@ -124,7 +124,7 @@ impl<M: CodeMemory> Walker<M> {
         self.cause = Cause::Disagreement;
     }
 
-    pub(super) fn emit_run(&self, steps: &[WalkStep], offset: u64, sink: &mut impl FlowSink) {
+    pub(super) fn emit_run(&self, steps: &[WalkStep], offset: u64, sink: &mut dyn FlowSink) {
         let length = steps.len() as u32;
         let (instructions, flags) = summarize(&self.graph, steps);
         sink.run(Run { graph: &self.graph, among: steps, start: 0, length, instructions, offset, generation: 0 });

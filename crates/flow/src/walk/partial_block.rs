@@ -17,7 +17,7 @@ impl<M: CodeMemory> Walker<M> {
         extent: Extent,
         number: ExceptionNumber,
         address: Option<u64>,
-        sink: &mut impl FlowSink,
+        sink: &mut dyn FlowSink,
     ) {
         self.flush(sink);
         self.end_q(None, sink);
@@ -51,7 +51,7 @@ impl<M: CodeMemory> Walker<M> {
 
     /// An exception return has its address in the trace. On the M profile the instruction before it is a function return
     /// to a value that is no address, which no return stack predicts.
-    pub(super) fn exception_return(&mut self, extent: Extent, sink: &mut impl FlowSink) {
+    pub(super) fn exception_return(&mut self, extent: Extent, sink: &mut dyn FlowSink) {
         if self.at == NEEDS_ADDRESS {
             self.wait_for_address();
         }
@@ -69,7 +69,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Walks straight-line code up to an address.
-    pub(super) fn walk_to(&mut self, extent: Extent, end: u64, sink: &mut impl FlowSink) {
+    pub(super) fn walk_to(&mut self, extent: Extent, end: u64, sink: &mut dyn FlowSink) {
         // An exception right at an address without code misses nothing.
         if self.at == NO_CODE && self.target.is_some_and(|target| target.address == end) {
             return self.end_q(None, sink);
@@ -107,14 +107,14 @@ impl<M: CodeMemory> Walker<M> {
         }
     }
 
-    pub(super) fn emit_scratch(&mut self, extent: Extent, taken: bool, sink: &mut impl FlowSink) {
+    pub(super) fn emit_scratch(&mut self, extent: Extent, taken: bool, sink: &mut dyn FlowSink) {
         if self.graph.block(SCRATCH).instructions > 0 {
             self.emit_run(&[WalkStep::new(SCRATCH, taken)], extent.offset, sink);
         }
     }
 
     /// Walks up to the taken branch at the source address.
-    pub(super) fn source_address(&mut self, extent: Extent, source: ElementTarget, sink: &mut impl FlowSink) {
+    pub(super) fn source_address(&mut self, extent: Extent, source: ElementTarget, sink: &mut dyn FlowSink) {
         self.flush(sink);
         if !self.locate(extent, sink) {
             return self.count_lost(extent);
@@ -152,7 +152,7 @@ impl<M: CodeMemory> Walker<M> {
 
     /// Starts a Q element: instructions whose branches were not traced. Up to the first branch the code determines them
     /// all the same.
-    pub(super) fn q(&mut self, extent: Extent, count: Option<u32>, sink: &mut impl FlowSink) {
+    pub(super) fn q(&mut self, extent: Extent, count: Option<u32>, sink: &mut dyn FlowSink) {
         self.flush(sink);
         let known = self.locate(extent, sink);
         let start = self.position().filter(|_| known);
@@ -180,7 +180,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Ends a Q element, with the address after it if the trace has one.
-    pub(super) fn end_q(&mut self, next: Option<u64>, sink: &mut impl FlowSink) {
+    pub(super) fn end_q(&mut self, next: Option<u64>, sink: &mut dyn FlowSink) {
         let Some(Q { extent, start, count, is_straight_line, .. }) = self.q.take() else { return };
         let block = self.graph.block(SCRATCH);
         // Without a branch, execution continues after the last instruction.

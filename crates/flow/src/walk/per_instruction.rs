@@ -16,7 +16,7 @@ impl<M: CodeMemory> Walker<M> {
         self.rules.atom_per_instruction.then(|| self.position()).flatten()
     }
 
-    pub(super) fn etm3(&mut self, extent: Extent, own: OwnElement, sink: &mut impl FlowSink) {
+    pub(super) fn etm3(&mut self, extent: Extent, own: OwnElement, sink: &mut dyn FlowSink) {
         match own {
             OwnElement::NewAddress => self.after_exception = true,
             OwnElement::GapCycles(cycles) => self.emit(extent, Item::CycleCount(cycles), sink),

@@ -16,7 +16,7 @@ use crate::memory::CodeMemory;
 impl<M: CodeMemory> Walker<M> {
     /// Walks straight-line code up to and including the instruction at an address. There is no waypoint in it: that would
     /// have had an outcome.
-    pub(super) fn waypoint_update(&mut self, extent: Extent, waypoint: ElementTarget, sink: &mut impl FlowSink) {
+    pub(super) fn waypoint_update(&mut self, extent: Extent, waypoint: ElementTarget, sink: &mut dyn FlowSink) {
         self.flush(sink);
         if !self.locate(extent, sink) {
             return self.count_lost(extent);
@@ -62,7 +62,7 @@ impl<M: CodeMemory> Walker<M> {
         extent: Extent,
         number: ExceptionNumber,
         address: Option<u64>,
-        sink: &mut impl FlowSink,
+        sink: &mut dyn FlowSink,
     ) {
         self.flush(sink);
         self.ask_return_stack();
@@ -75,7 +75,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Execution continues in an instruction set that cannot be decoded.
-    pub(super) fn other_code(&mut self, extent: Extent, address: u64, sink: &mut impl FlowSink) {
+    pub(super) fn other_code(&mut self, extent: Extent, address: u64, sink: &mut dyn FlowSink) {
         self.flush(sink);
         self.report_lost(sink);
         self.after_exception = false;
