@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use unspool_testing::tool;
 
-use crate::run::{Run, UNSPOOL, send_signal, text};
+use crate::run::{Run, UNSPOOL, send_signal, text, with_signals};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -145,13 +145,6 @@ pub(crate) fn terminated(args: &[&str]) -> Run {
 /// Sends the signal of Ctrl-C to the process of `unspool` alone.
 pub(crate) fn interrupted_alone(args: &[&str]) -> Run {
     ended_by("-INT", "", args)
-}
-
-/// The tool with the signals of a terminal: a shell that runs the tests in the background ignores Ctrl-C, and so would the tool.
-pub(crate) fn with_signals() -> Command {
-    let mut command = Command::new("env");
-    command.args(["--default-signal=INT,TERM,HUP", UNSPOOL]);
-    command
 }
 
 fn bytes_in(directory: &Path) -> u64 {

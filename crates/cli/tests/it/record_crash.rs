@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use unspool_testing::skip;
 
-use crate::programs::{Target, assert_clean, built, built_assembly, interrupted_alone, plugin, unspool, with_signals};
-use crate::run::{Folder, Run, UNSPOOL, send_signal, text, text_of, wait};
+use crate::programs::{Target, assert_clean, built, built_assembly, interrupted_alone, plugin, unspool};
+use crate::run::{Folder, Run, UNSPOOL, send_signal, text, text_of, wait, with_signals};
 
 /// Instructions up to the end.
 const UP_TO_END: u64 = 4 + 500_000 + 1 + 3;

@@ -31,6 +31,18 @@ pub(crate) fn command() -> Command {
     Command::new(std::env::var_os("UNSPOOL_BINARY").unwrap_or_else(|| UNSPOOL.into()))
 }
 
+/// The tool with the signals of a terminal: a shell that runs the tests in the background ignores Ctrl-C, and so would the tool.
+#[cfg(unix)]
+pub(crate) fn with_signals() -> Command {
+    let tool = command();
+    if !cfg!(target_os = "linux") {
+        return tool;
+    }
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT,TERM,HUP").arg(tool.get_program());
+    command
+}
+
 /// Longer than any run may take, even on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
 

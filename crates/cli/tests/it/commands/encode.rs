@@ -164,7 +164,7 @@ fn interrupted_encoding_leaves_nothing() {
     let (new, empty) = (folder.path("new"), folder.path("empty"));
     fs::create_dir(&empty).unwrap();
     for (capture, parent) in [(&new, folder.root()), (&empty, empty.as_path())] {
-        let mut command = crate::run::command();
+        let mut command = crate::run::with_signals();
         command.args(["encode", text(&log), "-o", text(capture)]).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let is_temporary = |name: &String| name.ends_with(".part");

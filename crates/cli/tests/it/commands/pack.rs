@@ -216,7 +216,7 @@ fn interrupted_packing_leaves_nothing() {
     let trace = folder.file("t.bin", "");
     fs::File::options().write(true).open(&trace).unwrap().set_len(8 << 30).unwrap();
     for out in [folder.path("new.zip"), folder.path("new")] {
-        let mut command = crate::run::command();
+        let mut command = crate::run::with_signals();
         command.args(["pack", text(&trace), "--protocol", "ete", "--raw", "-o", text(&out)]);
         let mut child = command.stderr(std::process::Stdio::null()).spawn().unwrap();
         let has_part = || folder.names().iter().any(|name| name.ends_with(".part"));

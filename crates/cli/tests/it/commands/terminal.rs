@@ -15,8 +15,9 @@ const LOG: &str =
 /// Runs a shell command on a terminal, without the user's settings. Standard error is on the terminal too.
 fn on_terminal(command: &str, settings: &[(&str, &str)]) -> Option<Run> {
     let script = tool("script", "bsdutils")?;
-    let mut run = Command::new(script);
-    run.args(["-qec", command, "/dev/null"]);
+    // Ctrl-C as in a terminal, wherever the tests run.
+    let mut run = Command::new("env");
+    run.arg("--default-signal=INT").arg(script).args(["-qec", command, "/dev/null"]);
     for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "PAGER", "UNSPOOL_PAGER", "LESS", "CI"] {
         run.env_remove(name);
     }
