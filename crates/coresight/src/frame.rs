@@ -14,15 +14,18 @@ use crate::TraceError;
 
 mod deformat;
 mod evidence;
+mod group;
 mod look_ahead;
 mod read;
 mod realign;
+mod saved;
 mod stream;
 mod write;
 
 pub use deformat::{Deformatter, Layout};
 pub use evidence::{Fit, SourceEvidence, UnknownSources};
 
+pub use saved::SavedFrames;
 pub use stream::{Offsets, Stream};
 pub use write::Formatter;
 

@@ -29,8 +29,6 @@ pub fn next_start(bytes: &[u8], start: usize) -> Option<usize> {
 #[derive(Debug, Clone)]
 pub struct PacketDecoder {
     config: Config,
-    /// Header bytes that this configuration can send.
-    accepted: [bool; 256],
     state: State,
     offset: u64,
     /// Reserved bits of the packet at the offset are reported.
@@ -58,9 +56,7 @@ enum Step {
 impl PacketDecoder {
     /// A decoder at the start of a stream.
     pub fn new(config: &Config) -> Self {
-        let mut accepted = [false; 256];
-        (0..=255).zip(&mut accepted).for_each(|(header, accepted)| *accepted = config.accepts(header));
-        Self { config: *config, accepted, state: unsynchronized(0), offset: 0, is_noted: false }
+        Self { config: *config, state: unsynchronized(0), offset: 0, is_noted: false }
     }
 
     /// Reads until there is an item. `None`: there is none before more bytes arrive.
@@ -118,7 +114,7 @@ impl PacketDecoder {
 
     fn step(&self, header: u8, cursor: &mut Cursor<'_>) -> Step {
         match parse(cursor, header, &self.config) {
-            Ok(packet) if self.accepted[usize::from(header)] => Step::Packet(packet),
+            Ok(packet) if self.config.accepts(header) => Step::Packet(packet),
             Ok(_) => Step::Impossible,
             Err(Fault::Ended) => Step::NeedMore,
             Err(Fault::Malformed(kind)) => Step::Bad(kind),

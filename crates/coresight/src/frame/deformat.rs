@@ -3,6 +3,7 @@
 //! Takes the buffer in chunks of any size. Produces [`Span`](super::Span)s and [`Mark`](super::Mark)s for a [`FrameSink`];
 //! chunk boundaries make no difference to them. The ids of frames are examined some frames before these are emitted: an id
 //! that no source has may mean that bytes are missing, and then frames are read from the start that fits the sources best.
+//! Undamaged frames are read in groups (`group.rs`), so that each frame is looked at once.
 //!
 //! ```text
 //!   emitted │   held back: 512 bytes    │ id of no source         window
@@ -17,9 +18,11 @@ use alloc::vec::Vec;
 use memchr::memmem;
 
 use super::evidence::{SourceEvidence, UnknownSources};
-use super::look_ahead::{LookAhead, Search};
+use super::group::{GROUP, Group};
+use super::look_ahead::{HELD, LookAhead, Search};
 use super::read::Frames;
 use super::realign::{Damage, LAST_WINDOW, Scores};
+use super::saved::SavedFrames;
 use super::{BadFrame, FRAME_LENGTH, FSYNC, FrameSink, ID_NULL};
 
 /// Start of the frames in a buffer.
@@ -86,6 +89,22 @@ impl<S: SourceEvidence> Deformatter<S> {
         self.frames.offset
     }
 
+    /// The state between two chunks, for [`restored`](Self::restored). `None`: a search waits for bytes, or bytes without a
+    /// frame are not reported yet.
+    pub fn save(&self) -> Option<SavedFrames> {
+        let (frames, ahead) = (self.frames.save()?, self.ahead.save()?);
+        Some(SavedFrames { is_aligned: self.is_aligned, frames, ahead })
+    }
+
+    /// A deformatter of the same sources that continues where another was. `held`: the bytes from the
+    /// [saved offset](SavedFrames::offset) up to the next chunk.
+    #[must_use]
+    pub fn restored(self, saved: &SavedFrames, held: Vec<u8>) -> Self {
+        let SavedFrames { is_aligned, frames, ahead } = *saved;
+        let (frames, ahead) = (Frames::restored(frames), LookAhead::restored(ahead));
+        Self { sources: self.sources, frames, is_aligned, carry: held, ahead }
+    }
+
     /// Processes the next chunk of the buffer.
     pub fn push(&mut self, bytes: &[u8], out: &mut impl FrameSink) {
         let mut rest = bytes;
@@ -120,6 +139,7 @@ impl<S: SourceEvidence> Deformatter<S> {
     fn read(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) -> usize {
         let mut at = 0;
         while at < bytes.len() {
+            at += self.read_groups(&bytes[at..], out);
             let rest = &bytes[at..];
             at += match self.next(rest, last) {
                 Next::Emit(until) => self.frames.read(rest, until, last, out),
@@ -132,6 +152,29 @@ impl<S: SourceEvidence> Deformatter<S> {
             };
         }
         at
+    }
+
+    /// The short path: emits each group of frames when the one after it has been examined. Returns the number of bytes
+    /// that were processed.
+    fn read_groups(&mut self, bytes: &[u8], out: &mut impl FrameSink) -> usize {
+        let is_held = self.ahead.examined() == self.frames.offset + HELD;
+        let (groups, _) = bytes.as_chunks::<GROUP>();
+        let Some((first, rest)) = groups.split_first().filter(|_| is_held && self.is_aligned) else { return 0 };
+        let mut held = Group::of(first);
+        if !self.ahead.knows(&held) || !self.frames.is_between_frames() {
+            return 0;
+        }
+        let mut read = 0;
+        for group in rest {
+            let next = Group::of(group);
+            if !self.ahead.pass_group(&next) {
+                break;
+            }
+            self.frames.read_group(&held, out);
+            held = next;
+            read += GROUP;
+        }
+        read
     }
 
     fn next(&mut self, bytes: &[u8], last: bool) -> Next {

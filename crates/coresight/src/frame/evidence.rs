@@ -11,7 +11,7 @@ use super::Ids;
 
 /// Knowledge of the sources of a buffer. It decides where frames start when bytes are missing.
 pub trait SourceEvidence: fmt::Debug {
-    /// The ids of the sources, as far as they are known. Other ids may occur.
+    /// The ids of the sources, as far as they are known. Other ids may occur; unless none is known, they are no evidence.
     fn ids(&self) -> Ids;
 
     /// How well bytes fit the source with this id. They start and end anywhere in its trace.
@@ -39,6 +39,8 @@ impl AddAssign for Fit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UnknownSources;
 
+/// The byte that ends an alignment synchronization.
+const SYNC_END: u8 = 0x80;
 /// Weight of an alignment synchronization, in bytes.
 const SYNC_WEIGHT: u64 = 64;
 
@@ -49,17 +51,14 @@ impl SourceEvidence for UnknownSources {
 
     fn examine(&self, _id: u8, bytes: &[u8]) -> Fit {
         let mut fit = Fit::default();
-        let mut zeros = 0_u32;
-        for &byte in bytes {
-            if byte == 0x80 {
-                match zeros {
-                    // ETMv4 and ETE send eleven zeros, ETMv3, PTM and ITM five.
-                    11 | 5 => fit.well_formed += SYNC_WEIGHT,
-                    0..=3 => {}
-                    _ => fit.malformed += 1,
-                }
+        for end in memchr::memchr_iter(SYNC_END, bytes) {
+            let zeros = bytes[..end].iter().rev().take_while(|byte| **byte == 0).count();
+            match zeros {
+                // ETMv4 and ETE send eleven zeros, ETMv3, PTM and ITM five.
+                11 | 5 => fit.well_formed += SYNC_WEIGHT,
+                0..=3 => {}
+                _ => fit.malformed += 1,
             }
-            zeros = if byte == 0 { zeros.saturating_add(1) } else { 0 };
         }
         fit
     }

@@ -5,8 +5,10 @@
 //! that decide nothing become rare, so that a buffer without evidence is read as fast as any other.
 
 use super::evidence::SourceEvidence;
+use super::group::{GROUP, Group};
 use super::read::{Gathered, gather, has_no_ids, id_pairs, ids_of, is_known, is_source, sync_within};
 use super::realign::{FIRST_WINDOW, LAST_WINDOW, Score, Scores};
+use super::saved::{LOOK_AHEAD, MAX_OFFSET};
 use super::{FRAME_LENGTH, FSYNC, ID_FLUSH, ID_NULL, ID_TRIGGER, Ids};
 
 /// State of the examination.
@@ -16,7 +18,7 @@ pub(super) struct LookAhead {
     examined: u64,
     /// Ids that need no search.
     familiar: Ids,
-    /// The values of an even byte that are other ids.
+    /// The values of an even byte that are other ids, or reserved.
     unfamiliar: [bool; 256],
     /// The start of the frames at this offset is examined, whatever their ids are.
     next_look: u64,
@@ -33,7 +35,7 @@ pub(super) struct LookAhead {
 }
 
 /// Bytes whose ids are examined before frames are emitted: a lost byte shows only when data is taken for an id.
-const HELD: u64 = 512;
+pub(super) const HELD: u64 = GROUP as u64;
 /// Bytes before an unfamiliar id in which frames may start elsewhere: those held, except a frame at their start.
 const REACH: u64 = HELD - 64;
 /// Number of bytes whose ids are examined at once.
@@ -44,6 +46,8 @@ const SAFE_LEAD: i64 = 128;
 const CREDIT: u64 = 4 << 20;
 const CREDIT_PER_BYTE: u64 = 4;
 const NEVER: u64 = u64::MAX;
+/// Distance to the second look at the start of the frames.
+const FIRST_DISTANCE: u64 = LAST_WINDOW as u64 / 2;
 
 /// Result of a search.
 pub(super) enum Search {
@@ -66,6 +70,15 @@ enum Scan {
     Unfamiliar { at: usize, frame: Gist },
 }
 
+/// Whether an examination can have this state.
+pub(super) fn is_state([examined, _, _, next_look, distance, search_from, spent, floor]: [u64; LOOK_AHEAD]) -> bool {
+    let offsets = [examined, distance, search_from, spent, floor];
+    let is_valid =
+        offsets.iter().all(|offset| *offset <= MAX_OFFSET) && (next_look <= MAX_OFFSET || next_look == NEVER);
+    // Without a distance, the next look would be at the same place.
+    is_valid && distance >= FIRST_DISTANCE
+}
+
 /// Length and ids of a frame.
 struct Gist {
     length: usize,
@@ -86,10 +99,25 @@ enum Decision {
 impl LookAhead {
     pub(super) fn new(expected: Ids) -> Self {
         let familiar = expected.iter().chain([ID_NULL, ID_FLUSH, ID_TRIGGER]).collect();
-        let distance = LAST_WINDOW as u64 / 2;
+        let distance = FIRST_DISTANCE;
         let (examined, next_look, search_from, spent, floor) = (0, 0, 0, 0, 0);
         let unfamiliar = other_ids(familiar);
         Self { examined, familiar, unfamiliar, next_look, distance, search_from, window: FIRST_WINDOW, spent, floor }
+    }
+
+    /// The state as numbers. `None`: a search waits for bytes.
+    pub(super) fn save(&self) -> Option<[u64; LOOK_AHEAD]> {
+        let Self { examined, familiar: Ids(ids), next_look, distance, search_from, spent, floor, .. } = *self;
+        let numbers = [examined, ids as u64, (ids >> 64) as u64, next_look, distance, search_from, spent, floor];
+        (self.window == FIRST_WINDOW && is_state(numbers)).then_some(numbers)
+    }
+
+    /// An examination that continues at a [state](is_state).
+    pub(super) fn restored(numbers: [u64; LOOK_AHEAD]) -> Self {
+        let [examined, low, high, next_look, distance, search_from, spent, floor] = numbers;
+        let familiar = Ids(u128::from(high) << 64 | u128::from(low));
+        let (unfamiliar, window) = (other_ids(familiar), FIRST_WINDOW);
+        Self { examined, familiar, unfamiliar, next_look, distance, search_from, window, spent, floor }
     }
 
     /// The start of frames is certain.
@@ -106,6 +134,23 @@ impl LookAhead {
     /// The ids of frames before this offset were examined.
     pub(super) fn examined(&self) -> u64 {
         self.examined
+    }
+
+    /// Whether all ids of a group of frames are familiar, so that it needs no search.
+    #[inline]
+    pub(super) fn knows(&self, group: &Group<'_>) -> bool {
+        group.with_ids().all(|frame| self.is_familiar(frame))
+    }
+
+    /// Examines the next group of frames. False: ids are not familiar, or a look is due; then use [`search`](Self::search).
+    #[inline]
+    pub(super) fn pass_group(&mut self, group: &Group<'_>) -> bool {
+        let end = self.examined + GROUP as u64;
+        let is_passed = end <= self.next_look && self.knows(group);
+        if is_passed {
+            self.examined = end;
+        }
+        is_passed
     }
 
     /// Examines the ids of the next frames. `base` is the offset of the first of the bytes.
@@ -293,9 +338,10 @@ impl LookAhead {
     }
 }
 
-/// The values of an even byte of a frame that are ids other than these.
+/// The values of an even byte of a frame that are ids other than these, or that no frame may name.
 fn other_ids(familiar: Ids) -> [bool; 256] {
-    core::array::from_fn(|byte| byte & 1 == 1 && !familiar.contains((byte >> 1) as u8))
+    let is_familiar = |id: u8| familiar.contains(id) && is_known(id);
+    core::array::from_fn(|byte| byte & 1 == 1 && !is_familiar((byte >> 1) as u8))
 }
 
 impl Gist {

@@ -1,13 +1,13 @@
 //! Frames to bytes: unpacks frames one after the other.
 //!
 //! Takes bytes that start with a frame or a full synchronization. Produces [`Span`]s and [`Mark`]s for a [`FrameSink`].
-//! Frames without an id change, which are nearly all, take a short path. Where frames start if bytes are missing is
-//! decided in `deformat.rs`.
+//! Frames without an id change, which are nearly all, take a short path; groups of frames whose ids were examined take a
+//! shorter one. Where frames start if bytes are missing is decided in `deformat.rs`.
 
 use core::ops::Range;
 
-use memchr::memmem;
-
+use super::group::Group;
+use super::saved::{FRAMES, MAX_OFFSET};
 use super::{
     BadFrame, FRAME_DATA, FRAME_LENGTH, FSYNC, FrameError, FrameSink, HSYNC, ID_FLUSH, ID_LAST, ID_NULL, ID_TRIGGER,
     Mark, Span, WholeFrames,
@@ -31,9 +31,25 @@ enum Step {
     NeedMore,
 }
 
+/// Whether frames can have this state.
+pub(super) fn is_state([offset, id, sync, count]: [u64; FRAMES]) -> bool {
+    offset <= MAX_OFFSET && id < 0x80 && sync <= MAX_OFFSET && count < 4
+}
+
 impl Frames {
     pub(super) fn new(id: u8) -> Self {
         Self { id, offset: 0, lost: None, syncs: (0, 0) }
+    }
+
+    /// The state as numbers. `None`: bytes without a frame are not reported yet.
+    pub(super) fn save(&self) -> Option<[u64; FRAMES]> {
+        let (sync, count) = self.syncs;
+        self.lost.is_none().then_some([self.offset, self.id.into(), sync, count.into()])
+    }
+
+    /// Frames that continue at a [state](is_state).
+    pub(super) fn restored([offset, id, sync, count]: [u64; FRAMES]) -> Self {
+        Self { id: id as u8, offset, lost: None, syncs: (sync, count as u8) }
     }
 
     /// Reads the frames that start before an offset, as far as `bytes` has them whole. Returns the number of bytes read.
@@ -77,14 +93,15 @@ impl Frames {
         let frames = &frames[..frames.len().min(usize::try_from(wanted).unwrap_or(usize::MAX))];
         let mut read = 0;
         while read < frames.len() {
-            read += self.read_whole(&frames[read..], out);
+            let count = frames[read..].iter().take_while(|frame| has_no_ids(frame)).count();
+            self.whole(&frames[read..read + count], out);
+            read += count;
             let Some(frame) = frames.get(read) else { break };
             let ids = id_pairs(frame);
             if !ids_of(frame, ids).all(is_known) {
                 break;
             }
-            self.unpack(frame, ids, &data_of(frame), None, out);
-            self.offset += FRAME_LENGTH as u64;
+            self.plain(frame, ids, out);
             read += 1;
         }
         if read > 0 {
@@ -93,19 +110,42 @@ impl Frames {
         read * FRAME_LENGTH
     }
 
-    /// Frames that are all data of the current source. Returns their number.
+    /// May a group of frames be read?
+    pub(super) fn is_between_frames(&self) -> bool {
+        self.lost.is_none()
+    }
+
+    /// Reads a group of frames with nothing but known ids and data in them.
     #[inline]
-    fn read_whole(&mut self, frames: &[[u8; FRAME_LENGTH]], out: &mut impl FrameSink) -> usize {
-        let id = self.id;
-        if !is_source(id) {
-            return 0;
+    pub(super) fn read_group(&mut self, group: &Group<'_>, out: &mut impl FrameSink) {
+        self.syncs.1 = 0;
+        for (run, next) in group.runs() {
+            self.whole(run, out);
+            if let Some(frame) = next {
+                self.plain(frame, id_pairs(frame), out);
+            }
         }
-        let count = frames.iter().take_while(|frame| has_no_ids(frame)).count();
-        if count > 0 {
-            out.whole(id, self.offset, WholeFrames(&frames[..count]));
-            self.offset += (count * FRAME_LENGTH) as u64;
+    }
+
+    /// Reads consecutive frames without ids.
+    #[inline]
+    fn whole(&mut self, frames: &[[u8; FRAME_LENGTH]], out: &mut impl FrameSink) {
+        if frames.is_empty() {
+            return;
         }
-        count
+        if is_source(self.id) {
+            out.whole(self.id, self.offset, WholeFrames(frames));
+            self.offset += (frames.len() * FRAME_LENGTH) as u64;
+        } else {
+            frames.iter().for_each(|frame| self.plain(frame, 0, out));
+        }
+    }
+
+    /// Reads a frame with nothing but known ids and data in it.
+    #[inline]
+    fn plain(&mut self, frame: &[u8; FRAME_LENGTH], ids: u8, out: &mut impl FrameSink) {
+        self.unpack(frame, ids, &data_of(frame), None, out);
+        self.offset += FRAME_LENGTH as u64;
     }
 
     fn step(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) -> Step {
@@ -247,6 +287,12 @@ pub(super) struct Frame {
 }
 
 impl Frame {
+    /// A frame without half synchronizations.
+    fn whole(bytes: [u8; FRAME_LENGTH]) -> Self {
+        let indexes = core::array::from_fn(|index| index as u8);
+        Self { bytes, indexes, length: FRAME_LENGTH, syncs: [0; FRAME_LENGTH], sync_count: 0 }
+    }
+
     fn half_syncs(&self) -> &[u8] {
         &self.syncs[..self.sync_count]
     }
@@ -263,6 +309,15 @@ const MAX_HALF_SYNCS: usize = FRAME_LENGTH;
 
 /// The frame that starts with these bytes.
 pub(super) fn gather(bytes: &[u8]) -> Gathered {
+    match bytes.first_chunk() {
+        // Synchronizations start with this byte where an id could be.
+        Some(frame) if frame.iter().step_by(2).all(|even| *even != FSYNC[0]) => Gathered::Frame(Frame::whole(*frame)),
+        _ => gather_between(bytes),
+    }
+}
+
+/// The same where synchronizations are in the frame, or where it is incomplete.
+fn gather_between(bytes: &[u8]) -> Gathered {
     let none = [0; FRAME_LENGTH];
     let mut frame = Frame { bytes: none, indexes: none, length: 0, syncs: none, sync_count: 0 };
     let mut filled = 0;
@@ -297,7 +352,7 @@ pub(super) fn is_source(id: u8) -> bool {
 
 /// A full synchronization that starts in a frame of this length.
 pub(super) fn sync_within(bytes: &[u8], length: usize) -> Option<usize> {
-    memmem::find(&bytes[..bytes.len().min(length + FSYNC.len() - 1)], &FSYNC)
+    bytes[..bytes.len().min(length + FSYNC.len() - 1)].windows(FSYNC.len()).position(|bytes| bytes == FSYNC)
 }
 
 /// May a frame name this id?

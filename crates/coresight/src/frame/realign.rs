@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::evidence::{Fit, SourceEvidence};
 use super::read::{Frames, is_source};
-use super::{FRAME_LENGTH, FrameSink, Ids, Mark, Span};
+use super::{FRAME_LENGTH, FrameSink, Ids, Mark, Span, WholeFrames};
 
 /// Number of bytes examined at first: what is near decides, since there may be more damage later.
 pub(super) const FIRST_WINDOW: usize = 1024;
@@ -39,25 +39,9 @@ pub(super) struct Score {
 }
 
 impl Score {
-    /// Reads the window as frames. Up to the first id, its bytes may belong to any source.
+    /// Reads the window as frames.
     pub(super) fn of(window: &[u8], sources: &impl SourceEvidence) -> Self {
-        let mut streams = Streams { of: Vec::new(), known: sources.ids(), unexpected: 0 };
-        let mut frames = Frames::new(HEAD_ID);
-        let is_last = false;
-        frames.read(window, u64::MAX, is_last, &mut streams);
-        frames.finish(&mut streams);
-        let mut score = Self { fit: Fit::default(), unexpected: streams.unexpected, ids: Ids::default() };
-        for (id, bytes) in &streams.of {
-            if *id == HEAD_ID {
-                let fits = sources.ids().iter().map(|id| sources.examine(id, bytes));
-                let none = sources.examine(HEAD_ID, bytes);
-                score.fit += fits.max_by_key(value).unwrap_or(none);
-            } else {
-                score.fit += sources.examine(*id, bytes);
-                score.ids.insert(*id);
-            }
-        }
-        score
+        Streams::of(sources.ids()).score(window, sources)
     }
 
     /// The window has a synchronization and packets after it.
@@ -88,7 +72,8 @@ impl Scores {
     pub(super) fn of(window: &[u8], sources: &impl SourceEvidence) -> Self {
         // The first frame may be the damaged one, with ids that mean nothing.
         let from = |start: usize| window.get(start + FRAME_LENGTH..).unwrap_or_default();
-        Self(core::array::from_fn(|start| Score::of(from(start), sources)))
+        let mut streams = Streams::of(sources.ids());
+        Self(core::array::from_fn(|start| streams.score(from(start), sources)))
     }
 
     /// The score if frames start with the window.
@@ -120,21 +105,75 @@ impl Scores {
     }
 }
 
-/// The bytes of each id in a window.
+/// The bytes of each id in a window. Its memory is kept from one start of frames to the next.
 struct Streams {
-    of: Vec<(u8, Vec<u8>)>,
+    /// Those of ids that are expected: no other bytes can be evidence.
+    expected: Vec<(u8, Vec<u8>)>,
+    /// The index of each id there, if it has been seen.
+    indexes: [Option<u8>; 128],
+    /// All ids of the window.
+    ids: Ids,
     /// Ids that are expected; all, if empty.
     known: Ids,
     unexpected: u64,
 }
 
+impl Streams {
+    fn of(known: Ids) -> Self {
+        Self { expected: Vec::new(), indexes: [None; 128], ids: Ids::default(), known, unexpected: 0 }
+    }
+
+    /// Reads a window as frames. Up to the first id, its bytes may belong to any source.
+    fn score(&mut self, window: &[u8], sources: &impl SourceEvidence) -> Score {
+        self.expected.iter_mut().for_each(|(_, bytes)| bytes.clear());
+        (self.ids, self.unexpected) = (Ids::default(), 0);
+        let mut frames = Frames::new(HEAD_ID);
+        let is_last = false;
+        frames.read(window, u64::MAX, is_last, self);
+        frames.finish(self);
+        let mut score = Score { fit: Fit::default(), unexpected: self.unexpected, ids: self.ids };
+        for (id, bytes) in self.expected.iter().filter(|(_, bytes)| !bytes.is_empty()) {
+            if *id == HEAD_ID {
+                let fits = sources.ids().iter().map(|id| sources.examine(id, bytes));
+                let none = sources.examine(HEAD_ID, bytes);
+                score.fit += fits.max_by_key(value).unwrap_or(none);
+            } else {
+                score.fit += sources.examine(*id, bytes);
+            }
+        }
+        score
+    }
+
+    /// The bytes of an id, if it is expected.
+    fn bytes_of(&mut self, id: u8) -> Option<&mut Vec<u8>> {
+        let is_head = id == HEAD_ID;
+        if !is_head {
+            self.ids.insert(id);
+        }
+        if !is_head && !self.known.is_empty() && !self.known.contains(id) {
+            return None;
+        }
+        let index = self.indexes.get_mut(usize::from(id))?;
+        let index = *index.get_or_insert_with(|| {
+            self.expected.push((id, Vec::new()));
+            (self.expected.len() - 1) as u8
+        });
+        self.expected.get_mut(usize::from(index)).map(|(_, bytes)| bytes)
+    }
+}
+
 impl FrameSink for Streams {
     fn span(&mut self, span: Span<'_>) {
-        let is_expected = span.id == HEAD_ID || self.known.is_empty() || self.known.contains(span.id);
-        self.unexpected += u64::from(!is_expected);
-        match self.of.iter_mut().find(|(id, _)| *id == span.id) {
-            Some((_, bytes)) => bytes.extend_from_slice(span.bytes),
-            None => self.of.push((span.id, span.bytes.to_vec())),
+        match self.bytes_of(span.id) {
+            Some(bytes) => bytes.extend_from_slice(span.bytes),
+            None => self.unexpected += 1,
+        }
+    }
+
+    fn whole(&mut self, id: u8, _offset: u64, frames: WholeFrames<'_>) {
+        match self.bytes_of(id) {
+            Some(bytes) => frames.append_to(bytes),
+            None => self.unexpected += (frames.length() / FRAME_LENGTH) as u64,
         }
     }
 

@@ -53,6 +53,11 @@ impl Stream {
         self.start
     }
 
+    /// Stream position of the end of the window.
+    pub fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
     /// The first stream position within the window where the source's bytes do not continue.
     pub fn next_break(&self) -> Option<u64> {
         self.breaks.front().copied()

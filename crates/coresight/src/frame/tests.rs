@@ -149,7 +149,10 @@ fn a_full_synchronization_inside_a_frame_restores_alignment() {
 
 /// Two sources with alignment synchronizations every few hundred bytes.
 fn two_sources() -> Vec<u8> {
-    let mut formatter = Formatter::new();
+    two_sources_in(Formatter::new())
+}
+
+fn two_sources_in(mut formatter: Formatter) -> Vec<u8> {
     for n in 0..800_u32 {
         let id = if n % 2 == 0 { 0x10 } else { 0x11 };
         if n % 80 < 2 {
@@ -205,6 +208,55 @@ fn a_lost_or_added_byte_costs_the_frames_around_it() {
             record.bytes.iter_mut().for_each(|byte| byte.1 = byte.1.saturating_add_signed(moved));
             assert!(bytes_from(&record, after) == bytes_from(&expected, after), "{name} {at}");
         }
+    }
+}
+
+/// Reads in chunks, by another deformatter after each chunk where the state can be saved. Returns how often it was.
+fn read_by_several(layout: Layout, bytes: &[u8], chunk: usize) -> (Record, usize) {
+    let (mut record, mut deformatter, mut saved) = (Record::default(), Deformatter::new(layout), 0);
+    for end in (chunk..bytes.len() + chunk).step_by(chunk).map(|end| end.min(bytes.len())) {
+        deformatter.push(&bytes[end.saturating_sub(1) / chunk * chunk..end], &mut record);
+        if let Some(state) = deformatter.save() {
+            let numbers = state.to_numbers();
+            assert_eq!(SavedFrames::from_numbers(numbers), Some(state), "{numbers:x?}");
+            let held = bytes[state.offset() as usize..end].to_vec();
+            deformatter = Deformatter::new(layout).restored(&state, held);
+            saved += 1;
+        }
+    }
+    deformatter.finish(&mut record);
+    (record, saved)
+}
+
+#[test]
+fn another_deformatter_continues_at_a_saved_state() {
+    let whole = two_sources();
+    let mut damaged = whole.clone();
+    damaged.remove(3000);
+    damaged.insert(5000, 0xff);
+    damaged[2000] = 0xff;
+    let synchronized = two_sources_in(Formatter::with_full_sync(3));
+    for (layout, bytes) in
+        [(Layout::FromStart, &whole), (Layout::FromStart, &damaged), (Layout::FromFullSync, &synchronized)]
+    {
+        let expected = Record::of(layout, &[bytes]);
+        for chunk in [16, 37, 256, 1000, 4096] {
+            let (record, saved) = read_by_several(layout, bytes, chunk);
+            assert!(record == expected, "{layout:?} {chunk}");
+            assert!(saved * chunk > bytes.len() / 4, "{layout:?} {chunk}: {saved}");
+        }
+    }
+}
+
+#[test]
+fn numbers_that_are_no_state_are_rejected() {
+    let mut deformatter = Deformatter::new(Layout::FromStart);
+    deformatter.push(&two_sources(), &mut Record::default());
+    let numbers = deformatter.save().unwrap().to_numbers();
+    for at in [0, 1, 2, 3, 4, 5, 9, 10, 11, 12] {
+        let mut forged = numbers;
+        forged[at] = u64::MAX - 1;
+        assert_eq!(SavedFrames::from_numbers(forged), None, "{at}");
     }
 }
 
@@ -306,5 +358,29 @@ proptest! {
         }
         chunks.push(&bytes[from..]);
         prop_assert_eq!(Record::of(layout, &chunks), Record::of(layout, &[&bytes]));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Small chunks are never read in groups of frames.
+    #[test]
+    fn groups_of_frames_are_read_as_single_frames_are(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4), 0..4),
+        length in prop_oneof![1_usize..80, 500_usize..3000],
+    ) {
+        let mut bytes = two_sources();
+        for (at, byte, kind) in damage {
+            let at = at.index(bytes.len());
+            match kind {
+                0 => bytes[at] = byte,
+                1 => drop(bytes.remove(at)),
+                2 => bytes.insert(at, byte),
+                _ => drop(bytes.splice(at..at, FSYNC)),
+            }
+        }
+        let chunks: Vec<&[u8]> = bytes.chunks(length).collect();
+        prop_assert_eq!(Record::of(Layout::FromStart, &chunks), Record::of(Layout::FromStart, &[&bytes]));
     }
 }
