@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! address ─▶ image of the Program ─▶ unit of its DWARF ─▶ rows, scopes ─▶ frames, innermost first
-//!            (capture: Code)         (dwarf.rs)           (unit.rs)
+//!            (capture: Code)         (dwarf.rs)           (unit.rs, origins.rs)
 //! ```
 //!
 //! Each static address is resolved once. A unit is parsed when one of its addresses is needed; `split.rs` finds the part of
@@ -11,6 +11,7 @@
 //! note. Knows nothing of traces. Specification: DWARF Debugging Information Format, versions 2 to 5.
 
 mod dwarf;
+mod origins;
 mod split;
 mod unit;
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use gimli::{DebugInfoOffset, Dwarf, DwarfSections, EndianSlice, RunTimeEndian, SectionId, UnitType};
 use unspool_capture::{Bytes, ElfSections};
 
+use super::origins::Origins;
 use super::split::SplitFiles;
-use super::unit::{Limits, Origins, UnitTables, root_ranges};
+use super::unit::{Limits, UnitTables, root_ranges};
 use super::{Frame, LineRange, Position};
 
 /// A reader of the bytes of a section.
