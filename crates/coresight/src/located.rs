@@ -37,6 +37,7 @@ pub struct Extent {
 
 impl Extent {
     /// The bytes that encode a value.
+    #[inline(always)]
     pub fn of<T>(located: &Located<T>) -> Self {
         Self { offset: located.offset, length: located.length }
     }

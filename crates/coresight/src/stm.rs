@@ -11,6 +11,7 @@ mod decoders;
 pub mod element;
 mod encode;
 mod fields;
+mod frequent;
 mod interpret;
 mod nibbles;
 pub mod packet;

@@ -34,30 +34,43 @@ pub struct ElementDecoder {
 /// An element that waits for its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
-    Software { channel: u16, size: u8, value: u32 },
-    Hardware(Hardware),
+    Source(Source),
     Extension(Extension),
     ClockChange,
     Timestamp(u64),
 }
 
-impl Waiting {
+/// The content of a source packet of either kind. Which of them comes next cannot be predicted, so both take the same way up to
+/// the element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Source {
+    is_hardware: bool,
+    /// Number of bytes.
+    size: u8,
+    /// The channel of software, or the discriminator of hardware.
+    number: u16,
+    value: u32,
+}
+
+impl Source {
     #[inline(always)]
-    fn element(self, time: Option<Time>) -> Element {
-        match self {
-            Waiting::Software { channel, size, value } => Element::Software(Software {
-                master: None,
-                channel: Some(channel),
-                payload: value.into(),
-                bits: 8 * size,
-                marked: false,
-                time,
-            }),
-            Waiting::Hardware(hardware) => Element::Itm(OwnElement::Event { event: hardware.event(), time }),
-            Waiting::Extension(extension) => Element::Itm(OwnElement::Extension(extension)),
-            Waiting::ClockChange => Element::Itm(OwnElement::ClockChange),
-            Waiting::Timestamp(value) => Element::Timestamp { value, cycles: None },
-        }
+    fn software(self, time: Option<Time>) -> Element {
+        let Self { size, number, value, .. } = self;
+        Element::Software(Software {
+            master: None,
+            channel: Some(number),
+            payload: value.into(),
+            bits: 8 * size,
+            marked: false,
+            time,
+        })
+    }
+
+    #[inline(always)]
+    fn hardware(self, time: Option<Time>) -> Element {
+        let Self { size, number, value, .. } = self;
+        let hardware = Hardware { discriminator: number as u8, size, value };
+        Element::Itm(OwnElement::Event { event: hardware.event(), time })
     }
 }
 
@@ -90,9 +103,8 @@ impl ElementDecoder {
         }
     }
 
-    #[inline(always)]
-    fn packet(&mut self, packet: Located<Packet>, sink: &mut impl Sink<ElementItem>) {
-        let extent = Extent::of(&packet);
+    fn packet(&mut self, packet: &Located<Packet>, sink: &mut impl Sink<ElementItem>) {
+        let extent = Extent::of(packet);
         match packet.value {
             Packet::Sync => {}
             Packet::Overflow => {
@@ -115,11 +127,33 @@ impl ElementDecoder {
                 Some(page) => self.page = page,
                 None => self.wait(extent.locate(Waiting::Extension(extension)), sink),
             },
-            Packet::Software { port, size, value } => {
-                let channel = u16::from(self.page) * 32 + u16::from(port);
-                self.wait(extent.locate(Waiting::Software { channel, size, value }), sink);
+            // These have taken the way of source packets.
+            Packet::Software { .. } | Packet::Hardware(_) => {}
+        }
+    }
+
+    /// The content of a source packet; `None`: it is another one.
+    #[inline(always)]
+    fn source(&self, packet: &Packet) -> Option<Source> {
+        let (is_hardware, number, size, value) = match *packet {
+            Packet::Software { port, size, value } => (false, port, size, value),
+            Packet::Hardware(Hardware { discriminator, size, value }) => (true, discriminator, size, value),
+            _ => return None,
+        };
+        let first = if is_hardware { 0 } else { u16::from(self.page) * 32 };
+        Some(Source { is_hardware, size, number: first + u16::from(number), value })
+    }
+
+    #[inline(never)]
+    fn uncommon(&mut self, item: &PacketItem<Packet>, sink: &mut impl Sink<ElementItem>) {
+        match item {
+            Ok(packet) => self.packet(packet, sink),
+            Err(error) => {
+                self.gap(sink);
+                // Packets that are missing may have changed the time.
+                self.global = GlobalTime::default();
+                sink.item(Err((*error).into()));
             }
-            Packet::Hardware(hardware) => self.wait(extent.locate(Waiting::Hardware(hardware)), sink),
         }
     }
 
@@ -134,9 +168,20 @@ impl ElementDecoder {
 
     /// Releases the waiting elements with this time.
     fn release(&mut self, time: Option<Time>, sink: &mut impl Sink<ElementItem>) {
-        for waiting in self.waiting.drain(..) {
-            sink.item(Ok(waiting.map(|waiting| waiting.element(time))));
+        for waiting in &self.waiting {
+            let extent = Extent::of(waiting);
+            // Each kind has a path of its own, so that its element is put together in registers.
+            match waiting.value {
+                Waiting::Source(source) if source.is_hardware => sink.item(Ok(extent.locate(source.hardware(time)))),
+                Waiting::Source(source) => sink.item(Ok(extent.locate(source.software(time)))),
+                Waiting::Extension(extension) => {
+                    sink.item(Ok(extent.locate(Element::Itm(OwnElement::Extension(extension)))));
+                }
+                Waiting::ClockChange => sink.item(Ok(extent.locate(Element::Itm(OwnElement::ClockChange)))),
+                Waiting::Timestamp(value) => sink.item(Ok(extent.locate(Element::Timestamp { value, cycles: None }))),
+            }
         }
+        self.waiting.clear();
     }
 
     /// Trace is missing here: the local time does not continue.
@@ -187,15 +232,13 @@ impl DecodeElements for ElementDecoder {
 
     #[inline(always)]
     fn push(&mut self, item: PacketItem<Packet>, sink: &mut impl Sink<ElementItem>) {
-        match item {
-            Ok(packet) => self.packet(packet, sink),
-            Err(error) => {
-                self.gap(sink);
-                // Packets that are missing may have changed the time.
-                self.global = GlobalTime::default();
-                sink.item(Err(error.into()));
-            }
+        // Nearly all packets are of sources: here they are not moved in memory.
+        if let Ok(packet) = &item
+            && let Some(source) = self.source(&packet.value)
+        {
+            return self.wait(Extent::of(packet).locate(Waiting::Source(source)), sink);
         }
+        self.uncommon(&item, sink);
     }
 
     fn finish(&mut self, sink: &mut impl Sink<ElementItem>) -> u64 {

@@ -169,7 +169,7 @@ impl Encoder {
     fn payload(&mut self, value: u64, nibbles: u8) -> Option<()> {
         let fits = nibbles >= 16 || value >> (4 * nibbles) == 0;
         let least_first = self.version.is_some_and(Version::is_least_first);
-        let value = if least_first { reverse(value, nibbles.into()) } else { value };
+        let value = if least_first { reverse(value, nibbles) } else { value };
         (0..nibbles).rev().for_each(|index| self.one((value >> (4 * index)) as u8 & 0xf));
         fits.then_some(())
     }

@@ -45,6 +45,13 @@ impl ElementDecoder {
         Element::Software(Software { master: self.master, channel: self.channel, payload, bits, marked, time })
     }
 
+    /// A flag of the current channel.
+    #[inline(always)]
+    fn flag(&mut self, timestamp: Option<Timestamp>) -> Element {
+        let time = self.time(timestamp);
+        Element::Stm(OwnElement { kind: Kind::Flag, master: self.master, channel: self.channel, time })
+    }
+
     fn packet(&mut self, packet: &Located<Packet>, sink: &mut impl Sink<ElementItem>) {
         let extent = Extent::of(packet);
         let mut own = |kind, of: (Option<u16>, Option<u16>), time| {
@@ -76,8 +83,8 @@ impl ElementDecoder {
                 own(Kind::ChannelError(code), (self.master, self.channel), self.time(None));
             }
             Body::Flag(timestamp) => {
-                let time = self.time(timestamp);
-                own(Kind::Flag, (self.master, self.channel), time);
+                let flag = self.flag(timestamp);
+                sink.item(Ok(extent.locate(flag)));
             }
             Body::NullTimestamp(timestamp) => own(Kind::Time, none, self.time(Some(timestamp))),
             Body::Trigger { value, timestamp } => own(Kind::Trigger(value), none, self.time(timestamp)),
@@ -111,35 +118,35 @@ impl ElementDecoder {
         }
     }
 
-    /// The time of a packet with this timestamp, or of one that has none.
+    /// The time of a packet with this timestamp, or of one that has none: both take the same way, since which of them comes
+    /// next cannot be predicted.
     #[inline(always)]
     fn time(&mut self, timestamp: Option<Timestamp>) -> Option<Time> {
         // A depth of a buffer is not a time.
-        if let TimestampFormat::Legacy(_) = self.format {
-            return None;
-        }
-        if let Some(timestamp) = timestamp {
-            self.clock = Some(self.advanced(timestamp));
-        }
-        let Clock { value, known } = self.clock?;
+        let is_time = !matches!(self.format, TimestampFormat::Legacy(_));
+        let before = self.clock.or(timestamp.map(|_| Clock { value: 0, known: 0 })).filter(|_| is_time)?;
+        let clock = before.after(timestamp, self.format);
+        self.clock = Some(clock);
+        let Clock { value, known } = clock;
         let value = if self.format == TimestampFormat::Gray { from_gray(value) } else { value };
-        let quality = match self.format {
-            _ if known < WHOLE_TIME => TimeQuality::Partial,
-            _ if timestamp.is_none() => TimeQuality::Earlier,
-            TimestampFormat::Delta => TimeQuality::Relative,
-            _ => TimeQuality::Exact,
-        };
-        Some(Time { value, quality })
+        let own = if self.format == TimestampFormat::Delta { TimeQuality::Relative } else { TimeQuality::Exact };
+        let quality = if timestamp.is_some() { own } else { TimeQuality::Earlier };
+        Some(Time { value, quality: if known < WHOLE_TIME { TimeQuality::Partial } else { quality } })
     }
+}
 
-    fn advanced(&self, Timestamp { value, nibbles }: Timestamp) -> Clock {
-        let before = self.clock.unwrap_or(Clock { value: 0, known: 0 });
-        if self.format == TimestampFormat::Delta {
-            return Clock { value: before.value.wrapping_add(value), known: 64 };
+impl Clock {
+    /// The clock after a packet that may have a timestamp.
+    #[inline(always)]
+    fn after(self, timestamp: Option<Timestamp>, format: TimestampFormat) -> Self {
+        let Timestamp { value, nibbles } = timestamp.unwrap_or(Timestamp { value: 0, nibbles: 0 });
+        if format == TimestampFormat::Delta {
+            let known = if timestamp.is_some() { 64 } else { self.known };
+            return Self { value: self.value.wrapping_add(value), known };
         }
         let bits = 4 * nibbles;
         let new = if bits < 64 { (1 << bits) - 1 } else { u64::MAX };
-        Clock { value: before.value & !new | value, known: before.known.max(bits) }
+        Self { value: self.value & !new | value, known: self.known.max(bits) }
     }
 }
 
@@ -158,12 +165,20 @@ impl DecodeElements for ElementDecoder {
 
     #[inline(always)]
     fn push(&mut self, item: PacketItem<Packet>, sink: &mut impl Sink<ElementItem>) {
-        // Nearly all packets are data: here they are not moved in memory.
-        if let Ok(packet) = &item
-            && let Body::Data { value, bits, marked, timestamp } = packet.value.body
-        {
-            let software = self.software(value, bits, marked, timestamp);
-            return sink.item(Ok(Extent::of(packet).locate(software)));
+        // Nearly all packets are data and flags: here they are not moved in memory.
+        if let Ok(packet) = &item {
+            let extent = Extent::of(packet);
+            match packet.value.body {
+                Body::Data { value, bits, marked, timestamp } => {
+                    let software = self.software(value, bits, marked, timestamp);
+                    return sink.item(Ok(extent.locate(software)));
+                }
+                Body::Flag(timestamp) => {
+                    let flag = self.flag(timestamp);
+                    return sink.item(Ok(extent.locate(flag)));
+                }
+                _ => {}
+            }
         }
         self.uncommon(&item, sink);
     }

@@ -36,21 +36,15 @@ impl<'a> Nibbles<'a> {
     #[inline(always)]
     pub(super) fn payload(&mut self, count: usize) -> Result<u64, Ended> {
         let value = self.number(count)?;
-        Ok(if self.least_first { reverse(value, count) } else { value })
+        Ok(if self.least_first { reverse(value, count as u8) } else { value })
     }
 
     /// A number of `count` nibbles, at most 16, most significant first.
     #[inline(always)]
     pub(super) fn number(&mut self, count: usize) -> Result<u64, Ended> {
-        let index = self.at / 2;
-        let Some(&[a, b, c, d, e, f, g, h, next]) = self.bytes.get(index..).and_then(|rest| rest.first_chunk::<9>())
-        else {
-            return self.slow_number(count);
-        };
-        let word = swap(u64::from_be_bytes([a, b, c, d, e, f, g, h]));
-        let word = if self.at.is_multiple_of(2) { word } else { word << 4 | u64::from(next & 0xf) };
+        let Some(word) = sixteen(self.bytes, self.at) else { return self.slow_number(count) };
         self.at += count;
-        Ok(if count == 0 { 0 } else { word >> (64 - 4 * count) })
+        Ok(reverse(word, count as u8))
     }
 
     #[cold]
@@ -60,14 +54,24 @@ impl<'a> Nibbles<'a> {
     }
 }
 
+/// The 16 nibbles from a position on, the first one in the low bits. `None`: the bytes end before the one after them.
+#[inline(always)]
+pub(super) fn sixteen(bytes: &[u8], at: usize) -> Option<u64> {
+    let &[a, b, c, d, e, f, g, h, next] = bytes.get(at / 2..)?.first_chunk()?;
+    let shift = 4 * (at % 2);
+    Some(u64::from_le_bytes([a, b, c, d, e, f, g, h]) >> shift | u64::from(next) << 1 << (63 - shift))
+}
+
+/// The low `count` nibbles of a word, at most 16, in reverse order.
+#[inline(always)]
+pub(super) fn reverse(word: u64, count: u8) -> u64 {
+    let all = swap(word.swap_bytes());
+    if count == 0 { 0 } else { all >> (64 - 4 * u32::from(count)) }
+}
+
 /// Exchanges the nibbles of each byte.
 #[inline(always)]
 fn swap(word: u64) -> u64 {
     const LOW: u64 = 0x0f0f_0f0f_0f0f_0f0f;
     (word & LOW) << 4 | word >> 4 & LOW
-}
-
-/// Reverses the order of the low `count` nibbles.
-pub(super) fn reverse(value: u64, count: usize) -> u64 {
-    if count == 0 { 0 } else { swap(value.swap_bytes()) >> (64 - 4 * count) }
 }

@@ -28,7 +28,7 @@ fn reserved(opcode: u16) -> Fault {
 /// Parses one packet, one line per opcode.
 pub(super) fn parse(input: &mut Nibbles<'_>, format: TimestampFormat) -> Result<Body, Fault> {
     let start = *input;
-    if let Some(body) = frequent(input, format)? {
+    if let Some(body) = data(input, format)? {
         return Ok(body);
     }
     *input = start;
@@ -53,8 +53,7 @@ static DATA: [Option<(u8, bool)>; 16] = {
 
 /// Data and flags, which nearly all packets are. An F before the opcode exchanges whether there is a timestamp. `None`:
 /// another packet.
-#[inline(always)]
-pub(super) fn frequent(input: &mut Nibbles<'_>, format: TimestampFormat) -> Result<Option<Body>, Fault> {
+fn data(input: &mut Nibbles<'_>, format: TimestampFormat) -> Result<Option<Body>, Fault> {
     let first = input.one()?;
     let is_long = first == 0xf;
     let opcode = if is_long { input.one()? } else { first };
@@ -122,7 +121,6 @@ fn time_if(timed: bool, input: &mut Nibbles<'_>, format: TimestampFormat) -> Res
     timed.then(|| timestamp(input, format)).transpose()
 }
 
-#[inline(always)]
 fn timestamp(input: &mut Nibbles<'_>, format: TimestampFormat) -> Result<Timestamp, Fault> {
     if let TimestampFormat::Legacy(_) = format {
         return Ok(Timestamp { value: input.payload(2)?, nibbles: 2 });

@@ -9,9 +9,12 @@
 //! Positions are nibbles here. An item has the offset of the byte that it starts in, and as its length the number of
 //! bytes whose first nibble it has: the lengths of all items add up to the length of the stream.
 
+use core::ops::Range;
+
+use super::frequent::{Emit, Window, frequent};
 use super::nibbles::Nibbles;
 use super::packet::{Body, Packet, TimestampFormat, Version};
-use super::parse::{Fault, frequent, parse};
+use super::parse::{Fault, parse};
 use crate::decode::DecodePackets;
 use crate::{Located, Malformed, PacketError, Sink};
 
@@ -20,8 +23,8 @@ pub type PacketItem = crate::PacketItem<Packet>;
 
 /// Nibbles of an ASYNC: 21 times F, then 0.
 const ASYNC: usize = 22;
-/// More than the nibbles of any packet and an ASYNC after it.
-const FAR: usize = 64;
+/// Number of whole bytes that any 21 nibbles contain.
+const WHOLE: usize = 10;
 
 /// Finds the packets of a stream that arrives in chunks.
 #[derive(Debug, Clone)]
@@ -280,26 +283,41 @@ fn common(chunk: &mut Chunk<'_>, version: Version, sink: &mut impl Sink<PacketIt
     if version.is_least_first() || chunk.next_async < chunk.at {
         return;
     }
-    let limit = chunk.length.min(chunk.next_async);
-    while chunk.at + FAR <= limit {
-        let start = Nibbles::new(chunk.bytes, chunk.at, false);
-        let mut input = start;
-        match frequent(&mut input, version.timestamps) {
-            Ok(Some(body)) => sink.item(item(chunk.base, chunk.at, input.position(), body)),
-            _ => {
-                input = start;
-                let Some(body) = other(&mut input, version) else { return };
-                sink.item(item(chunk.base, chunk.at, input.position(), body));
-            }
+    let bytes = &chunk.bytes[..chunk.length.min(chunk.next_async) / 2];
+    let is_legacy = matches!(version.timestamps, TimestampFormat::Legacy(_));
+    while let Some(window) = bytes.get(chunk.at / 2..).and_then(|rest| rest.first_chunk()) {
+        let mut here = Here { base: chunk.base, start: chunk.at, sink };
+        let first = chunk.at % 2;
+        let mut nibbles = if is_legacy { 0 } else { frequent(window, first, &mut here) };
+        if nibbles == 0 {
+            let Some((body, of_other)) = other(window, first, version) else { return };
+            here.emit(body, of_other);
+            nibbles = of_other;
         }
-        chunk.at = input.position();
+        chunk.at += nibbles;
     }
 }
 
-/// A packet that is not frequent; `None`: it is malformed, or a version.
+/// Locates a packet.
+struct Here<'s, S> {
+    base: u64,
+    start: usize,
+    sink: &'s mut S,
+}
+
+impl<S: Sink<PacketItem>> Emit for Here<'_, S> {
+    #[inline(always)]
+    fn emit(&mut self, body: Body, nibbles: usize) {
+        self.sink.item(item(self.base, self.start, self.start + nibbles, body));
+    }
+}
+
+/// A packet that is not frequent, and the number of its nibbles; `None`: it is malformed, or a version.
 #[inline(never)]
-fn other(input: &mut Nibbles<'_>, version: Version) -> Option<Body> {
-    parse(input, version.timestamps).ok().filter(|body| !matches!(body, Body::Version(_)))
+fn other(window: &Window, first: usize, version: Version) -> Option<(Body, usize)> {
+    let mut input = Nibbles::new(window, first, false);
+    let body = parse(&mut input, version.timestamps).ok().filter(|body| !matches!(body, Body::Version(_)))?;
+    Some((body, input.position() - first))
 }
 
 fn unsynchronized(start: u64) -> State {
@@ -324,8 +342,9 @@ fn error(start: u64, end: u64, kind: Malformed) -> Option<PacketItem> {
 
 /// Number of bytes whose first nibble is from `start` on and before `end`.
 #[inline(always)]
+#[allow(clippy::manual_div_ceil, reason = "fewer instructions per packet; positions are far from the greatest number")]
 fn bytes_between(start: u64, end: u64) -> u64 {
-    end.div_ceil(2) - start.div_ceil(2)
+    (end + 1) / 2 - (start + 1) / 2
 }
 
 fn nibble(bytes: &[u8], at: usize) -> Option<u8> {
@@ -347,12 +366,9 @@ fn zeros(bytes: &[u8], at: usize) -> usize {
 
 /// The start of the first complete ASYNC from a position on: of a run of F with a 0 after it, the last 21.
 fn find_async(bytes: &[u8], from: usize) -> Option<usize> {
-    // Any 21 nibbles contain ten whole bytes.
-    const WHOLE: [u8; 10] = [0xff; 10];
     let mut search = from / 2;
     loop {
-        let first = search + memchr::memmem::find(bytes.get(search..)?, &WHOLE)?;
-        let after = first + bytes[first..].iter().take_while(|&&byte| byte == 0xff).count();
+        let Range { start: first, end: after } = long_run(bytes, search)?;
         let before = first.checked_sub(1).is_some_and(|index| bytes[index] >> 4 == 0xf);
         let start = (2 * first - usize::from(before)).max(from);
         let next = *bytes.get(after)?;
@@ -363,4 +379,22 @@ fn find_async(bytes: &[u8], from: usize) -> Option<usize> {
         }
         search = after + 1;
     }
+}
+
+/// The first run of at least [`WHOLE`] bytes of F from an index on.
+fn long_run(bytes: &[u8], from: usize) -> Option<Range<usize>> {
+    // Such a run contains one of these bytes.
+    let mut probe = from + WHOLE - 1;
+    while let Some(&byte) = bytes.get(probe) {
+        if byte == 0xff {
+            let before = bytes[from..probe].iter().rev().take_while(|&&byte| byte == 0xff).count();
+            let after = bytes[probe..].iter().take_while(|&&byte| byte == 0xff).count();
+            if before + after >= WHOLE {
+                return Some(probe - before..probe + after);
+            }
+            probe += after;
+        }
+        probe += WHOLE;
+    }
+    None
 }
