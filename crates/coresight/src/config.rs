@@ -112,6 +112,11 @@ impl TraceConfig {
         matches!(self, Self::Etm3(config) if config.data_values)
     }
 
+    /// Does the data trace contain transfers of coprocessor registers?
+    pub fn traces_coprocessor_transfers(&self) -> bool {
+        matches!(self, Self::Etm3(config) if config.coprocessor_transfers)
+    }
+
     /// May the trace have timestamps of a clock that other sources share? Those of software trace show only in the trace
     /// if no register describes them.
     pub fn may_have_timestamps(&self) -> bool {

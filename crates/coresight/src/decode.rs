@@ -37,7 +37,7 @@ pub trait Decoders: Copy + fmt::Debug {
 
 /// The decoders of a protocol of instruction trace.
 pub trait InstructionDecoders: Decoders {
-    /// The first index from `start` on where decoding can start without anything that came before.
+    /// The first index from `start` on where decoding can start without anything that came before, or soon after which it can.
     fn next_start(bytes: &[u8], start: usize) -> Option<usize>;
 
     /// Rules for following the trace through a program.
@@ -95,6 +95,12 @@ pub trait DecodeElements: Clone + PartialEq + fmt::Debug {
     #[inline(always)]
     fn is_settled(&self) -> bool {
         self.is_plain()
+    }
+
+    /// Does the state depend on nothing but the packets so far, so that a decoder which had other packets before them would be
+    /// in the same state? Only then can a shard start here.
+    fn is_self_contained(&self) -> bool {
+        true
     }
 
     /// Passes on the whole meaning of a packet of atoms, an address or cycles, while the decoder

@@ -25,7 +25,7 @@ pub use element::OwnElement;
 pub use encode::Unencodable;
 pub use interpret::ElementDecoder;
 pub use packet::{Packet, PacketKind};
-pub use read::{PacketDecoder, PacketItem};
+pub use read::{PacketDecoder, PacketItem, next_start};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,8 @@
 //! packets ─▶ elements ─▶ committed ─▶ **flow**
 //!
 //! Each stage can be used by itself; joined like this and compiled for one protocol, they are inlined as a whole, so that
-//! an atom costs one lookup in the graph.
+//! an atom costs one lookup in the graph. Only what nearly all packets need is compiled for each sink: everything else calls
+//! the sink through a pointer, and is compiled once.
 
 use std::collections::VecDeque;
 
@@ -153,7 +154,7 @@ impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
 
     /// The state that the following trace relies on, if that is no more than context, address and the decoder's state.
     pub fn entry(&self) -> Option<Entry<D>> {
-        let (context, address, isa) = self.walker.entry()?;
+        let (context, address, isa) = self.walker.entry().filter(|_| self.committed.is_self_contained())?;
         Some(Entry { committed: self.committed.clone(), context, address, isa })
     }
 }

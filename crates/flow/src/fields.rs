@@ -46,9 +46,12 @@ pub fn item_fields(item: &Located<Item>, out: &mut impl Fields) {
             out.nullable("instructions", *instructions);
         }
         Item::Exception { number, return_address } => number.fields(*return_address, out),
-        Item::NoCode { address, space } => {
+        Item::NoCode { address, space, isa } => {
             out.field("address", Value::Hex(*address));
             out.field("space", Value::Text(space));
+            if let Some(isa) = isa {
+                out.field("isa", Value::Text(&isa.name()));
+            }
         }
         Item::Lost { elements, cause } => {
             out.field("elements", Value::Number(*elements));

@@ -80,6 +80,7 @@ fn is_p0(rules: FlowRules, isa: Isa, opcode: u32, flow: ControlFlow) -> bool {
         _ if transfers_are_p0(rules) && is_p0_transfer(rules, isa, opcode) => true,
         ControlFlow::Wfx => rules.wfx_is_p0,
         ControlFlow::DataBarrier => rules.barrier_waypoints,
+        _ if flow.is_thumb_ee() => rules.waypoints,
         _ => flow.is_p0(),
     }
 }
@@ -271,7 +272,8 @@ impl Graph {
     /// Does trace have the outcome of the last instruction of a range?
     pub(crate) fn has_outcome(&self, block: &Block) -> bool {
         let flow = block.last.flow;
-        flow.is_p0() || flow == ControlFlow::DataBarrier && self.rules.barrier_waypoints
+        let is_barrier = flow == ControlFlow::DataBarrier && self.rules.barrier_waypoints;
+        flow.is_p0() || is_barrier || flow.is_thumb_ee() && self.rules.waypoints
     }
 
     /// Is there a P0 instruction before the last one?

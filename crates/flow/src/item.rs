@@ -3,7 +3,7 @@
 use core::fmt;
 
 use unspool_coresight::exception::ExceptionNumber;
-use unspool_coresight::{Context, ElementError, Located, etm3};
+use unspool_coresight::{Context, ElementError, Located, OtherIsa, etm3};
 use unspool_isa::{Decoded, Isa};
 
 use crate::graph::{Block, BlockId, Graph, SCRATCH};
@@ -69,12 +69,14 @@ pub enum Item {
         /// The branch before, if its outcome or target may be wrong: the trace unit had no chance to correct it.
         uncertain_branch: Option<u64>,
     },
-    /// Execution continued at an address whose code is unknown.
+    /// Execution continued at an address whose code is unknown, or cannot be decoded.
     NoCode {
         /// The address.
         address: u64,
         /// The space it was executed in.
         space: Space,
+        /// The instruction set, if it is one that cannot be decoded.
+        isa: Option<OtherIsa>,
     },
     /// P0 elements that could not be followed, since their position is unknown.
     Lost {

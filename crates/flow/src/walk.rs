@@ -280,7 +280,7 @@ impl<M: CodeMemory> Walker<M> {
             }
             Element::Exception { number, address } => self.exception(extent, number, address, sink),
             Element::WaypointUpdate(waypoint) => self.waypoint_update(extent, waypoint, sink),
-            Element::OtherCode { address, .. } => self.other_code(extent, address, sink),
+            Element::OtherCode { address, isa } => self.other_code(extent, address, isa, sink),
             Element::SourceAddress(source) => self.source_address(extent, source, sink),
             Element::ExceptionReturn => self.exception_return(extent, sink),
             Element::FunctionReturn => self.emit(extent, Item::FunctionReturn, sink),

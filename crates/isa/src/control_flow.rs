@@ -36,6 +36,10 @@ pub enum ControlFlow {
     Isb,
     /// A data barrier: DMB and DSB of A32 and T32, which are P0 instructions on some trace units. Those of A64 fall through.
     DataBarrier,
+    /// Enters ThumbEE state: ENTERX of T32. A P0 instruction on some trace units.
+    EnterThumbEe,
+    /// Leaves ThumbEE state, and does nothing outside of it: LEAVEX of T32. A P0 instruction on some trace units.
+    LeaveThumbEe,
     /// Waits for an interrupt or event: WFI, WFE, WFIT, WFET of Arm. A P0 instruction on some trace units.
     Wfx,
     /// Starts a transaction: TSTART of A64, a P0 instruction. Only PEs with FEAT_TME have it.
@@ -53,6 +57,12 @@ impl ControlFlow {
     #[inline]
     pub const fn is_indirect(self) -> bool {
         matches!(self, Self::Indirect | Self::ExceptionReturn)
+    }
+
+    /// Whether it changes between T32 and ThumbEE state: ENTERX and LEAVEX.
+    #[inline]
+    pub const fn is_thumb_ee(self) -> bool {
+        matches!(self, Self::EnterThumbEe | Self::LeaveThumbEe)
     }
 
     /// Whether it calls a higher Exception level or the execution environment. Function calls are [`Decoded::link`].
@@ -124,6 +134,8 @@ impl Decoded {
     pub(crate) const EXCEPTION_RETURN: Self = Self::of(ControlFlow::ExceptionReturn);
     pub(crate) const ISB: Self = Self::of(ControlFlow::Isb);
     pub(crate) const DATA_BARRIER: Self = Self::of(ControlFlow::DataBarrier);
+    pub(crate) const ENTER_THUMB_EE: Self = Self::of(ControlFlow::EnterThumbEe);
+    pub(crate) const LEAVE_THUMB_EE: Self = Self::of(ControlFlow::LeaveThumbEe);
     pub(crate) const WFX: Self = Self::of(ControlFlow::Wfx);
 
     /// This control flow, four bytes long and without further properties.

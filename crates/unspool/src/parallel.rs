@@ -2,8 +2,8 @@
 //!
 //! window ─▶ shards ─▶ workers, each with a sink of its own ─▶ sinks in order
 //!
-//! A stream is split at points where decoding can start: an alignment synchronization with a trace info after it. Each
-//! shard is decoded as if nothing had come before. At the seam the beginning of the shard is decoded once more, by a
+//! A stream is split at points where decoding can start: an alignment synchronization with a trace info after it, or with
+//! packets that soon repeat all that later ones rely on. Each shard is decoded as if nothing had come before. At the seam the beginning of the shard is decoded once more, by a
 //! decoder that continues the shard before; only if both arrive at the same entry is the result used. Otherwise the
 //! shard is decoded again, in order. So the output cannot depend on the number of cores.
 
@@ -26,7 +26,7 @@ const MIN_SHARD: usize = 1 << 20;
 /// Factor by which a shard may exceed the minimum while looking for a point to split.
 const MAX_FACTOR: usize = 4;
 /// Bytes within which a shard must be found to be independent of the data before it.
-const HEAD: usize = 4096;
+pub(crate) const HEAD: usize = 4096;
 
 struct Shard {
     number: u64,
@@ -56,7 +56,7 @@ struct End<C: Decoders> {
 }
 
 /// Flow decoder of a protocol over a program.
-type Decoder<'p, C> = FlowDecoder<<C as Decoders>::Committed, Moment<'p>>;
+pub(crate) type Decoder<'p, C> = FlowDecoder<<C as Decoders>::Committed, Moment<'p>>;
 
 /// Decoding options, the same for all shards.
 struct Plan<'p, C, F> {
@@ -219,22 +219,32 @@ impl<'p, C: InstructionDecoders, S: FlowSink + Watch, F: Fn() -> S> Plan<'p, C, 
         rest: &mut Stream,
     ) -> Option<Entry<C::Committed>> {
         let head = &rest.bytes()[..rest.bytes().len().min(HEAD)];
-        let mut entry = None;
-        let mut length = 0;
-        for item in Packets::new(&self.config, head) {
-            let packet = item.ok()?;
-            length = packet.offset + packet.length;
-            decoder.push(Ok(packet), &mut Nowhere);
-            entry = decoder.entry();
-            if entry.is_some() {
-                break;
-            }
-        }
-        let after = rest.split_off(rest.start() + length);
-        reader.pass(rest);
+        let (length, _) = first_entry(&self.config, decoder, head)?;
+        // Once more with offsets in the buffer, which may be part of the state.
+        decoder.restart();
+        let start = rest.start() + length;
+        let after = rest.split_off(start);
+        reader.decode_flow(rest, false, decoder, &mut Nowhere);
         *rest = after;
-        entry.filter(|_| reader.decoder.is_between_packets())
+        decoder.entry().filter(|_| reader.decoder.is_between_packets() && reader.decoder.offset() == start)
     }
+}
+
+/// The state that a decoder arrives at with the first address, and the number of bytes up to there. `None`: bytes that are no
+/// packet come first, or there is no address.
+pub(crate) fn first_entry<C: InstructionDecoders>(
+    config: &C,
+    decoder: &mut Decoder<'_, C>,
+    head: &[u8],
+) -> Option<(u64, Entry<C::Committed>)> {
+    for item in Packets::new(config, head) {
+        let packet = item.ok()?;
+        decoder.push(Ok(packet), &mut Nowhere);
+        if let Some(entry) = decoder.entry() {
+            return Some((packet.offset + packet.length, entry));
+        }
+    }
+    None
 }
 
 /// Merges the results of the workers, in order.

@@ -66,11 +66,12 @@ impl Cancellation {
             && let Some((earlier, settled)) = self.held.replace((extent, atoms))
         {
             sink.item(earlier.locate(Plain::Atoms(settled)));
-            for waiting in self.waiting.drain(..) {
+            for waiting in &self.waiting {
                 if let Element::CycleCount(cycles) = waiting.value {
                     sink.item(waiting.map(|_| Plain::Cycles(cycles)));
                 }
             }
+            self.waiting.clear();
         }
         if cycles.is_some() {
             sink.item(extent.locate(Plain::Cycles(cycles)));

@@ -58,6 +58,8 @@ pub struct Config {
     pub data_values: bool,
     /// ETMCR: data addresses are traced.
     pub data_addresses: bool,
+    /// ETMCR: transfers of coprocessor registers are traced with the data.
+    pub coprocessor_transfers: bool,
     /// ETMCR: only data are traced, no instructions.
     pub data_only: bool,
     /// ETMCR: timestamps are generated.
@@ -169,6 +171,7 @@ impl Config {
             context_id_bytes: [0, 1, 2, 4][(cr >> 14 & 3) as usize],
             data_values: bit(cr, 2),
             data_addresses: bit(cr, 3),
+            coprocessor_transfers: bit(cr, 1),
             data_only: bit(cr, 20) && minor >= 1,
             timestamps: bit(cr, 28),
             vmids: bit(cr, 30),

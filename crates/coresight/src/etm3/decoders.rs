@@ -4,7 +4,7 @@
 
 use alloc::format;
 
-use super::{Cancellation, Config, ElementDecoder, Packet, PacketDecoder};
+use super::{Cancellation, Config, ElementDecoder, Packet, PacketDecoder, next_start};
 use crate::decode::{DecodeElements, Decoders, FlowRules, InstructionDecoders, Plain};
 use crate::{ElementItem, Extent, Features, Located, PacketItem, Sink, Transactions};
 
@@ -41,9 +41,8 @@ impl Decoders for Config {
 }
 
 impl InstructionDecoders for Config {
-    /// A synchronization keeps timestamps and data addresses relative to what came before: there is no such place.
-    fn next_start(_bytes: &[u8], _start: usize) -> Option<usize> {
-        None
+    fn next_start(bytes: &[u8], start: usize) -> Option<usize> {
+        next_start(bytes, start)
     }
 
     fn flow_rules(&self) -> FlowRules {
@@ -85,13 +84,21 @@ impl DecodeElements for CommittedDecoder {
         self.cancellation.is_settled()
     }
 
+    /// A synchronization leaves some state to what came before: the time, data addresses, and the atoms that may still be
+    /// canceled.
+    fn is_self_contained(&self) -> bool {
+        self.elements.is_self_contained() && !self.cancellation.is_settled()
+    }
+
     #[inline(always)]
     fn plain(&mut self, extent: Extent, packet: &Packet, sink: &mut impl Sink<Located<Plain>>) -> bool {
         let Packet::PHeader(header) = *packet else { return false };
         if !self.elements.is_known() || !self.cancellation.is_plain() {
             return false;
         }
-        self.elements.p_header(header, |cycles, atoms| self.cancellation.plain(extent, cycles, atoms, sink));
+        for (cycles, atoms) in self.elements.p_header(header) {
+            self.cancellation.plain(extent, cycles, atoms, sink);
+        }
         true
     }
 }

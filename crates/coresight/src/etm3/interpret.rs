@@ -41,6 +41,8 @@ pub struct ElementDecoder {
     context: Context,
     /// The bits of the last timestamp as packets have them, if all of them are known.
     timestamp: Option<u64>,
+    /// A packet had all of them.
+    has_whole_timestamp: bool,
 }
 
 impl ElementDecoder {
@@ -63,6 +65,7 @@ impl ElementDecoder {
                 context_id: None,
             },
             timestamp: Some(0),
+            has_whole_timestamp: false,
         }
     }
 
@@ -76,7 +79,7 @@ impl ElementDecoder {
     fn forget(&mut self) {
         self.known = false;
         self.data_address = None;
-        self.timestamp = None;
+        (self.timestamp, self.has_whole_timestamp) = (None, false);
         self.context.vmid = None;
     }
 
@@ -98,14 +101,16 @@ impl ElementDecoder {
             // A part of it was swallowed by the packet before, which is not what the trace unit sent.
             Packet::AlignmentSync if extent.length < WHOLE_SYNC => self.forget(),
             Packet::AlignmentSync | Packet::Ignore => {}
-            Packet::PHeader(header) => self.p_header(header, |cycles, atoms| {
-                if cycles.is_some() {
-                    emit(extent, Element::CycleCount(cycles), sink);
+            Packet::PHeader(header) => {
+                for (cycles, atoms) in self.p_header(header) {
+                    if cycles.is_some() {
+                        emit(extent, Element::CycleCount(cycles), sink);
+                    }
+                    if !atoms.is_empty() {
+                        emit(extent, Element::Atoms(atoms), sink);
+                    }
                 }
-                if !atoms.is_empty() {
-                    emit(extent, Element::Atoms(atoms), sink);
-                }
-            }),
+            }
             Packet::Branch(branch) => self.branch(extent, &branch, sink),
             Packet::InstructionSync(sync) => self.instruction_sync(extent, &sync, sink),
             Packet::CycleCount { cycles } => emit_own(extent, OwnElement::GapCycles(counted(cycles)), sink),
@@ -161,31 +166,35 @@ impl ElementDecoder {
         }
     }
 
-    /// Passes on the parts of a P-header: cycles and the atoms after them. There may be none of either.
+    /// The parts of a P-header: cycles and the atoms after them. There may be none of either.
     #[inline(always)]
-    pub(super) fn p_header(&mut self, header: PHeader, mut part: impl FnMut(Option<u32>, Atoms)) {
-        let (mut atoms, is_counted) = (header.atoms(), self.config.cycle_accurate);
-        self.has_branched &= atoms.is_empty();
-        let (cycles, atoms_per_part) = match header {
-            PHeader::Format1 { .. } if is_counted => ((!atoms.is_empty()).then_some(1), 1),
-            PHeader::Format1 { .. } | PHeader::Format4 { .. } => (None, u32::MAX),
-            PHeader::Format2 { .. } => (is_counted.then_some(1), u32::MAX),
-            PHeader::Format3 { cycles, .. } => (Some(cycles.into()), u32::MAX),
+    pub(super) fn p_header(&mut self, header: PHeader) -> impl Iterator<Item = (Option<u32>, Atoms)> + use<> {
+        let (all, is_counted) = (header.atoms(), self.config.cycle_accurate);
+        self.has_branched &= all.is_empty();
+        let (cycles, is_one_each) = match header {
+            // Each atom has a cycle of its own.
+            PHeader::Format1 { .. } if is_counted => (Some(1), true),
+            PHeader::Format1 { .. } | PHeader::Format4 { .. } => (None, false),
+            PHeader::Format2 { .. } => (is_counted.then_some(1), false),
+            PHeader::Format3 { cycles, .. } => (Some(cycles.into()), false),
         };
-        loop {
-            let (first, rest) = atoms.split_at(atoms_per_part);
-            part(cycles, first);
-            atoms = rest;
-            if atoms.is_empty() {
-                break;
-            }
-        }
+        let parts = if is_one_each { all.count() } else { 1 };
+        (0..parts).map(move |index| (cycles, if is_one_each { Atoms::new(all.bits() >> index, 1) } else { all }))
     }
 
     /// Has an instruction synchronization been seen since the start or the last damage?
     #[inline(always)]
     pub(super) fn is_known(&self) -> bool {
         self.known
+    }
+
+    /// Has all state come from packets, and nothing from what was before the first of them?
+    pub(super) fn is_self_contained(&self) -> bool {
+        let Config { timestamps, data_addresses, vmids, .. } = self.config;
+        self.known
+            && (!timestamps || self.has_whole_timestamp)
+            && (!data_addresses || self.data_address.is_some())
+            && (!vmids || self.context.vmid.is_some())
     }
 
     fn branch(&mut self, extent: Extent, branch: &Branch, sink: &mut impl Sink<ElementItem>) {
@@ -314,6 +323,7 @@ impl ElementDecoder {
 
     fn timestamp(&mut self, extent: Extent, value: u64, bits: u8, sink: &mut impl Sink<ElementItem>) {
         let kept = u64::MAX.checked_shl(bits.into()).unwrap_or(0);
+        self.has_whole_timestamp |= bits == self.config.timestamp_bits;
         self.timestamp = match self.timestamp {
             _ if bits == self.config.timestamp_bits => Some(value),
             old => old.map(|old| old & kept | value),

@@ -19,6 +19,12 @@ pub type PacketItem = crate::PacketItem<Packet>;
 /// A branch packet of one byte that may be the stop marker of a trace buffer: a set bit, then zeros up to the end.
 const STOP: u8 = 0x01;
 
+/// The first index from `start` on of an alignment synchronization. Soon after it, the trace has all that decoding needs.
+pub fn next_start(bytes: &[u8], start: usize) -> Option<usize> {
+    const PATTERN: [u8; SYNC_ZEROS as usize + 1] = [0, 0, 0, 0, 0, SYNC_END];
+    memchr::memmem::find(bytes.get(start..)?, &PATTERN).map(|found| start + found)
+}
+
 /// Finds the packets of a stream that arrives in chunks.
 #[derive(Debug, Clone)]
 pub struct PacketDecoder {

@@ -3,7 +3,7 @@
 //! While cached runs follow each other, only the node is kept up to date. Everything else takes the slow path: uncached
 //! runs, the return stack, missing code.
 
-use unspool_coresight::{Atoms, Extent, Located};
+use unspool_coresight::{Atoms, Extent, Located, OtherIsa};
 
 use super::state::Held;
 use super::{Walker, element_target};
@@ -133,10 +133,14 @@ impl<M: CodeMemory> Walker<M> {
             self.count_lost(extent);
             return false;
         }
+        let enters = self.enters_other_code(id, taken);
         self.push_return_address(id, taken);
         self.hold_step(extent, WalkStep::new(id, taken));
         self.follow(id, taken);
-        is_possible
+        if let Some((address, isa)) = enters {
+            self.other_code(extent, address, isa, sink);
+        }
+        is_possible && enters.is_none()
     }
 
     /// Updates the block from the node, for the slow path.
@@ -211,7 +215,13 @@ impl<M: CodeMemory> Walker<M> {
             self.cause = Cause::Ambiguous { address };
             return;
         }
-        sink.item(Ok(extent.locate(Item::NoCode { address, space })));
+        self.lose_code(extent, address, None, sink);
+    }
+
+    /// Reports code that is missing, or of an instruction set that cannot be decoded.
+    pub(super) fn lose_code(&mut self, extent: Extent, address: u64, isa: Option<OtherIsa>, sink: &mut dyn FlowSink) {
+        let space = self.space();
+        sink.item(Ok(extent.locate(Item::NoCode { address, space, isa })));
         self.at = LOST;
         self.target = None;
         self.cause = Cause::NoCode { address, space };

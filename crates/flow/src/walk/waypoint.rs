@@ -5,11 +5,12 @@
 //! Specification: Arm IHI 0035.
 
 use unspool_coresight::exception::ExceptionNumber;
-use unspool_coresight::{Extent, Target as ElementTarget};
+use unspool_coresight::{Extent, OtherIsa, Target as ElementTarget};
+use unspool_isa::ControlFlow;
 
 use super::partial_block::distance;
 use super::{Walker, element_target};
-use crate::graph::{Ending, LONGEST, SCRATCH};
+use crate::graph::{BlockId, Ending, LONGEST, SCRATCH};
 use crate::item::{Finding, FlowSink, Item};
 use crate::memory::CodeMemory;
 
@@ -74,11 +75,19 @@ impl<M: CodeMemory> Walker<M> {
         self.after_exception = true;
     }
 
+    /// The address and the instruction set that a block leads to, if its code cannot be followed. Where every instruction has
+    /// an atom, a packet reports them.
+    pub(super) fn enters_other_code(&self, id: BlockId, taken: bool) -> Option<(u64, OtherIsa)> {
+        let block = self.graph.block(id);
+        let enters = self.rules.waypoints && taken && block.last.flow == ControlFlow::EnterThumbEe;
+        enters.then_some((block.end, OtherIsa::ThumbEe))
+    }
+
     /// Execution continues in an instruction set that cannot be decoded.
-    pub(super) fn other_code(&mut self, extent: Extent, address: u64, sink: &mut dyn FlowSink) {
+    pub(super) fn other_code(&mut self, extent: Extent, address: u64, isa: OtherIsa, sink: &mut dyn FlowSink) {
         self.flush(sink);
         self.report_lost(sink);
         self.after_exception = false;
-        self.no_code(extent, address, sink);
+        self.lose_code(extent, address, Some(isa), sink);
     }
 }

@@ -66,6 +66,7 @@ impl FlowSink for Lines {
             Ok(Item::ExceptionReturn) => "exception return".into(),
             Ok(Item::Finding(finding)) => finding.to_string(),
             Ok(Item::Lost { elements, .. }) => format!("lost {elements}"),
+            Ok(Item::NoCode { address, isa: Some(isa), .. }) => format!("{} code at {address:#x}", isa.name()),
             Ok(Item::NoCode { address, .. }) => format!("no code at {address:#x}"),
             Ok(Item::CycleCount(cycles)) => format!("cycles {}", cycles.unwrap()),
             Ok(Item::Overflow) => "overflow".into(),
@@ -294,10 +295,17 @@ fn synchronizations_confirm_or_move_the_position() {
                 "0x8004..0x8008 N",
                 "0x8008..0x800c N",
                 "0x800c..0x8010 E",
-                "no code at 0x0",
+                "jazelle code at 0x0",
                 "lost 2",
                 "0x8000..0x8004 E",
             ],
+        ),
+        (
+            "ThumbEE is not taken for T32",
+            0,
+            "08 25 01 90 00 00",
+            "88 81 80 81 80 48 00 84",
+            &["t32ee code at 0x9000", "lost 2", "0x8000..0x8004 E"],
         ),
     ];
     check(rows);
@@ -353,4 +361,40 @@ fn cycles_of_a_long_wait_do_not_hide_a_target() {
     let wait = "bc ".repeat(100);
     decode(&config(0x1000), &stream("08 21 0c 80 00 00", &format!("84 09 {wait} 84")), &mut outcomes);
     assert_eq!(outcomes.into_sink().0, ["800c E -> 8010 @1", "8010 @802"]);
+}
+
+/// A shard can start where the trace has repeated all that a configuration leaves to what came before.
+#[test]
+fn the_entry_of_a_shard_needs_all_state() {
+    const TIME: &str = "42 85 80 80 80 80 80 80 80 00";
+    let [cycles, times, vmids, data] = [1 << 12, 1 << 28, 1 << 30, 0xc];
+    let time_and_atom = format!("{TIME} 84");
+    let rows: &[(&str, u32, &str, bool)] = &[
+        ("an atom", 0, "84", true),
+        ("no atom: the one before the synchronization may still be canceled", 0, "", false),
+        ("cycles", cycles, "a0", false),
+        ("cycles and an atom", cycles, "e0", true),
+        ("a whole time", times, &time_and_atom, true),
+        ("low bits of the time", times, "42 05 84", false),
+        ("a virtual machine", vmids, "3c 07 84", true),
+        ("no virtual machine", vmids, "84", false),
+        ("a whole data address", data, "84 22 90 a0 80 80 02", true),
+        ("low bits of a data address", data, "84 22 10", false),
+        ("an indirect branch without its address", 0, "9c 84", false),
+    ];
+    for (name, cr, bytes, expected) in rows {
+        let config = config(*cr);
+        let earlier = stream(ARM, if *cr == times { "84 42 06 c0" } else { "84 c0" });
+        let bytes = [&earlier[..], &stream("08 01 08 80 00 00", bytes)].concat();
+        let mut whole = FlowDecoder::new(&config, Transactions::Show, memory());
+        let mut shard = FlowDecoder::new(&config, Transactions::Show, memory());
+        for packet in Packets::new(&config, &bytes) {
+            if packet.is_ok_and(|packet| packet.offset >= earlier.len() as u64) {
+                shard.push(packet, &mut Lines::default());
+            }
+            whole.push(packet, &mut Lines::default());
+        }
+        assert_eq!(shard.entry().is_some(), *expected, "{name}");
+        assert!(!expected || shard.entry() == whole.entry(), "{name}: {:?}", whole.entry());
+    }
 }

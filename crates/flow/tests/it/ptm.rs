@@ -46,11 +46,21 @@ const A32: [u32; 32] = [
 ];
 
 /// T32 at 0x8100.
-const T32: [u16; 4] = [
+const T32: [u16; 14] = [
     0xbf00, // 0x8100 nop
     0x4770, // 0x8102 bx lr
     0xbf00, // 0x8104 nop
     0xe7fb, // 0x8106 b 0x8100
+    0xbf00, // 0x8108 nop
+    0xf3bf, // 0x810a leavex
+    0x8f0f, //
+    0xbf00, // 0x810e nop
+    0xf3bf, // 0x8110 enterx
+    0x8f1f, //
+    0xbf00, // 0x8114 nop
+    0xe7fb, // 0x8116 b 0x8110
+    0xbf00, // 0x8118 nop
+    0x4770, // 0x811a bx lr
 ];
 
 /// Code at these places; A32 nops from 0x10000 to 0x12000, and a branch to itself there.
@@ -94,7 +104,8 @@ impl FlowSink for Lines {
             }
             Ok(Item::Exception { number, return_address: None }) => format!("exception {number}"),
             Ok(Item::Finding(finding)) => format!("finding: {finding}"),
-            Ok(Item::NoCode { address, space }) => format!("no code at {address:x} {space}"),
+            Ok(Item::NoCode { address, isa: Some(isa), .. }) => format!("{} code at {address:x}", isa.name()),
+            Ok(Item::NoCode { address, space, .. }) => format!("no code at {address:x} {space}"),
             Ok(Item::Lost { elements, cause: Cause::NoAddress }) => format!("lost {elements}: no address"),
             Ok(Item::Lost { elements, cause: Cause::Disagreement }) => format!("lost {elements}: disagreement"),
             Ok(Item::Lost { elements, cause: Cause::NoCode { .. } }) => format!("lost {elements}: no code"),
@@ -413,7 +424,29 @@ fn stories() {
             0,
             0,
             &[&start(0x8010), &[0x81, 0x80, 0x84, 0x80, 0x20], &start(0x8048), E],
-            &["8010..8014 1 E", "no code at 8000 secure", "trace_on", "context EL? secure AArch32", "8048..8050 2 E"],
+            &["8010..8014 1 E", "jazelle code at 8000", "trace_on", "context EL? secure AArch32", "8048..8050 2 E"],
+        ),
+        (
+            "ENTERX and LEAVEX are waypoints, and ThumbEE code is not taken for T32",
+            0,
+            0,
+            &[&start(0x8109), EE, EE, &start(0x8119), E],
+            &[
+                "8108..810e 2 E T32",
+                "810e..8114 2 E T32",
+                "t32ee code at 8114",
+                "lost 2: no code",
+                "trace_on",
+                "context EL? secure AArch32",
+                "8118..811c 2 E T32",
+            ],
+        ),
+        (
+            "ENTERX whose condition failed stays in T32",
+            0,
+            0,
+            &[&start(0x810f), N, E],
+            &["810e..8114 2 N T32", "8114..8118 2 E T32"],
         ),
         (
             "Hyp mode is EL2",

@@ -348,7 +348,7 @@ fn item_text(item: Item) -> String {
         Item::Overflow => "overflow".to_string(),
         Item::Discard { uncertain_branch: None } => "discard".to_string(),
         Item::Discard { uncertain_branch: Some(at) } => format!("discard, branch at {at:#x} uncertain"),
-        Item::NoCode { address, space } => format!("no code at {address:#x} {space}"),
+        Item::NoCode { address, space, .. } => format!("no code at {address:#x} {space}"),
         Item::Lost { elements, cause } => format!("lost {elements}: {}", cause_text(cause)),
         Item::Finding(finding) => format!("finding: {finding}"),
         Item::Condition { address, passed } => {

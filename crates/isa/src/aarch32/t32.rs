@@ -119,12 +119,14 @@ fn branch_or_control(address: u64, word: u32) -> Decoded {
     }
 }
 
-const CONTROL: [Row; 7] = [
+const CONTROL: [Row; 9] = [
     row(0xffff_fff0, 0xf3bf_8f40, Decoded::DATA_BARRIER),     // DSB
     row(0xffff_fff0, 0xf3bf_8f50, Decoded::DATA_BARRIER),     // DMB
     row(0xffff_ff00, 0xf3de_8f00, Decoded::EXCEPTION_RETURN), // SUBS PC, LR, #number; ERET is the one with zero
     row(0xfff0_ffff, 0xf3c0_8f00, Decoded::INDIRECT),         // BXJ
     row(0xffff_fff0, 0xf3bf_8f60, Decoded::ISB),              // ISB
+    row(0xffff_ffff, 0xf3bf_8f0f, Decoded::LEAVE_THUMB_EE),   // LEAVEX
+    row(0xffff_ffff, 0xf3bf_8f1f, Decoded::ENTER_THUMB_EE),   // ENTERX
     row(0xffff_ffff, 0xf3af_8002, Decoded::WFX),              // WFE
     row(0xffff_ffff, 0xf3af_8003, Decoded::WFX),              // WFI
 ];

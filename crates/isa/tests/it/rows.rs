@@ -266,7 +266,7 @@ const A32: [(&str, u32, &str); 101] = [
     ("MOVW PC", 0xe300_f001, "fall-through"),
 ];
 
-const T32: [(&str, u32, &str); 106] = [
+const T32: [(&str, u32, &str); 108] = [
     ("b.n #-2048", 0xe400, "direct 0x7804"),
     ("beq.n #-256", 0xd080, "direct 0x7f04 conditional"),
     ("ble.n #254", 0xdd7f, "direct 0x8102 conditional"),
@@ -312,6 +312,8 @@ const T32: [(&str, u32, &str); 106] = [
     ("eret", 0xf3de_8f00, "exception-return"),
     ("bxj r3", 0xf3c3_8f00, "indirect"),
     ("isb", 0xf3bf_8f6f, "isb"),
+    ("leavex", 0xf3bf_8f0f, "leave-thumb-ee"),
+    ("enterx", 0xf3bf_8f1f, "enter-thumb-ee"),
     ("mcr p15, #0, r0, c7, c5, #4", 0xee07_0f95, "isb"),
     ("udf #0", 0xde00, "fall-through"),
     ("udf.w #0", 0xf7f0_a000, "fall-through"),

@@ -55,7 +55,7 @@ impl MissingCode {
     pub fn add(&mut self, item: &FlowItem) {
         let Ok(item) = item else { return };
         match item.value {
-            Item::NoCode { address, space } => self.add_address(address, space, 0, item.offset),
+            Item::NoCode { address, space, .. } => self.add_address(address, space, 0, item.offset),
             Item::Lost { elements, cause: Cause::NoCode { address, space } } => {
                 self.add_address(address, space, elements, item.offset);
             }

@@ -191,7 +191,7 @@ impl Counter<'_> {
                 self.execution.has_context_ids |= context.context_id.is_some() || context.vmid.is_some();
             }
             Item::Lost { elements, cause } => self.execution.lost(program, item, at, (elements, cause)),
-            Item::NoCode { address, space } => self.execution.missing(program, item, at, (0, address, space)),
+            Item::NoCode { address, space, .. } => self.execution.missing(program, item, at, (0, address, space)),
             // The elements that are lost to it are counted.
             Item::Finding(Finding::AmbiguousImage { .. }) => self.execution.ambiguous.add(0, at),
             Item::Finding(finding) => {

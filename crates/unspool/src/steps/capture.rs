@@ -401,7 +401,8 @@ impl<S: BlockSink> StepEmitter<S> {
         self.counted = 0;
         let config = trace.config().ok().map(|(config, _)| config);
         self.has_conditions = config.is_some_and(|config| config.traces_conditions());
-        self.join = config.filter(TraceConfig::traces_data_addresses).map(|_| DataJoin::default());
+        let config = config.filter(TraceConfig::traces_data_addresses);
+        self.join = config.map(|config| DataJoin::new(config.traces_coprocessor_transfers()));
     }
 
     /// Whether steps have more than a block does: outcomes of conditions, or accesses.

@@ -11,13 +11,15 @@ use unspool::{OpenSteps, open_steps};
 use super::fixtures::{brief, collect};
 
 /// A32 at 0x8000.
-const CODE: [u32; 6] = [
+const CODE: [u32; 8] = [
     0xe591_0000, // 0x8000 ldr r0, [r1]
     0xe080_0001, // 0x8004 add r0, r0, r1
     0xe881_000c, // 0x8008 stm r1, {r2, r3}
     0xe181_2f90, // 0x800c strex r2, r0, [r1]
     0xe5d1_0000, // 0x8010 ldrb r0, [r1]
     0xeaff_fff9, // 0x8014 b 0x8000
+    0xe591_0000, // 0x8018 ldr r0, [r1]
+    0xee11_2f10, // 0x801c mrc p15, 0, r2, c1, c0, 0
 ];
 
 /// An alignment synchronization, and the start of tracing at 0x8000.
@@ -132,6 +134,29 @@ fn transfers_are_accesses_of_their_instructions() {
             0xc,
             "84 7c 90 a0 80 80 02 08 41 00 80 00 00 84 6c 78 56 34 12",
             &["8000 R4@20001010=?", "8000", "note late value tag 3 0x12345678"],
+        ),
+        (
+            "the value of a coprocessor transfer is no access",
+            0xe,
+            "08 21 18 80 00 00 84 22 90 a0 80 80 02 84 06 5a",
+            &["8018 R4@20001010=00000000", "801c", "note transfer value 0x5a"],
+        ),
+        (
+            "one that comes later is not the value of a load",
+            0xe,
+            "08 21 18 80 00 00 84 7c 90 a0 80 80 02 84 5c 6c 78 56 34 12 64 5a",
+            &[
+                "8018 R4@20001010=12345678",
+                "801c",
+                "note transfer value follows with tag 3",
+                "note late value tag 3 0x5a",
+            ],
+        ),
+        (
+            "where those are not traced, it belongs to the load before",
+            0xc,
+            "08 21 18 80 00 00 84 22 90 a0 80 80 02 84 06 5a",
+            &["8018 R4@20001010=00000000 R4@20001014=0000005a", "801c"],
         ),
         ("values without addresses are notes", 0x4, "84 26 5a", &["8000", "note first transfer value 0x5a"]),
     ];

@@ -35,11 +35,21 @@ pub(crate) fn is_etm4(trace: &Trace<'_>) -> bool {
 
 /// Capture of one ETE buffer with the trace id 0x10, and its folder.
 pub(crate) fn bare_capture(bytes: &[u8], format: BufferFormat, registers: Registers) -> (TempDir, Capture) {
+    bare_capture_of(Protocol::Ete, bytes, format, registers)
+}
+
+/// Capture of one buffer with the trace id 0x10, and its folder.
+pub(crate) fn bare_capture_of(
+    protocol: Protocol,
+    bytes: &[u8],
+    format: BufferFormat,
+    registers: Registers,
+) -> (TempDir, Capture) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("buffer.bin");
     fs::write(&path, bytes).unwrap();
     let (id, format) = (Some(0x10), Some(format));
-    let bare = Bare { protocol: Protocol::Ete, id, format, registers, write_pointer: None, wrapped: None, core: None };
+    let bare = Bare { protocol, id, format, registers, write_pointer: None, wrapped: None, core: None };
     (folder, open_bare(&[path], bare).unwrap())
 }
 

@@ -45,6 +45,7 @@ mod perf_packets;
 mod perf_script;
 mod protocol_damage;
 mod shards;
+mod shards_etm3;
 mod steps;
 mod tarmac_calls;
 mod transfer;

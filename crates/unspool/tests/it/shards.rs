@@ -4,11 +4,11 @@
 
 use proptest::prelude::*;
 use unspool::capture::{BufferFormat, Code, Region, Register, Registers, Spaces};
-use unspool::coresight::Transactions;
 use unspool::coresight::frame::Formatter;
+use unspool::coresight::{Protocol, Transactions};
 use unspool::{Parts, Program, Trace};
 
-use super::fixtures::{FlowLines, bare_capture};
+use super::fixtures::{FlowLines, bare_capture_of};
 
 const SYNC: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80];
 const TRACE_INFO: [u8; 2] = [0x01, 0x00];
@@ -41,6 +41,13 @@ fn chunk() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// Code at 0x8000, in all spaces.
+pub(super) fn program_of(words: &[u32]) -> Program {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let regions = vec![Region { address: 0x8000, bytes: bytes.into(), spaces: Spaces::ANY }];
+    Program::new(vec![Code { regions, ..Code::default() }])
+}
+
 /// Calls, returns, branches of both kinds and code in between.
 fn program() -> Program {
     const WORDS: [u32; 16] = [
@@ -61,22 +68,28 @@ fn program() -> Program {
         0x1400_0000,
         0xd69f_03e0,
     ];
-    let bytes: Vec<u8> = WORDS.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let regions = vec![Region { address: 0x8000, bytes: bytes.into(), spaces: Spaces::ANY }];
-    Program::new(vec![Code { regions, ..Code::default() }])
+    program_of(&WORDS)
 }
 
 /// Output of decoding in one and in shards, and the number of shards.
 fn decode(bytes: &[u8], format: BufferFormat, configr: u64) -> ([Vec<String>; 2], usize) {
+    let registers = [("TRCIDR8", 0), ("TRCCONFIGR", configr)];
+    decode_as(Protocol::Ete, &registers, &program(), bytes, format)
+}
+
+pub(super) fn decode_as(
+    protocol: Protocol,
+    values: &[(&str, u64)],
+    program: &Program,
+    bytes: &[u8],
+    format: BufferFormat,
+) -> ([Vec<String>; 2], usize) {
     let mut registers = Registers::default();
-    for (name, value) in [("TRCIDR8", 0), ("TRCCONFIGR", configr)] {
-        registers.set(Register::new(name, value));
-    }
-    let (_folder, capture) = bare_capture(bytes, format, registers);
+    values.iter().for_each(|&(name, value)| registers.set(Register::new(name, value)));
+    let (_folder, capture) = bare_capture_of(protocol, bytes, format, registers);
     let trace = Trace::all(&capture)[0];
-    let program = program();
     let mut one = FlowLines::default();
-    trace.flow(Transactions::Show, &program, &mut one).unwrap();
+    trace.flow(Transactions::Show, program, &mut one).unwrap();
     let (mut lines, mut count) = (vec![], 0);
     let mut join = |shard: FlowLines, _| {
         lines.extend(shard.0);
@@ -84,8 +97,23 @@ fn decode(bytes: &[u8], format: BufferFormat, configr: u64) -> ([Vec<String>; 2]
         true
     };
     let parts = Parts::on(2).of_bytes(1);
-    trace.flow_in_parts(parts, Transactions::Show, &program, FlowLines::default, &mut join).unwrap();
+    trace.flow_in_parts(parts, Transactions::Show, program, FlowLines::default, &mut join).unwrap();
     ([one.0, lines], count)
+}
+
+/// A buffer of these chunks, with a barrier after every seventh if it is formatted.
+pub(super) fn buffer(chunks: &[Vec<u8>], formatted: bool) -> (Vec<u8>, BufferFormat) {
+    if !formatted {
+        return (chunks.concat(), BufferFormat::Raw);
+    }
+    let mut formatter = Formatter::new();
+    for (index, chunk) in chunks.iter().enumerate() {
+        formatter.push(0x10, chunk);
+        if index % 7 == 6 {
+            formatter.barrier();
+        }
+    }
+    (formatter.finish(), BufferFormat::Formatted)
 }
 
 proptest! {
@@ -97,20 +125,7 @@ proptest! {
         formatted in any::<bool>(),
         return_stack in any::<bool>(),
     ) {
-        let bytes = match formatted {
-            false => chunks.concat(),
-            true => {
-                let mut formatter = Formatter::new();
-                for (index, chunk) in chunks.iter().enumerate() {
-                    formatter.push(0x10, chunk);
-                    if index % 7 == 6 {
-                        formatter.barrier();
-                    }
-                }
-                formatter.finish()
-            }
-        };
-        let format = if formatted { BufferFormat::Formatted } else { BufferFormat::Raw };
+        let (bytes, format) = buffer(&chunks, formatted);
         let ([one, shards], _) = decode(&bytes, format, if return_stack { 0x1001 } else { 1 });
         prop_assert_eq!(one, shards);
     }

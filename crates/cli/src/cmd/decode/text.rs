@@ -270,7 +270,10 @@ fn item_text(item: &Located<Item>) -> String {
         Item::Discard { uncertain_branch: Some(at) } => {
             format!("discard: tracing stopped; the last branch, at {at:#x}, may have gone elsewhere")
         }
-        Item::NoCode { address, space } => format!("no code at {address:#x} in {space}"),
+        Item::NoCode { address, space, isa: None } => format!("no code at {address:#x} in {space}"),
+        Item::NoCode { address, space, isa: Some(isa) } => {
+            format!("{} code at {address:#x} in {space}, which is not decoded", isa.name())
+        }
         Item::Lost { elements, cause } => format!("{} lost: {}", many(elements, "P0 element"), cause_text(&cause)),
         Item::Finding(finding) => format!("{:#x}: {finding}", item.offset),
         Item::Timestamp { value, cycles } => Element::Timestamp { value, cycles }.to_string(),

@@ -2,9 +2,10 @@
 //!
 //! steps, data transfers ─▶ **steps with accesses**
 //!
-//! Transfers belong to the most recent data instruction: a load, a store or a coprocessor transfer that was executed.
-//! Other instructions may come between, and values may come much later, so steps wait until they are complete; the order is
-//! kept. Transfers that belong to no instruction, or to a coprocessor, are for the caller. Does not know packets.
+//! Transfers belong to the most recent data instruction: a load, a store or, where those are traced, a coprocessor register
+//! transfer that was executed. Other instructions may come between, and values may come much later, so steps wait until they
+//! are complete; the order is kept. Transfers that belong to no instruction, or to a coprocessor, are for the caller. Does
+//! not know packets.
 //! Specification: Arm IHI 0014, data tracing.
 
 use std::collections::VecDeque;
@@ -21,6 +22,8 @@ const MAX_WAITING: usize = 1 << 12;
 /// Steps that wait for their data.
 #[derive(Debug, Default)]
 pub(super) struct DataJoin {
+    /// Coprocessor register transfers are traced.
+    coprocessors: bool,
     waiting: VecDeque<Waiting>,
     /// Number of steps that have left.
     released: u64,
@@ -37,11 +40,13 @@ struct Waiting {
     accesses: Vec<Access>,
 }
 
-/// A data instruction: the direction of its transfers, and the size of each.
+/// A data instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Kind {
-    direction: Direction,
-    size: u64,
+enum Kind {
+    /// A load or store: the direction of its transfers, and the size of each.
+    Memory { direction: Direction, size: u64 },
+    /// A transfer between registers of the core and of a coprocessor, which is no access.
+    Coprocessor,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -62,12 +67,17 @@ struct Late {
 type Take<'t> = &'t mut dyn FnMut(&Step) -> ControlFlow<()>;
 
 impl DataJoin {
+    /// A join at the start of a trace. `coprocessors`: it contains coprocessor register transfers.
+    pub(super) fn new(coprocessors: bool) -> Self {
+        Self { coprocessors, ..Self::default() }
+    }
+
     /// Takes the next step, and passes on those that are complete.
     pub(super) fn step(&mut self, step: &Step, take: Take<'_>) -> ControlFlow<()> {
         if matches!(step.event, Event::Gap(_)) {
             self.end(take)?;
         }
-        let kind = step.event.instruction().and_then(data_kind);
+        let kind = step.event.instruction().and_then(|instruction| data_kind(instruction, self.coprocessors));
         if self.waiting.is_empty() && kind.is_none() {
             self.released += 1;
             return take(step);
@@ -115,7 +125,8 @@ impl DataJoin {
 
     fn transfer(&mut self, transfer: &Transfer) -> bool {
         let Some(step) = self.current else { return false };
-        let Some(accesses) = self.accesses() else { return false };
+        let Some(waiting) = self.waiting(step) else { return false };
+        let (is_access, accesses) = (waiting.kind != Some(Kind::Coprocessor), &mut waiting.accesses);
         let follows = || accesses.last().and_then(|last| last.address).map(|address| (address + 4) & 0xffff_ffff);
         let address = transfer.address.map(u64::from).or_else(|| follows().filter(|_| !transfer.first));
         let value = match transfer.value {
@@ -127,14 +138,15 @@ impl DataJoin {
         if let DataValue::Late { tag } = transfer.value {
             self.late.push_back(Late { tag, step, access });
         }
-        true
+        is_access
     }
 
     fn late_value(&mut self, tag: u8, value: Option<u32>) -> bool {
         let Some(at) = self.late.iter().position(|late| late.tag == tag) else { return false };
         let Some(Late { step, access, .. }) = self.late.remove(at) else { return false };
-        let found = self.waiting(step).and_then(|waiting| waiting.accesses.get_mut(access));
-        found.map(|access| access.value = value).is_some()
+        let Some(waiting) = self.waiting(step) else { return false };
+        let found = waiting.accesses.get_mut(access).map(|access| access.value = value);
+        found.is_some() && waiting.kind != Some(Kind::Coprocessor)
     }
 
     /// Passes on steps up to the first that may get more data.
@@ -160,7 +172,7 @@ impl DataJoin {
 impl Waiting {
     /// Adds the accesses to the step. One whose address is not traced is not known at all.
     fn complete(&mut self) {
-        let Some(Kind { direction, size }) = self.kind else { return };
+        let Some(Kind::Memory { direction, size }) = self.kind else { return };
         for Access { address, value, big_endian } in self.accesses.drain(..) {
             let Some(address) = address else { continue };
             // The order of the bytes of a big-endian value is not certain.
@@ -171,9 +183,12 @@ impl Waiting {
     }
 }
 
-/// The transfers of an instruction, if it is a load or store that was executed.
-fn data_kind(instruction: &Instruction) -> Option<Kind> {
+/// The transfers of an instruction, if it is a data instruction that was executed.
+fn data_kind(instruction: &Instruction, coprocessors: bool) -> Option<Kind> {
     let opcode = instruction.opcode.filter(|_| instruction.is_executed != Some(false))?;
+    if is_coprocessor_transfer(instruction.isa, opcode) {
+        return coprocessors.then_some(Kind::Coprocessor);
+    }
     let direction = match transfers(instruction.isa, opcode) {
         Transfers { loads: true, stores: true } => Direction::Both,
         Transfers { loads: true, .. } => Direction::Read,
@@ -182,7 +197,21 @@ fn data_kind(instruction: &Instruction) -> Option<Kind> {
     };
     let plain = access(instruction.isa, opcode).bytes.map(u64::from);
     let size = plain.or_else(|| special_size(instruction.isa, opcode)).map_or(4, |bytes| bytes.min(4));
-    Some(Kind { direction, size })
+    Some(Kind::Memory { direction, size })
+}
+
+/// Is it MCR, MRC, MCRR or MRRC, or the second form of one of them?
+fn is_coprocessor_transfer(isa: Isa, opcode: u32) -> bool {
+    let is_unconditional = opcode >> 28 == 0xf;
+    let is_of_isa = match isa {
+        Isa::A32 => true,
+        // The same encodings, where A32 has the conditions AL and NV.
+        Isa::T32 => is_unconditional || opcode >> 28 == 0xe,
+        _ => false,
+    };
+    let transfers_one = opcode >> 24 & 0xf == 0xe && opcode & 0x10 != 0;
+    let transfers_two = opcode >> 21 & 0x7f == 0b110_0010;
+    is_of_isa && (transfers_one || transfers_two)
 }
 
 /// Bytes of a transfer of exclusives, swaps, table branches and vectors, where it is not a word.
@@ -258,8 +287,8 @@ mod tests {
         ];
         for &(text, isa, opcode, expected) in rows {
             let instruction = Instruction { isa, opcode: Some(opcode), ..Instruction::default() };
-            let found = data_kind(&instruction).map(|kind| (kind.direction, kind.size));
-            assert_eq!(found, expected, "{text}");
+            let expected = expected.map(|(direction, size)| Kind::Memory { direction, size });
+            assert_eq!(data_kind(&instruction, false), expected, "{text}");
         }
         let failed = Instruction {
             isa: Isa::A32,
@@ -267,6 +296,28 @@ mod tests {
             is_executed: Some(false),
             ..Instruction::default()
         };
-        assert_eq!(data_kind(&failed), None);
+        assert_eq!(data_kind(&failed, true), None);
+    }
+
+    #[test]
+    fn coprocessor_transfers_are_recognized() {
+        let rows: &[(&str, Isa, u32, bool)] = &[
+            ("mrc p15, 0, r0, c1, c0, 0", Isa::A32, 0xee11_0f10, true),
+            ("mcreq p14, 0, r1, c0, c5, 0", Isa::A32, 0x0e00_1e15, true),
+            ("mrc2 p1, 0, r0, c0, c0, 0", Isa::A32, 0xfe10_0110, true),
+            ("mcrr p15, 0, r0, r1, c2", Isa::A32, 0xec41_0f02, true),
+            ("mrrc p15, 0, r0, r1, c2", Isa::A32, 0xec51_0f02, true),
+            ("mrc p15, 0, r0, c1, c0, 0", Isa::T32, 0xee11_0f10, true),
+            ("mrrc p15, 0, r0, r1, c2", Isa::T32, 0xec51_0f02, true),
+            ("cdp p1, 0, c0, c0, c0, 0", Isa::A32, 0xee00_0100, false),
+            ("ldc p14, c5, [r1]", Isa::A32, 0xed91_5e00, false),
+            ("vldr s0, [r1]", Isa::A32, 0xed91_0a00, false),
+            ("svc 16", Isa::A32, 0xef00_0010, false),
+            ("ldr r0, [r1, #16]", Isa::T32, 0x6908, false),
+        ];
+        for &(text, isa, opcode, expected) in rows {
+            let instruction = Instruction { isa, opcode: Some(opcode), ..Instruction::default() };
+            assert_eq!(data_kind(&instruction, true) == Some(Kind::Coprocessor), expected, "{text}");
+        }
     }
 }
