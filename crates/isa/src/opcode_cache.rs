@@ -31,6 +31,9 @@ impl OpcodeKey for (Isa, u32) {
     }
 }
 
+/// Bits of a cache of disassembled opcodes: disassembly is so slow that large programs should fit.
+pub const TEXT_CACHE_BITS: u32 = 18;
+
 /// A direct-mapped cache with a fixed number of slots.
 ///
 /// ```

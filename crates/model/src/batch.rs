@@ -2,8 +2,8 @@
 //!
 //! step, step, step ─▶ **batch** ─▶ step, step, step
 
-use crate::Event;
 use crate::step::{Step, Touch, Write};
+use crate::{Event, StepRef};
 
 /// Steps in order.
 #[derive(Debug, Default)]
@@ -39,10 +39,6 @@ pub(crate) struct Cursor {
 }
 
 impl Batch {
-    pub(crate) fn len(&self) -> usize {
-        self.heads.len()
-    }
-
     /// Empties the batch, and keeps its memory.
     pub(crate) fn clear(&mut self) {
         self.heads.clear();
@@ -101,6 +97,34 @@ impl Cursor {
     }
 }
 
+impl Cursor {
+    /// The next step of a batch, in place.
+    #[inline]
+    pub(crate) fn peek<'b>(&self, batch: &'b Batch) -> Option<StepRef<'b>> {
+        let head = batch.heads.get(self.head)?;
+        Some(StepRef {
+            core: head.core,
+            position: head.position,
+            event: &head.event,
+            registers: batch.registers.get(self.register..self.register + head.registers)?,
+            accesses: batch.accesses.get(self.access..self.access + head.accesses)?,
+            bytes: batch.bytes.get(self.byte..self.byte + head.bytes)?,
+        })
+    }
+
+    /// Passes the next step of a batch.
+    #[inline]
+    pub(crate) fn pass(&mut self, batch: &Batch) {
+        if let Some(head) = batch.heads.get(self.head) {
+            self.head += 1;
+            self.register += head.registers;
+            self.access += head.accesses;
+            self.byte += head.bytes;
+            self.note += head.note;
+        }
+    }
+}
+
 /// The next `count` elements after those that were taken.
 #[inline]
 fn take_slice<'b, T>(all: &'b [T], taken: &mut usize, count: usize) -> &'b [T] {
@@ -129,13 +153,16 @@ mod tests {
         for _ in 0..2 {
             batch.clear();
             steps.iter().for_each(|step| batch.push(step));
-            assert_eq!(batch.len(), steps.len());
-            let mut cursor = Cursor::default();
+            let (mut cursor, mut peeking) = (Cursor::default(), Cursor::default());
             for wanted in &steps {
+                let found = peeking.peek(&batch).unwrap();
+                assert_eq!((found.core, found.position, found.event), (wanted.core, wanted.position, &wanted.event));
+                assert!(found.registers().eq(wanted.registers()) && found.accesses().eq(wanted.accesses()));
+                peeking.pass(&batch);
                 assert!(cursor.next(&batch, &mut step));
                 assert_eq!(&step, wanted);
             }
-            assert!(!cursor.next(&batch, &mut step));
+            assert!(!cursor.next(&batch, &mut step) && peeking.peek(&batch).is_none());
         }
     }
 }

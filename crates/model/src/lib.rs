@@ -18,6 +18,8 @@
 
 mod batch;
 mod block;
+mod block_cursor;
+mod chunk;
 mod core_selector;
 mod coverage;
 pub mod digits;
@@ -38,6 +40,7 @@ pub use block::{
     Block, BlockAccesses, BlockExecution, BlockSink, BlockTrace, Positions, StoppedAt, Template, TemplateAccess,
     TemplateTrace,
 };
+pub use block_cursor::{BlockCursor, BlockPlace, RestOfExecution};
 pub use core_selector::CoreSelector;
 pub use coverage::{Coverage, Facet};
 pub use loss::{Loss, Losses, Lost};
@@ -47,7 +50,7 @@ pub use sink::{SinkError, StepSink};
 pub use source::{SourceError, StepSource};
 pub use step::{
     Access, Branch, Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Modes, RegisterWrite,
-    Security, Step,
+    Security, Step, StepRef,
 };
 pub use time::TimeUnit;
 pub use unspool_isa::Isa;

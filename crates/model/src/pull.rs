@@ -1,22 +1,22 @@
 //! Steps on demand, from a source that runs on its own thread.
 //!
-//! source ─▶ batches ─▶ **next**, next, next
+//! source ─▶ chunks ─▶ **next**, next, next; or the blocks at hand
 //!
-//! Batches are reused, and only a few exist, so that memory does not grow with the trace. Dropping the reader ends the
+//! Chunks are reused, and only a few exist, so that memory does not grow with the trace. Dropping the reader ends the
 //! thread.
 
-use std::ops::ControlFlow;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use crate::batch::{Batch, Cursor};
-use crate::{Coverage, Losses, SourceError, Step, StepSource, TimeUnit};
+use crate::batch::Cursor;
+use crate::chunk::{Chunk, Filler, Head, KnownBlocks, Part, Starts};
+use crate::{BlockCursor, BlockPlace, BlockSink, Coverage, Losses, SourceError, Step, StepRef, StepSource, TimeUnit};
 
-/// Steps per batch: waking a thread costs as much as many steps.
-const BATCH: usize = 4096;
-
-/// Batches that may wait for the reader.
+/// Chunks that may wait for the reader.
 const WAITING: usize = 2;
+
+/// Instructions in blocks that a step counts as: it is larger, and chunks should stay in the cache.
+const STEP_WEIGHT: usize = 4;
 
 /// Result of a source, and its losses.
 type Ended = (Result<(), SourceError>, Losses);
@@ -26,31 +26,67 @@ type Ended = (Result<(), SourceError>, Losses);
 pub struct Pull {
     coverage: Coverage,
     time_unit: TimeUnit,
-    batches: Receiver<Batch>,
-    used: Sender<Batch>,
-    batch: Batch,
-    cursor: Cursor,
+    reader: ChunkReader,
     step: Step,
+}
+
+/// Receiver and reader of chunks.
+#[derive(Debug)]
+struct ChunkReader {
+    chunks: Receiver<Chunk>,
+    used: Sender<Chunk>,
+    chunk: Chunk,
+    known: KnownBlocks,
+    at: ChunkPlace,
     worker: Option<JoinHandle<Ended>>,
     losses: Losses,
 }
 
+/// The position of a reader in a chunk.
+#[derive(Debug, Default)]
+struct ChunkPlace {
+    /// Index of the next part.
+    part: usize,
+    /// Number of steps left in this part.
+    steps: usize,
+    cursor: Cursor,
+    /// The blocks of this part.
+    blocks: Option<(Head, BlockPlace)>,
+    /// Where they start.
+    starts: Starts,
+}
+
 impl Pull {
-    /// Starts a thread for a source.
-    pub fn new(mut source: impl StepSource + Send + 'static) -> std::io::Result<Self> {
+    /// Starts a thread for a source, and reads it step by step.
+    pub fn new(source: impl StepSource + Send + 'static) -> std::io::Result<Self> {
+        Self::start(source, false, |source, filler| source.each(&mut |step| filler.step(step)))
+    }
+
+    /// Starts a thread for a source, and reads whole blocks where it has them. The accesses of blocks may be missing if they
+    /// are not wanted.
+    pub fn with_blocks(source: impl StepSource + Send + 'static, wants_accesses: bool) -> std::io::Result<Self> {
+        Self::start(source, wants_accesses, |source, filler| source.follow(filler))
+    }
+
+    fn start<S: StepSource + Send + 'static>(
+        mut source: S,
+        wants_accesses: bool,
+        read: fn(&mut S, &mut Filler) -> Result<(), SourceError>,
+    ) -> std::io::Result<Self> {
         let (coverage, time_unit) = (source.coverage(), source.time_unit());
-        let (send, batches) = sync_channel(WAITING);
+        let (send, chunks) = sync_channel(WAITING);
         let (used, reuse) = channel();
         let work = move || {
-            let mut filler = Filler { send, reuse, batch: Batch::default() };
-            let ended = source.each(&mut |step| filler.push(step));
+            let mut filler = Filler::new(send, reuse, wants_accesses, STEP_WEIGHT);
+            let ended = read(&mut source, &mut filler);
             // The receiver may be gone: then the rest is dropped.
             let _ = filler.flush();
             (ended, source.losses())
         };
         let worker = Some(thread::Builder::new().name("steps".into()).spawn(work)?);
-        let (batch, cursor, step) = (Batch::default(), Cursor::default(), Step::default());
-        Ok(Self { coverage, time_unit, batches, used, batch, cursor, step, worker, losses: Losses::default() })
+        let (chunk, known, at) = (Chunk::default(), KnownBlocks::default(), ChunkPlace::default());
+        let reader = ChunkReader { chunks, used, chunk, known, at, worker, losses: Losses::default() };
+        Ok(Self { coverage, time_unit, reader, step: Step::default() })
     }
 
     /// The kinds of information that the steps may have.
@@ -65,34 +101,114 @@ impl Pull {
 
     /// Information of the trace that was in no step. Complete once there are no more steps.
     pub fn losses(&self) -> &Losses {
-        &self.losses
+        &self.reader.losses
     }
 
     /// The next step; `None`: there are no more.
     #[inline]
     pub fn next_step(&mut self) -> Result<Option<&Step>, SourceError> {
-        if self.cursor.next(&self.batch, &mut self.step) {
-            return Ok(Some(&self.step));
-        }
-        let is_next = self.refill()? && self.cursor.next(&self.batch, &mut self.step);
-        Ok(is_next.then_some(&self.step))
+        Ok(self.reader.read_step(&mut self.step)?.then_some(&self.step))
     }
 
     /// Reads the next step into memory of the caller. False: there are no more.
     #[inline]
     pub fn read_step(&mut self, step: &mut Step) -> Result<bool, SourceError> {
-        Ok(self.cursor.next(&self.batch, step) || self.refill()? && self.cursor.next(&self.batch, step))
+        self.reader.read_step(step)
+    }
+
+    /// The step that comes next, in place, if it is not in blocks and was read.
+    #[inline]
+    pub fn peek_step(&self) -> Option<StepRef<'_>> {
+        let reader = &self.reader;
+        if reader.at.steps == 0 { None } else { reader.at.cursor.peek(&reader.chunk.steps) }
+    }
+
+    /// Passes the step that [comes next](Self::peek_step).
+    #[inline]
+    pub fn pass_step(&mut self) {
+        let ChunkReader { at, chunk, .. } = &mut self.reader;
+        if at.steps > 0 {
+            at.steps -= 1;
+            at.cursor.pass(&chunk.steps);
+        }
+    }
+
+    /// The blocks that come next, if there are and they were read.
+    pub fn blocks(&self) -> Option<BlockCursor<'_>> {
+        self.reader.blocks().filter(|_| self.reader.at.steps == 0)
+    }
+
+    /// Continues at another place in the [blocks](Self::blocks) that come next.
+    pub fn continue_at(&mut self, place: BlockPlace) {
+        self.reader.continue_at(place);
+    }
+}
+
+impl ChunkReader {
+    #[inline]
+    fn read_step(&mut self, step: &mut Step) -> Result<bool, SourceError> {
+        loop {
+            if self.at.steps > 0 {
+                self.at.steps -= 1;
+                return Ok(self.at.cursor.next(&self.chunk.steps, step));
+            }
+            if self.read_from_blocks(step) {
+                return Ok(true);
+            }
+            if !self.next_part() && !self.refill()? {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn blocks(&self) -> Option<BlockCursor<'_>> {
+        let (head, place) = self.at.blocks.as_ref()?;
+        let cursor = BlockCursor::at(self.chunk.trace(head, self.at.starts, &self.known), *place);
+        cursor.rest().is_some().then_some(cursor)
+    }
+
+    fn continue_at(&mut self, there: BlockPlace) {
+        if let Some((_, place)) = &mut self.at.blocks {
+            *place = there;
+        }
+    }
+
+    fn read_from_blocks(&mut self, step: &mut Step) -> bool {
+        let Some(mut cursor) = self.blocks() else { return false };
+        let is_read = cursor.read(step);
+        cursor.advance(1);
+        let place = cursor.place();
+        self.continue_at(place);
+        is_read
+    }
+
+    /// Continues with the next part of the chunk, if there is one.
+    fn next_part(&mut self) -> bool {
+        if let Some((head, _)) = self.at.blocks.take() {
+            self.at.starts = self.at.starts.after(&head);
+        }
+        let Some(part) = self.chunk.parts.get(self.at.part) else { return false };
+        self.at.part += 1;
+        match part {
+            Part::Steps(count) => self.at.steps = *count,
+            Part::Blocks(head) => {
+                let start = BlockCursor::new(self.chunk.trace(head, self.at.starts, &self.known)).place();
+                self.at.blocks = Some((*head, start));
+            }
+        }
+        true
     }
 
     fn refill(&mut self) -> Result<bool, SourceError> {
-        self.cursor = Cursor::default();
-        let mut used = std::mem::take(&mut self.batch);
+        self.at = ChunkPlace::default();
+        let mut used = std::mem::take(&mut self.chunk);
         used.clear();
-        // A source that has ended takes no batches back.
+        // A source that has ended takes no chunks back.
         let _ = self.used.send(used);
-        match self.batches.recv() {
-            Ok(batch) => {
-                self.batch = batch;
+        match self.chunks.recv() {
+            Ok(chunk) => {
+                self.chunk = chunk;
+                self.known.learn(&mut self.chunk);
                 Ok(true)
             }
             Err(_) => {
@@ -101,28 +217,5 @@ impl Pull {
                 ended.map(|()| false)
             }
         }
-    }
-}
-
-/// Fills batches.
-struct Filler {
-    send: SyncSender<Batch>,
-    reuse: Receiver<Batch>,
-    batch: Batch,
-}
-
-impl Filler {
-    #[inline]
-    fn push(&mut self, step: &Step) -> ControlFlow<()> {
-        self.batch.push(step);
-        if self.batch.len() < BATCH { ControlFlow::Continue(()) } else { self.flush() }
-    }
-
-    fn flush(&mut self) -> ControlFlow<()> {
-        if self.batch.len() == 0 {
-            return ControlFlow::Continue(());
-        }
-        let full = std::mem::replace(&mut self.batch, self.reuse.try_recv().unwrap_or_default());
-        if self.send.send(full).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }

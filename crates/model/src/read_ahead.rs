@@ -5,18 +5,11 @@
 //! Chunks are reused, and only a few exist, so that memory does not grow with the trace. Dropping the reader ends the
 //! thread.
 
-use std::ops::ControlFlow;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use crate::batch::{Batch, Cursor};
-use crate::{
-    Block, BlockAccesses, BlockExecution, BlockSink, BlockTrace, Losses, Positions, SourceError, Step, StepSource,
-    TemplateAccess,
-};
-
-/// Approximate number of instructions per chunk: waking a thread costs as much as many of them.
-const CHUNK: usize = 16 << 10;
+use crate::chunk::{Chunk, Filler, KnownBlocks};
+use crate::{BlockSink, Losses, SourceError, Step, StepSource};
 
 /// Chunks that may wait for the reader.
 const WAITING: usize = 3;
@@ -29,49 +22,10 @@ type Ended = (Result<(), SourceError>, Losses);
 pub struct ReadAhead {
     chunks: Receiver<Chunk>,
     used: Sender<Chunk>,
-    blocks: Vec<Block>,
-    /// Accesses of the blocks.
-    accesses: Vec<Vec<TemplateAccess>>,
+    known: KnownBlocks,
     step: Step,
     worker: Option<JoinHandle<Ended>>,
     losses: Losses,
-}
-
-/// Steps and blocks of a source.
-#[derive(Debug, Default)]
-struct Chunk {
-    parts: Vec<Part>,
-    steps: Batch,
-    executions: Vec<BlockExecution>,
-    /// Positions of the executions that have one each.
-    positions: Vec<u64>,
-    /// New blocks.
-    blocks: Vec<Block>,
-    /// Accesses of blocks that are new.
-    accesses: Vec<Vec<TemplateAccess>>,
-    addresses: Vec<u64>,
-    /// Instructions and other steps.
-    length: usize,
-}
-
-#[derive(Debug)]
-enum Part {
-    /// A number of steps.
-    Steps(usize),
-    Blocks(Head),
-}
-
-/// A block trace without its slices, and the number of its executions.
-#[derive(Debug)]
-struct Head {
-    core: u32,
-    executions: usize,
-    next: Option<u64>,
-    /// The first position; `None`: each execution has one.
-    position: Option<u64>,
-    time: Option<u64>,
-    /// Number of addresses, if there are accesses.
-    addresses: Option<usize>,
 }
 
 impl ReadAhead {
@@ -89,15 +43,15 @@ impl ReadAhead {
         let (send, chunks) = sync_channel(WAITING);
         let (used, reuse) = channel();
         let work = move || {
-            let mut filler = Filler { send, reuse, chunk: Chunk::default(), blocks: 0, accesses: 0, wants_accesses };
+            let mut filler = Filler::new(send, reuse, wants_accesses, 1);
             let ended = source.follow(&mut filler);
             // The receiver may be gone: then the rest is dropped.
             let _ = filler.flush();
             (ended, source.losses())
         };
         let worker = Some(thread::Builder::new().name("follow".into()).spawn(work)?);
-        let (blocks, accesses, step, losses) = (Vec::new(), Vec::new(), Step::default(), Losses::default());
-        Ok(Self { chunks, used, blocks, accesses, step, worker, losses })
+        let (known, step, losses) = (KnownBlocks::default(), Step::default(), Losses::default());
+        Ok(Self { chunks, used, known, step, worker, losses })
     }
 
     /// Information of the trace that was in no step. Complete once there are no more chunks.
@@ -108,9 +62,8 @@ impl ReadAhead {
     /// Passes the next chunk to the sink. False: there are no more chunks, or the sink broke.
     pub fn next_chunk(&mut self, sink: &mut dyn BlockSink) -> Result<bool, SourceError> {
         let Ok(mut chunk) = self.chunks.recv() else { return self.end() };
-        self.blocks.append(&mut chunk.blocks);
-        self.accesses.append(&mut chunk.accesses);
-        let is_over = chunk.pass_to((&self.blocks, &self.accesses), &mut self.step, sink).is_break();
+        self.known.learn(&mut chunk);
+        let is_over = chunk.pass_to(&self.known, &mut self.step, sink).is_break();
         chunk.clear();
         // A source that has ended takes no chunks back.
         let _ = self.used.send(chunk);
@@ -127,129 +80,16 @@ impl ReadAhead {
     }
 }
 
-impl Chunk {
-    /// Empties the chunk and keeps its memory.
-    fn clear(&mut self) {
-        self.parts.clear();
-        self.steps.clear();
-        self.executions.clear();
-        self.positions.clear();
-        self.blocks.clear();
-        self.accesses.clear();
-        self.addresses.clear();
-        self.length = 0;
-    }
-
-    fn pass_to(
-        &self,
-        (blocks, of_blocks): (&[Block], &[Vec<TemplateAccess>]),
-        step: &mut Step,
-        sink: &mut dyn BlockSink,
-    ) -> ControlFlow<()> {
-        let mut cursor = Cursor::default();
-        let (mut executions, mut positions, mut addresses) =
-            (&self.executions[..], &self.positions[..], &self.addresses[..]);
-        for part in &self.parts {
-            match part {
-                Part::Steps(count) => {
-                    for _ in 0..*count {
-                        cursor.next(&self.steps, step);
-                        sink.step(step)?;
-                    }
-                }
-                &Part::Blocks(Head { core, executions: length, next, position, time, addresses: accesses }) => {
-                    let executions = split_off(&mut executions, length);
-                    let positions = match position {
-                        Some(first) => Positions::From(first),
-                        None => Positions::Each(split_off(&mut positions, length)),
-                    };
-                    let accesses = accesses.map(|length| {
-                        let addresses = split_off(&mut addresses, length);
-                        BlockAccesses { of_blocks, addresses }
-                    });
-                    sink.blocks(&BlockTrace { core, blocks, executions, next, positions, time, accesses })?;
-                }
-            }
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-/// Splits the first items off.
-fn split_off<'s, T>(rest: &mut &'s [T], length: usize) -> &'s [T] {
-    let (first, later) = rest.split_at(length);
-    *rest = later;
-    first
-}
-
-/// Fills chunks.
-struct Filler {
-    send: SyncSender<Chunk>,
-    reuse: Receiver<Chunk>,
-    chunk: Chunk,
-    /// The number of blocks that were sent, and of those whose accesses were.
-    blocks: usize,
-    accesses: usize,
-    wants_accesses: bool,
-}
-
-impl Filler {
-    fn filled(&mut self, length: usize) -> ControlFlow<()> {
-        self.chunk.length += length;
-        if self.chunk.length < CHUNK { ControlFlow::Continue(()) } else { self.flush() }
-    }
-
-    fn flush(&mut self) -> ControlFlow<()> {
-        if self.chunk.parts.is_empty() {
-            return ControlFlow::Continue(());
-        }
-        let full = std::mem::replace(&mut self.chunk, self.reuse.try_recv().unwrap_or_default());
-        if self.send.send(full).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    }
-}
-
-impl BlockSink for Filler {
-    fn step(&mut self, step: &Step) -> ControlFlow<()> {
-        self.chunk.steps.push(step);
-        match self.chunk.parts.last_mut() {
-            Some(Part::Steps(count)) => *count += 1,
-            _ => self.chunk.parts.push(Part::Steps(1)),
-        }
-        self.filled(1)
-    }
-
-    fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
-        let &BlockTrace { core, blocks, executions, next, positions, time, accesses } = trace;
-        let position = match positions {
-            Positions::From(first) => Some(first),
-            Positions::Each(all) => {
-                self.chunk.positions.extend_from_slice(all);
-                None
-            }
-        };
-        self.chunk.blocks.extend_from_slice(&blocks[self.blocks..]);
-        self.blocks = blocks.len();
-        self.chunk.executions.extend_from_slice(executions);
-        let addresses = accesses.map(|BlockAccesses { of_blocks, addresses }| {
-            self.chunk.accesses.extend_from_slice(&of_blocks[self.accesses..]);
-            self.accesses = of_blocks.len();
-            self.chunk.addresses.extend_from_slice(addresses);
-            addresses.len()
-        });
-        let executions = executions.len();
-        self.chunk.parts.push(Part::Blocks(Head { core, executions, next, position, time, addresses }));
-        self.filled(trace.instructions())
-    }
-
-    fn wants_accesses(&self) -> bool {
-        self.wants_accesses
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
     use super::*;
-    use crate::{Coverage, Direction, Event, Instruction, Isa};
+    use crate::chunk::CHUNK;
+    use crate::{
+        Block, BlockAccesses, BlockExecution, BlockTrace, Coverage, Direction, Event, Instruction, Isa, Positions,
+        TemplateAccess,
+    };
 
     /// Steps and blocks alternately, and an error at the end.
     struct Laps(usize);

@@ -369,14 +369,10 @@ impl Step {
         start..self.bytes.len() as u32
     }
 
-    fn kept(&self, bytes: &Range<u32>) -> &[(u8, u8)] {
-        self.bytes.get(bytes.start as usize..bytes.end as usize).unwrap_or_default()
-    }
-
     /// Copies the accesses of another step, with or without their data.
     pub fn take_accesses(&mut self, other: &Self, with_data: bool) {
         for touch in &other.accesses {
-            let data = if with_data { other.kept(&touch.bytes) } else { &[] };
+            let data = if with_data { kept(&other.bytes, &touch.bytes) } else { &[] };
             self.access_known(touch.direction, touch.address, touch.size, data.iter().copied());
             if touch.is_tagged {
                 self.tag_last_access();
@@ -387,28 +383,75 @@ impl Step {
     /// Copies the register writes of another step.
     pub fn take_registers(&mut self, other: &Self) {
         for write in &other.registers {
-            let bytes = self.keep(other.kept(&write.bytes).iter().copied());
+            let bytes = self.keep(kept(&other.bytes, &write.bytes).iter().copied());
             self.registers.push(Write { bytes, ..*write });
         }
     }
 
     /// The register writes, in the order of the source.
     pub fn registers(&self) -> impl ExactSizeIterator<Item = RegisterWrite<'_>> {
-        self.registers.iter().map(|write| RegisterWrite {
-            name: write.name.as_str(),
-            low: write.low,
-            bytes: self.kept(&write.bytes),
-        })
+        registers(&self.registers, &self.bytes)
     }
 
     /// The memory accesses, in the order of the source.
     pub fn accesses(&self) -> impl ExactSizeIterator<Item = Access<'_>> {
-        self.accesses.iter().map(|touch| Access {
-            direction: touch.direction,
-            address: touch.address,
-            size: touch.size,
-            is_tagged: touch.is_tagged,
-            bytes: self.kept(&touch.bytes),
-        })
+        accesses(&self.accesses, &self.bytes)
     }
+}
+
+/// A step in a batch of steps.
+#[derive(Debug, Clone, Copy)]
+pub struct StepRef<'s> {
+    /// Core number.
+    pub core: u32,
+    /// Position in the source.
+    pub position: u64,
+    /// The event.
+    pub event: &'s Event,
+    pub(crate) registers: &'s [Write],
+    pub(crate) accesses: &'s [Touch],
+    pub(crate) bytes: &'s [(u8, u8)],
+}
+
+impl<'s> StepRef<'s> {
+    /// Whether both steps write the same contents to the same registers and have the same accesses, listed in the same order.
+    #[inline]
+    pub fn has_same_effects(&self, other: &Self) -> bool {
+        self.registers == other.registers && self.accesses == other.accesses && self.bytes == other.bytes
+    }
+
+    /// The register writes, in the order of the source.
+    pub fn registers(&self) -> impl ExactSizeIterator<Item = RegisterWrite<'s>> + use<'s> {
+        registers(self.registers, self.bytes)
+    }
+
+    /// The memory accesses, in the order of the source.
+    pub fn accesses(&self) -> impl ExactSizeIterator<Item = Access<'s>> + use<'s> {
+        accesses(self.accesses, self.bytes)
+    }
+}
+
+fn registers<'s>(
+    writes: &'s [Write],
+    bytes: &'s [(u8, u8)],
+) -> impl ExactSizeIterator<Item = RegisterWrite<'s>> + use<'s> {
+    writes.iter().map(move |write| RegisterWrite {
+        name: write.name.as_str(),
+        low: write.low,
+        bytes: kept(bytes, &write.bytes),
+    })
+}
+
+fn accesses<'s>(touches: &'s [Touch], bytes: &'s [(u8, u8)]) -> impl ExactSizeIterator<Item = Access<'s>> + use<'s> {
+    touches.iter().map(move |touch| Access {
+        direction: touch.direction,
+        address: touch.address,
+        size: touch.size,
+        is_tagged: touch.is_tagged,
+        bytes: kept(bytes, &touch.bytes),
+    })
+}
+
+fn kept<'s>(bytes: &'s [(u8, u8)], range: &Range<u32>) -> &'s [(u8, u8)] {
+    bytes.get(range.start as usize..range.end as usize).unwrap_or_default()
 }

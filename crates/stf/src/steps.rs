@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::io::Read;
 use std::ops::ControlFlow;
 
-use unspool_isa::{self as isa, Decoded, access, decode};
+use unspool_isa::{self as isa, OpcodeCache, access, decode};
 use unspool_model::{
     Branch, Context, Coverage, Event, Exception, Facet, Gap, Instruction, Isa, Loss, Losses, SourceError, Step,
     StepSource, TimeUnit, note,
@@ -176,6 +176,33 @@ struct StepEmitter<'t> {
     /// Bytes of the last access.
     data: Vec<u8>,
     name: String,
+    opcodes: OpcodeCache<(Isa, u32), OpcodeFacts>,
+}
+
+/// What an opcode decodes to, as far as steps depend on it.
+#[derive(Debug, Clone, Copy)]
+struct OpcodeFacts {
+    /// It is a branch, by the rules of this module.
+    is_branch: bool,
+    is_conditional: bool,
+    /// It returns from an exception.
+    returns: bool,
+    /// Bytes of its accesses.
+    bytes: Option<u16>,
+}
+
+impl OpcodeFacts {
+    /// Decodes an opcode. AArch32 shares a number with A64, and its branches are not decoded.
+    fn of(isa: Isa, opcode: u32) -> Self {
+        let decoded = decode(isa, 0, opcode);
+        let is_branch = !matches!(isa, Isa::A32 | Isa::T32) && decoded.flow.is_branch();
+        Self {
+            is_branch,
+            is_conditional: is_branch && decoded.conditional,
+            returns: is_branch && decoded.flow == isa::ControlFlow::ExceptionReturn,
+            bytes: access(isa, opcode).bytes,
+        }
+    }
 }
 
 /// Properties of a group other than effects.
@@ -203,7 +230,13 @@ impl<'t> StepEmitter<'t> {
             rest: Step::default(),
             data: Vec::new(),
             name: String::new(),
+            opcodes: OpcodeCache::new(12),
         }
+    }
+
+    #[inline]
+    fn facts(&mut self, isa: Isa, opcode: u32) -> OpcodeFacts {
+        *self.opcodes.get_or_insert_with((isa, opcode), || OpcodeFacts::of(isa, opcode))
     }
 
     fn instruction(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
@@ -224,25 +257,16 @@ impl<'t> StepEmitter<'t> {
             let level = group.mode.and_then(|mode| u8::try_from(mode).ok());
             self.emit(group, Event::Context(Context { level, ..Context::default() }))?;
         }
-        let instruction = self.executed(group, &found);
+        let isa = self.isa(group);
+        let facts = self.facts(isa, group.opcode);
+        let instruction = executed(group, isa, facts, &found);
         self.step.event = Event::Instruction(instruction);
         (self.sink)(&self.step)?;
-        self.next = self.next(group, &instruction, &found);
-        if instruction.branch.is_some() && self.returns(&instruction) {
+        self.next = next(group, &instruction, facts, &found);
+        if instruction.branch.is_some() && facts.returns {
             self.emit(group, Event::ExceptionReturn { target: found.target })?;
         }
         if found.has_events { self.events(group) } else { ControlFlow::Continue(()) }
-    }
-
-    /// Next address according to the records. A forced address after an event, or after a branch without a target, is
-    /// its target.
-    fn next(&self, group: &lift::Instruction<'_>, instruction: &Instruction, found: &Group) -> Option<u64> {
-        match instruction.branch {
-            _ if found.has_events => None,
-            Some(branch) => branch.target,
-            None if branch(instruction.isa, group.pc, group.opcode).is_some() => None,
-            None => Some(group.pc.wrapping_add(u64::from(group.length))),
-        }
     }
 
     /// Emits an event of a group without effects.
@@ -320,24 +344,13 @@ impl<'t> StepEmitter<'t> {
         if self.is_arm {
             return size;
         }
-        match access(self.isa(group), group.opcode).bytes {
+        let isa = self.isa(group);
+        match self.facts(isa, group.opcode).bytes {
             Some(bytes) if size == bytes => return size,
             Some(bytes) if size == bytes * 8 => self.counts_bits = true,
             _ => {}
         }
         if self.counts_bits { size / 8 } else { size }
-    }
-
-    fn executed(&mut self, group: &lift::Instruction<'_>, found: &Group) -> Instruction {
-        let &lift::Instruction { pc: address, opcode, length, .. } = group;
-        let isa = self.isa(group);
-        // A redirected instruction may not have been executed.
-        let is_open = found.is_redirected && found.target.is_none();
-        let branch = branch(isa, address, opcode).filter(|_| !is_open).and_then(|branch| match found.target {
-            None if !branch.conditional => None,
-            target => Some(Branch { taken: target.is_some(), target }),
-        });
-        Instruction { address, opcode: Some(opcode), length, isa, is_executed: None, branch, za_index: None }
     }
 
     /// The format has one number for all instruction sets of Arm: A64 is assumed until an opcode is not A64.
@@ -352,12 +365,6 @@ impl<'t> StepEmitter<'t> {
             (true, false) => Isa::A32,
             (true, true) => Isa::T32,
         }
-    }
-
-    fn returns(&self, instruction: &Instruction) -> bool {
-        let &Instruction { isa, address, opcode, .. } = instruction;
-        let branch = opcode.and_then(|opcode| branch(isa, address, opcode));
-        branch.is_some_and(|branch| branch.flow == isa::ControlFlow::ExceptionReturn)
     }
 
     /// Emits exceptions after the instruction. Mode changes are emitted before the next one.
@@ -384,8 +391,23 @@ impl<'t> StepEmitter<'t> {
     }
 }
 
-/// Decodes a branch of A64 or RISC-V. AArch32 shares a number with A64 and is not decoded.
-fn branch(isa: Isa, address: u64, opcode: u32) -> Option<Decoded> {
-    let is_claimed = !matches!(isa, Isa::A32 | Isa::T32);
-    is_claimed.then(|| decode(isa, address, opcode)).filter(|decoded| decoded.flow.is_branch())
+/// The instruction of a group.
+fn executed(group: &lift::Instruction<'_>, isa: Isa, facts: OpcodeFacts, found: &Group) -> Instruction {
+    let &lift::Instruction { pc: address, opcode, length, .. } = group;
+    // A redirected instruction may not have been executed.
+    let is_open = found.is_redirected && found.target.is_none();
+    let has_outcome = facts.is_branch && !is_open && (found.target.is_some() || facts.is_conditional);
+    let branch = has_outcome.then_some(Branch { taken: found.target.is_some(), target: found.target });
+    Instruction { address, opcode: Some(opcode), length, isa, is_executed: None, branch, za_index: None }
+}
+
+/// Next address according to the records. A forced address after an event, or after a branch without a target, is its
+/// target.
+fn next(group: &lift::Instruction<'_>, instruction: &Instruction, facts: OpcodeFacts, found: &Group) -> Option<u64> {
+    match instruction.branch {
+        _ if found.has_events => None,
+        Some(branch) => branch.target,
+        None if facts.is_branch => None,
+        None => Some(group.pc.wrapping_add(u64::from(group.length))),
+    }
 }

@@ -26,6 +26,8 @@ pub(super) struct Comparison<'c> {
     pub(super) differences: &'c mut Vec<Difference>,
     /// The contexts when they last differed. They differ for many instructions, which is reported once.
     pub(super) contexts: &'c mut [Context; 2],
+    /// Number of instructions that each comparison stands for.
+    pub(super) weight: u64,
 }
 
 impl Comparison<'_> {
@@ -62,9 +64,10 @@ impl Comparison<'_> {
     }
 
     fn count(&mut self, facet: Facet, is_equal: bool) {
+        let weight = self.weight;
         let tally = self.tally(facet);
-        tally.compared += 1;
-        tally.different += u64::from(!is_equal);
+        tally.compared += weight;
+        tally.different += weight * u64::from(!is_equal);
     }
 
     /// Counts a comparison, and adds a difference if the values are not equal.
@@ -76,9 +79,10 @@ impl Comparison<'_> {
     }
 
     fn only(&mut self, facet: Facet, has: [bool; 2]) {
+        let weight = self.weight;
         let tally = self.tally(facet);
-        tally.only[0] += u64::from(has[0] && !has[1]);
-        tally.only[1] += u64::from(has[1] && !has[0]);
+        tally.only[0] += weight * u64::from(has[0] && !has[1]);
+        tally.only[1] += weight * u64::from(has[1] && !has[0]);
     }
 
     fn option<T: PartialEq + Copy>(
@@ -98,14 +102,12 @@ impl Comparison<'_> {
         let (Some(one), Some(other)) = (a.instruction.branch, b.instruction.branch) else {
             return self.only(Facet::Branches, [a, b].map(|item| item.instruction.branch.is_some()));
         };
-        let is_elsewhere = one.target.zip(other.target).is_some_and(|(one, other)| one != other);
-        let is_equal = one.taken == other.taken && !(one.taken && is_elsewhere);
         let text = |branch: Branch| match (branch.taken, branch.target) {
             (false, _) => "not taken".to_string(),
             (true, None) => "taken".to_string(),
             (true, Some(target)) => format!("to {target:#x}"),
         };
-        self.compared(Facet::Branches, is_equal, "", || [one, other].map(text));
+        self.compared(Facet::Branches, is_same_branch(one, other), "", || [one, other].map(text));
     }
 
     fn accesses(&mut self, steps: [&Step; 2], is_attempted: bool) {
@@ -202,7 +204,8 @@ impl Comparison<'_> {
         self.compared(Facet::Exceptions, is_equal, "before it", || lists.map(text));
     }
 
-    fn context(&mut self, now: [&Context; 2], facets: Coverage) {
+    /// Compares contexts. A difference that was reported is counted, and not reported again.
+    pub(super) fn context(&mut self, now: [&Context; 2], facets: Coverage) {
         let before = self.differences.len();
         if facets.has(Facet::Levels) {
             self.option(Facet::Levels, "", now.map(|context| context.level), u8::to_string);
@@ -281,8 +284,15 @@ fn overlap<'s>(one: &Access<'s>, other: &Access<'s>) -> Option<(u64, [Bytes<'s>;
     (length > 0).then(|| (address, [&x[..length], &y[..length]]))
 }
 
+/// Whether both branches have the same outcome, as far as both report it.
+#[inline]
+pub(super) fn is_same_branch(one: Branch, other: Branch) -> bool {
+    let is_elsewhere = one.target.zip(other.target).is_some_and(|(one, other)| one != other);
+    one.taken == other.taken && !(one.taken && is_elsewhere)
+}
+
 /// Whether both steps access the same memory in the same way.
-fn has_same_accesses([a, b]: [&Step; 2]) -> bool {
+pub(super) fn has_same_accesses([a, b]: [&Step; 2]) -> bool {
     let shape = |access: Access<'_>| (access.direction, access.address, access.size);
     a.accesses().map(shape).eq(b.accesses().map(shape))
 }

@@ -5,14 +5,16 @@
 //! Both sources advance together while their addresses are equal. Otherwise the reason is determined, the harmless ones
 //! first: a start, a gap, a loop that a gap interrupted, an attempted instruction. The rest are divergences.
 
+mod blocks;
 mod search;
+mod steps;
 
 use std::collections::VecDeque;
 
 use unspool_model::{Context, Coverage, Exception, ExceptionKind, Facet, Pull};
 
 use super::align::{Fit, Joint};
-use super::compare::{Comparison, Difference};
+use super::compare::{Comparison, Difference, has_same_accesses};
 use super::side::{Item, Side};
 use super::{Around, Ending, Error, Finding, FindingSink, Options, Pair, PairSink, Site, SkipReason, Summary};
 
@@ -89,7 +91,14 @@ impl<'r> Run<'r> {
         if self.fill_both(1) {
             self.start();
         }
-        while self.summary.ending == Ending::Complete && self.fill_both(1) {
+        while self.summary.ending == Ending::Complete {
+            if self.may_pair_unread() {
+                self.pair_blocks();
+                self.pair_steps();
+            }
+            if !self.fill_both(1) {
+                break;
+            }
             self.advance();
         }
         if self.summary.ending == Ending::Complete {
@@ -149,7 +158,9 @@ impl<'r> Run<'r> {
 
     #[inline]
     fn pair(&mut self) {
-        self.fill_both(2);
+        if self.depends_on_next() {
+            self.fill_both(2);
+        }
         let is_attempted = self.sides.iter().any(|side| match (side.at(0), side.at(1)) {
             (Some(item), Some(next)) => raises_one_of(item, &next.exceptions),
             _ => false,
@@ -161,7 +172,8 @@ impl<'r> Run<'r> {
             Some(_) => self.summary.facets.and(Coverage::of(&[Facet::Opcodes])),
         };
         let Summary { tallies, .. } = &mut self.summary;
-        let mut comparison = Comparison { tallies, differences: &mut self.differences, contexts: &mut self.contexts };
+        let (differences, contexts) = (&mut self.differences, &mut self.contexts);
+        let mut comparison = Comparison { tallies, differences, contexts, weight: 1 };
         comparison.items([a, b], facets, self.is_restart, is_attempted);
         let sites = [a.site(), b.site()];
         if let Some(paired) = self.paired.as_mut().filter(|_| self.differences.is_empty() && self.repeating.is_none()) {
@@ -177,16 +189,35 @@ impl<'r> Run<'r> {
         self.is_restart = false;
         self.summary.common += 1;
         self.summary.in_loops += u64::from(self.repeating.is_some());
+        self.remember(sites);
+        self.sides.iter_mut().for_each(Side::pass);
+    }
+
+    /// Whether what was not read yet may be compared without being read one by one: the last pair came right before it.
+    fn may_pair_unread(&self) -> bool {
+        !self.is_restart && self.repeating.is_none() && self.paired.is_none()
+    }
+
+    /// Whether the comparison of the pair at hand depends on the events after it: an exception may explain that only one
+    /// side has an access.
+    fn depends_on_next(&self) -> bool {
+        let [Some(a), Some(b)] = self.heads() else { return true };
+        let has_accesses = self.summary.facets.has(Facet::Accesses);
+        self.paired.is_some() || has_accesses && !has_same_accesses([&a.step, &b.step])
+    }
+
+    /// Keeps a pair for the context of a finding.
+    fn remember(&mut self, sites: [Site; 2]) {
         if self.options.context > 0 {
             if self.before.len() == self.options.context {
                 self.before.pop_front();
             }
             self.before.push_back(sites);
         }
-        self.sides.iter_mut().for_each(Side::pass);
     }
 
     fn report_differences(&mut self) {
+        self.fill_both(2);
         for Difference { facet, name, values } in std::mem::take(&mut self.differences) {
             self.difference(|run| Finding::Differs { facet, name, values, around: run.around() });
         }

@@ -7,7 +7,9 @@
 
 use std::collections::VecDeque;
 
-use unspool_model::{Context, Event, Exception, Gap, Instruction, Losses, Pull, SourceError, Step};
+use unspool_model::{
+    BlockCursor, BlockPlace, Context, Event, Exception, Gap, Instruction, Losses, Pull, SourceError, Step, StepRef,
+};
 
 use super::Site;
 
@@ -70,6 +72,37 @@ impl Side {
     /// Data of the source that its steps do not carry, if it has ended.
     pub(super) fn not_in_steps(&self) -> &Losses {
         self.pull.losses()
+    }
+
+    /// The context of the last instruction that was read.
+    pub(super) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The step that comes next, if nothing was read ahead and it is an instruction.
+    #[inline]
+    pub(super) fn peek(&self) -> Option<(StepRef<'_>, &Instruction)> {
+        let step = self.pull.peek_step().filter(|step| self.ahead.is_empty() && step.core == self.core)?;
+        Some((step, step.event.instruction()?))
+    }
+
+    /// Passes the step that comes next.
+    #[inline]
+    pub(super) fn pass_unread(&mut self) {
+        self.pull.pass_step();
+        self.count += 1;
+    }
+
+    /// The blocks that come next, if nothing was read ahead.
+    pub(super) fn blocks(&self) -> Option<BlockCursor<'_>> {
+        let is_next = self.ahead.is_empty() && !self.has_ended;
+        self.pull.blocks().filter(|cursor| is_next && cursor.core() == self.core)
+    }
+
+    /// Continues at a place in these blocks, after this many instructions.
+    pub(super) fn continue_at(&mut self, place: BlockPlace, instructions: u64) {
+        self.pull.continue_at(place);
+        self.count += instructions;
     }
 
     /// Reads this many instructions ahead; `false` if there are fewer.

@@ -3,6 +3,7 @@
 mod calls;
 mod check;
 mod diff;
+mod diff_blocks;
 mod join;
 mod stats;
 

@@ -2,7 +2,7 @@
 //!
 //! (address, opcode) ─▶ **text**, in two styles
 
-use unspool_isa::{Disassembler, Isa, OpcodeCache, Operation, RelativeTarget, RelativeText, access};
+use unspool_isa::{Disassembler, Isa, OpcodeCache, Operation, RelativeTarget, RelativeText, TEXT_CACHE_BITS, access};
 
 use super::figure::styled;
 use unspool_model::digits::push_short_hex;
@@ -75,7 +75,7 @@ impl OpcodeText {
 
 impl Opcodes {
     pub(super) fn new() -> Self {
-        Self { disassembler: Disassembler::new(), cache: OpcodeCache::new(14) }
+        Self { disassembler: Disassembler::new(), cache: OpcodeCache::new(TEXT_CACHE_BITS) }
     }
 
     /// The text of the opcode.

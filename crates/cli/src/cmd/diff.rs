@@ -13,7 +13,9 @@ use anyhow::{Context, bail};
 use unspool::analyze::diff::{Differ, Options, comparable};
 use unspool::capture::Capture;
 use unspool::file::{FileOptions, TarmacFile, is_pipe, is_standard, peek};
-use unspool::model::{CoreSelector, Coverage, Facet, Loss, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
+use unspool::model::{
+    BlockSink, CoreSelector, Coverage, Facet, Loss, Losses, Pull, SourceError, Step, StepSource, TimeUnit,
+};
 use unspool::tarmac::dialect::Dialect;
 use unspool::tarmac::parse::ParseOptions;
 use unspool::tarmac::read::ReadOptions;
@@ -153,12 +155,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         bail!("only one trace can be read from standard input");
     }
     let [a, b] = args.sides();
-    let ((named_a, pull_a), (named_b, pull_b)) = (args.open(&a)?, args.open(&b)?);
-    let cores = [a.core_number(&named_a)?, b.core_number(&named_b)?];
-    let (sides, pulls) = ([named_a, named_b], [pull_a, pull_b]);
+    let ((named_a, opened_a), (named_b, opened_b)) = (args.open(&a)?, args.open(&b)?);
+    let options = args.options([a.core_number(&named_a)?, b.core_number(&named_b)?]);
+    let compared = opened_a.coverage().and(opened_b.coverage()).and(options.facets);
+    let pull = |opened| Pull::with_blocks(opened, compared.has(Facet::Accesses)).context("cannot start a thread");
+    let (sides, pulls) = ([named_a, named_b], [pull(opened_a)?, pull(opened_b)?]);
     let mut output = args.output()?;
     let mut report = Report::new(sides, args.output.json, output.palette);
-    let result = Differ::new(args.options(cores)).run(pulls, &mut |finding| {
+    let result = Differ::new(options).run(pulls, &mut |finding| {
         report.finding(finding, &mut output);
         if output.is_open() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
@@ -218,14 +222,14 @@ impl Args {
         ]
     }
 
-    fn open(&self, side: &Side<'_>) -> anyhow::Result<(Named, Pull)> {
+    fn open(&self, side: &Side<'_>) -> anyhow::Result<(Named, Opened)> {
         let (named, steps, meter) = match side.dialect {
             Some(_) => self.open_log(side)?,
             None if is_pipe(side.path) => self.open_pipe(side)?,
             None => self.open_path(side)?,
         };
         let is_shown = side.is_shown && !self.output.json;
-        Ok((named, Pull::new(Opened { steps, meter, is_shown }).context("cannot start a thread")?))
+        Ok((named, Opened { steps, meter, is_shown }))
     }
 
     fn open_log(&self, side: &Side<'_>) -> anyhow::Result<(Named, OpenedSteps, Meter)> {
@@ -327,9 +331,6 @@ struct Opened {
     is_shown: bool,
 }
 
-/// Steps between two updates of the progress bar.
-const STRIDE: u64 = 1 << 16;
-
 impl StepSource for Opened {
     fn coverage(&self) -> Coverage {
         self.steps.coverage()
@@ -340,15 +341,13 @@ impl StepSource for Opened {
     }
 
     fn each(&mut self, push: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        let (mut progress, mut count) = (Progress::new(!self.is_shown), 0);
-        let Self { steps, meter, .. } = self;
-        steps.each(&mut |step| {
-            count += 1;
-            if count % STRIDE == 0 {
-                meter.report(&mut progress.callback());
-            }
-            push(step)
-        })
+        let _progress = self.is_shown.then(|| Progress::follow(&self.meter));
+        self.steps.each(push)
+    }
+
+    fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
+        let _progress = self.is_shown.then(|| Progress::follow(&self.meter));
+        self.steps.follow(sink)
     }
 
     fn losses(&self) -> Losses {

@@ -2,7 +2,7 @@
 //!
 //! (instruction set, encoding mode, address, opcode) ─▶ **text**
 
-use unspool_isa::{Disassembler, Isa, OpcodeCache, RelativeText, RiscvExtensions};
+use unspool_isa::{Disassembler, Isa, OpcodeCache, RelativeText, RiscvExtensions, TEXT_CACHE_BITS};
 
 use unspool_model::digits::push_short_hex;
 
@@ -15,14 +15,14 @@ pub(super) struct Opcodes {
 
 impl Opcodes {
     pub(super) fn new() -> Self {
-        Self { disassembler: Disassembler::new(), cache: OpcodeCache::new(14) }
+        Self { disassembler: Disassembler::new(), cache: OpcodeCache::new(TEXT_CACHE_BITS) }
     }
 
     /// Changes the extensions, and so the meaning of RISC-V opcodes.
     pub(super) fn set_extensions(&mut self, extensions: RiscvExtensions) {
         if self.disassembler.extensions != extensions {
             self.disassembler.extensions = extensions;
-            self.cache = OpcodeCache::new(14);
+            self.cache = OpcodeCache::new(TEXT_CACHE_BITS);
         }
     }
 

@@ -4,7 +4,7 @@
 //!
 //! For A64 the opcode alone is the key, for AArch32 the opcode and its address.
 
-use unspool_isa::{Disassembler, Isa, OpcodeCache, OpcodeKey, RelativeText};
+use unspool_isa::{Disassembler, Isa, OpcodeCache, OpcodeKey, RelativeText, TEXT_CACHE_BITS};
 
 use super::super::write::push_hex;
 
@@ -32,7 +32,7 @@ impl OpcodeKey for Key {
 
 impl Opcodes {
     pub(super) fn new() -> Self {
-        Self { disassembler: Disassembler::new(), cache: OpcodeCache::new(14) }
+        Self { disassembler: Disassembler::new(), cache: OpcodeCache::new(TEXT_CACHE_BITS) }
     }
 
     /// Adds the text of an instruction.
