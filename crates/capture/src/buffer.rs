@@ -189,6 +189,16 @@ struct FileRange {
     length: u64,
 }
 
+/// File ranges without their first bytes.
+fn after(ranges: impl Iterator<Item = FileRange>, mut skip: u64) -> Vec<FileRange> {
+    let rest = ranges.map(|range| {
+        let skipped = skip.min(range.length);
+        skip -= skipped;
+        FileRange { start: range.start.saturating_add(skipped), length: range.length - skipped, ..range }
+    });
+    rest.filter(|range| range.length > 0).collect()
+}
+
 /// Reader of the trace bytes of a buffer, oldest first. Uses constant memory.
 #[derive(Debug)]
 pub struct BufferReader {
@@ -209,16 +219,19 @@ struct Current {
 }
 
 impl BufferReader {
-    pub(crate) fn new(store: Arc<Store>, buffer: &Buffer) -> Result<Self, Error> {
+    /// A reader of the trace from byte `start` on.
+    pub(crate) fn new(store: Arc<Store>, buffer: &Buffer, start: u64) -> Result<Self, Error> {
         if let Some(missing) = buffer.files.first().filter(|_| buffer.files.iter().all(|file| file.size.is_none())) {
             return Err(Error::MissingFile { name: missing.name.clone() });
         }
+        let has_blocks = buffer.format == BufferFormat::DstreamFormatted;
+        let stored = if has_blocks { start / BLOCK_TRACE * BLOCK + start % BLOCK_TRACE } else { start };
         let mut reader = Self {
             store,
             names: buffer.files.iter().map(|file| file.name.clone()).collect(),
-            file_ranges: buffer.file_ranges().collect::<Vec<FileRange>>().into_iter(),
+            file_ranges: after(buffer.file_ranges(), stored).into_iter(),
             current: None,
-            block: (buffer.format == BufferFormat::DstreamFormatted).then_some(0),
+            block: has_blocks.then_some(start % BLOCK_TRACE),
             length: buffer.len(),
         };
         reader.current = reader.next_file()?;

@@ -259,7 +259,18 @@ impl Capture {
     pub fn reader(&self, buffer: usize) -> Result<BufferReader, Error> {
         let count = self.buffers.len();
         let found = self.buffers.get(buffer).ok_or(Error::NoBuffer { index: buffer, count })?;
-        BufferReader::new(Arc::clone(&self.store), found)
+        BufferReader::new(Arc::clone(&self.store), found, 0)
+    }
+
+    /// Reads the trace bytes of a buffer from this one on. Its length is that of the whole buffer.
+    ///
+    /// # Errors
+    ///
+    /// As for [`reader`](Capture::reader).
+    pub fn reader_at(&self, buffer: usize, start: u64) -> Result<BufferReader, Error> {
+        let count = self.buffers.len();
+        let found = self.buffers.get(buffer).ok_or(Error::NoBuffer { index: buffer, count })?;
+        BufferReader::new(Arc::clone(&self.store), found, start)
     }
 
     /// Opens a file of the package, such as an image.

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use unspool::capture::{Capture, Code};
+use unspool::indexed_steps::fingerprint_of;
+use unspool::tarmac::index::Fingerprint;
 use unspool::{Program, SpaceOptions, Trace, place_images};
 
 use crate::diagnostic;
@@ -23,6 +25,11 @@ impl Programs {
     /// `added`: code that comes before the images of a capture. `spaces`: where to find the files of processes.
     pub(crate) fn new(added: Vec<Code>, spaces: SpaceOptions) -> Self {
         Self { added, spaces, placed: Vec::new(), loaded: Vec::new(), reported: BTreeSet::new() }
+    }
+
+    /// Identification of a source and of the code that it executes, for its index.
+    pub(crate) fn fingerprint(&self, capture: &Capture, source: &str) -> Fingerprint {
+        fingerprint_of(capture, source, &self.added, &self.spaces)
     }
 
     /// Starts with a capture, which shows where position-independent code was loaded.

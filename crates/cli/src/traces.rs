@@ -12,7 +12,9 @@ use unspool::analyze::step_selection::{LeftOut, Selected, StepSelection};
 use unspool::capture::{Capture, Code};
 use unspool::file::{TraceFile, is_pipe, is_standard};
 use unspool::model::{BlockSink, CoreSelector, Coverage, Losses, SourceError, StepSource, TimeUnit};
-use unspool::{CaptureSteps, FileKind, Meter, OpenedSteps, Parts, PresentIds, Program, open_capture, place_images};
+use unspool::{
+    CaptureSteps, FileKind, Meter, OpenedSteps, Parts, PresentIds, Program, SpaceOptions, open_capture, place_images,
+};
 
 use crate::args::{ImageArgs, JobsArgs, OutputArgs, SourceArgs};
 use crate::diagnostic;
@@ -381,16 +383,19 @@ fn of_core(capture: &Capture, wanted: &CoreSelector, sources: Vec<SourceName>) -
     Ok(found)
 }
 
-/// Opens one source of a capture, which has to be named if there are several.
+/// Opens one source of a capture, which has to be named if there are several. Also returns the code that was added, before it
+/// was placed, and where files are looked for.
 pub(crate) fn open_source(
     path: &Path,
     source: Option<&str>,
     images: &ImageArgs,
     processes: &ProcessArgs,
-) -> anyhow::Result<CaptureSteps> {
+) -> anyhow::Result<(CaptureSteps, Vec<Code>, SpaceOptions)> {
     let capture = open_capture(path)?;
     report_assumptions(&capture);
-    let (mut codes, spaces) = (processes.codes(images)?, processes.load()?);
-    report_images(&place_images(&capture, &mut codes), &mut BTreeSet::new());
-    Ok(CaptureSteps::with_spaces(capture, source, &codes, &spaces)?)
+    let (codes, spaces) = (processes.codes(images)?, processes.load()?);
+    let mut placed = codes.clone();
+    report_images(&place_images(&capture, &mut placed), &mut BTreeSet::new());
+    let steps = CaptureSteps::with_spaces(capture, source, &placed, &spaces)?;
+    Ok((steps, codes, spaces))
 }

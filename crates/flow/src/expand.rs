@@ -55,6 +55,21 @@ impl<S: InstructionSink> Instructions<S> {
         &mut self.sink
     }
 
+    /// The state around the next instruction.
+    pub fn around(&self) -> &Around {
+        &self.around
+    }
+
+    /// Continues with this state around the next instruction.
+    pub fn set_around(&mut self, around: Around) {
+        self.around = around;
+    }
+
+    /// Emits what waits for the target of an indirect branch, as a run that starts at `next` does.
+    pub fn settle(&mut self, next: Option<u64>) {
+        self.waiting.release(next, &mut self.sink, &mut self.around);
+    }
+
     /// Returns the sink, after what waits for the target of an indirect branch: the target stays unknown.
     pub fn into_sink(mut self) -> S {
         self.waiting.release(None, &mut self.sink, &mut self.around);

@@ -44,6 +44,7 @@ pub use fingerprint::Fingerprint;
 pub use query::{CoreState, Found, Indexed, SegmentAt, Segments, State};
 pub use scan::Scanner;
 pub use scan_steps::StepScanner;
+pub use seek::SegmentStart;
 pub use step_index::{ResumeSteps, StepIndexer, StepSegments};
 pub use time::compare;
 pub use view::{MemoryQuery, RegisterValue, StateView, WriteQuery, WrittenRange, register};

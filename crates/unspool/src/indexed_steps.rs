@@ -4,9 +4,10 @@
 //!
 //! The index file is that of a Tarmac log, with instructions in place of lines. A trace needs storage that can be read from
 //! the middle: ASTF that is not compressed, or compressed by zlib in independent blocks, as unspool writes it; STF that is not
-//! compressed, or a .zstf file.
+//! compressed, or a .zstf file; a capture whose trace unit does not speculate, since its synchronizations are such places.
 
 mod astf;
+mod capture;
 mod stf;
 
 use std::fs::File;
@@ -20,6 +21,11 @@ use unspool_tarmac::index::{
 };
 
 use self::astf::AstfSegments;
+use self::capture::CaptureSegments;
+pub use self::capture::{
+    CaptureStart, capture_index_path, capture_start, fingerprint_of, make_capture_index, open_capture_index,
+    with_capture_index,
+};
 use self::stf::StfSegments;
 use crate::FileKind;
 use crate::indexed_log::{LogError, open, write_index};
@@ -38,6 +44,8 @@ pub enum TraceSegments {
     Astf(AstfSegments),
     /// Those of an STF file.
     Stf(StfSegments),
+    /// Those of a source of a capture.
+    Capture(Box<CaptureSegments>),
 }
 
 impl ResumeSteps for TraceSegments {
@@ -49,6 +57,7 @@ impl ResumeSteps for TraceSegments {
         match self {
             Self::Astf(segments) => segments.each_from(at, take),
             Self::Stf(segments) => segments.each_from(at, take),
+            Self::Capture(segments) => segments.each_from(at, take),
         }
     }
 }

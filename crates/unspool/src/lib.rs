@@ -101,6 +101,7 @@ mod placement;
 mod present;
 mod program;
 mod reconfigured;
+mod resume;
 pub mod slice;
 mod sniff;
 pub mod state;
@@ -134,7 +135,7 @@ pub use program::{Program, SpaceOptions};
 pub use sniff::{FileKind, Peeked};
 #[cfg(feature = "text")]
 pub use stats::{Counted, count_steps, step_statistics};
-pub use steps::{CaptureSteps, OpenSteps, open_capture, open_steps, open_steps_of};
+pub use steps::{CaptureSteps, CountedCycles, OpenSteps, open_capture, open_steps, open_steps_of};
 pub use trace::{Trace, read_frames};
 pub use watch::Watch;
 

@@ -20,5 +20,6 @@ mod time;
 pub use group_file::GroupFile;
 pub use lanes::{LaneReceiver, LaneSender, OpenLanes, run_lanes};
 pub use merge::{Merged, TimeMerge};
+pub(crate) use owner::Owners;
 pub use owner::{Owner, OwnerSink};
 pub use time::{OrderClock, Segment, TimeWindow, have_same_clock, lanes_of};

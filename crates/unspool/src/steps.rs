@@ -17,7 +17,8 @@ use unspool_astf as astf;
 use unspool_capture::{Capture, Code};
 use unspool_tarmac as tarmac;
 
-pub use self::capture::CaptureSteps;
+pub(crate) use self::capture::{CapturePoint, Inside, StepOrPoint};
+pub use self::capture::{CaptureSteps, CountedCycles};
 pub(crate) use self::capture::{StepEmitter, choose, coverage, coverage_of_captures, time_unit};
 use crate::channel_events::add_channel_events;
 use crate::file::{AstfFile, FileError, FileOptions, Input, OpenedSteps, StfFile, TarmacFile, peek_input};

@@ -15,7 +15,7 @@ use unspool_flow::{FlowDecoder, FlowSink, InstructionSink, Instructions};
 
 use crate::program::{Changes, Moment, Moments};
 use crate::steps::choose;
-use crate::window::{CHUNK, Reader, SourceBytes, deformatter, read_full};
+use crate::window::{CHUNK, ChunkStart, Reader, SourceBytes, deformatter, read_full};
 use crate::{Error, Program, Watch, reconfigured};
 
 /// One source in one buffer of a capture.
@@ -259,8 +259,13 @@ impl<'c> Trace<'c> {
     }
 
     pub(crate) fn open_source(&self) -> Result<SourceBytes<'c>, Error> {
+        self.open_source_at(None)
+    }
+
+    /// The bytes of the source, from the start of a chunk on if there is one.
+    pub(crate) fn open_source_at(&self, start: Option<&ChunkStart>) -> Result<SourceBytes<'c>, Error> {
         let buffer = self.buffer();
-        let reader = self.capture.reader(self.stream.buffer)?;
+        let reader = self.capture.reader_at(self.stream.buffer, start.map_or(0, ChunkStart::first_byte))?;
         let id = match (buffer.format.is_formatted(), self.source().id) {
             (false, _) => None,
             // An empty buffer needs no id.
@@ -270,7 +275,11 @@ impl<'c> Trace<'c> {
         };
         let length = reader.len();
         let range = if self.is_whole { None } else { reconfigured::range_of(self)? };
-        Ok(SourceBytes::new(self.capture, buffer, Box::new(reader), length, id).within(range))
+        let source = SourceBytes::new(self.capture, buffer, Box::new(reader), length, id).within(range);
+        match start {
+            Some(start) => source.resumed(start),
+            None => Ok(source),
+        }
     }
 
     /// Is it the trace of the same configuration?

@@ -3,11 +3,13 @@
 //! Takes a buffer of a capture. Produces windows on the bytes of one source, and packets of any protocol with their
 //! offsets in the buffer. No packet continues across a break.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::Range;
 
 use unspool_capture::{Buffer, BufferFormat, Capture};
-use unspool_coresight::frame::{Deformatter, FrameError, FrameSink, Layout, Mark, Offsets, Span, Stream, WholeFrames};
+use unspool_coresight::frame::{
+    Deformatter, FrameError, FrameSink, Layout, Mark, Offsets, SavedFrames, Span, Stream, WholeFrames,
+};
 use unspool_coresight::{ConfiguredSources, DecodeElements, DecodePackets, Malformed, PacketError, PacketItem, Sink};
 use unspool_flow::{CodeMemory, FlowDecoder, FlowSink};
 
@@ -35,6 +37,23 @@ pub(crate) fn deformatter(capture: &Capture, buffer: &Buffer) -> Deformatter<Con
         }
     }
     Deformatter::with_sources(layout(buffer), sources)
+}
+
+/// Start of a chunk of a buffer, and what reading continues with there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChunkStart {
+    /// Bytes of the buffer before it, and of the source.
+    pub(crate) read: u64,
+    pub(crate) position: u64,
+    /// The frames there, if the buffer has frames.
+    pub(crate) frames: Option<SavedFrames>,
+}
+
+impl ChunkStart {
+    /// The first byte of the buffer that is needed: the deformatter holds bytes back.
+    pub(crate) fn first_byte(&self) -> u64 {
+        self.frames.map_or(self.read, |frames| frames.offset())
+    }
 }
 
 /// Bytes of one source, as they are read from a buffer.
@@ -122,6 +141,38 @@ impl<'c> SourceBytes<'c> {
         self
     }
 
+    /// Continues at the start of a chunk, with a reader that is at its [first byte](ChunkStart::first_byte).
+    pub(crate) fn resumed(mut self, start: &ChunkStart) -> Result<Self, Error> {
+        self.read = start.read;
+        self.deformatter = match (self.deformatter, start.frames) {
+            (None, None) => None,
+            (Some(deformatter), Some(frames)) => {
+                let mut held = vec![0; start.read.saturating_sub(frames.offset()) as usize];
+                let error = |source| Error::Read { buffer: self.buffer.name.clone(), offset: frames.offset(), source };
+                let count = read_full(&mut self.reader, &mut held).map_err(error)?;
+                held.truncate(count);
+                Some(deformatter.restored(&frames, held))
+            }
+            _ => {
+                let source = io::Error::new(io::ErrorKind::InvalidData, "the index is that of another buffer");
+                return Err(Error::Read { buffer: self.buffer.name.clone(), offset: start.read, source });
+            }
+        };
+        Ok(self)
+    }
+
+    /// The start of the next chunk. `None`: reading cannot continue there.
+    pub(crate) fn chunk_start(&self) -> Option<ChunkStart> {
+        let frames = self.deformatter.as_ref().map(Deformatter::save);
+        match frames {
+            Some(None) => None,
+            frames => {
+                let position = self.framed.stream.end();
+                Some(ChunkStart { read: self.read, position, frames: frames.flatten() })
+            }
+        }
+    }
+
     /// Adds the next chunk of the buffer to the window. False: the buffer is at its end.
     pub(crate) fn read_chunk(&mut self) -> Result<bool, Error> {
         let offset = self.read;
@@ -153,13 +204,13 @@ impl<'c> SourceBytes<'c> {
 }
 
 /// Fills the chunk, so that chunks do not depend on how a reader splits its data. Returns the number of bytes read.
-pub(crate) fn read_full(reader: &mut dyn Read, chunk: &mut [u8]) -> std::io::Result<usize> {
+pub(crate) fn read_full(reader: &mut dyn Read, chunk: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < chunk.len() {
         match reader.read(&mut chunk[filled..]) {
             Ok(0) => break,
             Ok(count) => filled += count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
@@ -216,12 +267,6 @@ impl<D: DecodePackets> Reader<D> {
             self.open = Some((unreported, offset));
         }
         stream.consume(read);
-    }
-
-    /// Reads packets that were decoded already.
-    #[inline(never)]
-    pub(crate) fn pass(&mut self, stream: &mut Stream) {
-        self.decode(stream, false, &mut |_: PacketItem<D::Packet>| {});
     }
 
     /// Decodes the window up to the flow of the program.

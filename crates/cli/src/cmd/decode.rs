@@ -11,6 +11,7 @@ mod code;
 mod filter;
 mod form;
 mod headings;
+mod indexed;
 mod json;
 mod ordered;
 mod parts;
@@ -23,7 +24,7 @@ mod summary;
 mod tagged;
 mod text;
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -36,6 +37,7 @@ use unspool::coresight::frame::FrameError;
 use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
 use unspool::lines::Lines;
 use unspool::place::Place;
+use unspool::tarmac::index::Index;
 use unspool::{ChannelNames, Error, Parts, PresentIds, Program, Progress, Trace, Watch};
 
 use self::code::{CodeCache, Texts};
@@ -196,6 +198,8 @@ Code of the kernel belongs to the process and the thread that it works for: --pr
 --level or --mode, a range is listed if one of its instructions is selected, another event if the instruction before it is, and \
 problems always. --skip and --limit count in the order of the \
 listing.
+If a source has one buffer and an index ('unspool index'), --at reads from near the place; offsets and times in seconds are found \
+from the beginning.
 Exit codes: 0 even if code is missing: the summary lists the address ranges to supply with --image; 1 the trace is damaged \
 or contradicts the code (often the wrong ELF file), 2 the command failed.";
 
@@ -231,7 +235,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         for trace in traces.iter().filter(|trace| present.may_have(trace)) {
             let core = Programs::core_of(&capture, trace.source().core);
             let started = Instant::now();
-            reading.add(session.list(core, || programs.of(&capture, core), trace, &mut output));
+            let index = args.at.as_ref().and_then(|_| indexed::index_of(trace, &programs));
+            reading.add(session.list(core, || programs.of(&capture, core), trace, index, &mut output));
             diagnostic::detail(format_args!("{}: {:.3} s", trace.source().name, started.elapsed().as_secs_f64()));
         }
     }
@@ -265,12 +270,13 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Lists a trace while it is decoded. `core` is the one whose program it executes.
+    /// Lists a trace while it is decoded. `core` is the one whose program it executes; an index is used to find --at.
     fn list<'p>(
         &mut self,
         core: Option<usize>,
         program: impl FnOnce() -> &'p Program,
         trace: &Trace<'_>,
+        index: Option<Index<File>>,
         output: &mut Output,
     ) -> Result<Verdict, Error> {
         let (features, _) = trace.features()?;
@@ -294,6 +300,9 @@ impl Session<'_> {
                 return Ok(Verdict::Clean);
             }
         };
+        let index = index.filter(|_| !args.hide_failed).zip(start.as_ref());
+        let from = index.and_then(|(mut index, start)| indexed::start_of(&mut index, trace, start));
+        let start = start.map(|start| start.after(from.map_or(0, |from| from.instructions)));
         let palette = output.palette;
         let cache = CodeCache::new(program, texts, args.listing.output.json, palette).with_lines(self.lines);
         let form = Form::new(args.listing.output.json, trace, &features, cache, palette);
@@ -303,12 +312,16 @@ impl Session<'_> {
         let (filter, around) = (CodeFilter::new(self.within), Around::default());
         let mut printer = Printer { listing, form, summary: &mut self.summary, around, filter, start };
         let transactions = if args.hide_failed { Transactions::Resolve } else { Transactions::Show };
-        let open = match args.emit {
-            Emit::Instructions if printer.start.is_some() => {
+        let open = match (args.emit, from) {
+            (Emit::Instructions, Some(from)) => {
+                trace.flow_from(&from, program, &mut FromStart::new(&mut printer)).map(|()| 0)?
+            }
+            (Emit::Ranges, Some(from)) => trace.flow_from(&from, program, &mut printer).map(|()| 0)?,
+            (Emit::Instructions, None) if printer.start.is_some() => {
                 trace.flow(transactions, program, &mut FromStart::new(&mut printer))?
             }
-            Emit::Instructions => trace.instructions(transactions, program, &mut printer)?,
-            Emit::Ranges => match &printer.form {
+            (Emit::Instructions, None) => trace.instructions(transactions, program, &mut printer)?,
+            (Emit::Ranges, None) => match &printer.form {
                 Form::Json(json)
                     if !args.lines
                         && self.within.is_all()
@@ -422,10 +435,12 @@ impl InstructionSink for Printer<'_, '_, '_> {
         if !self.listing.window.is_open() {
             return;
         }
-        if self.start.as_mut().is_some_and(|start| start.skips_instruction(instruction, around)) {
-            return;
+        if let Some(start) = &mut self.start {
+            if start.skips_instruction(instruction, around) {
+                return;
+            }
+            self.start = None;
         }
-        self.start = None;
         if !self.filter.instruction(instruction, around) {
             return;
         }
@@ -448,10 +463,12 @@ impl FlowSink for Printer<'_, '_, '_> {
             if !self.listing.window.is_open() {
                 return;
             }
-            if self.start.as_mut().is_some_and(|start| start.skips_range(&range, run.offset(), &self.around)) {
-                continue;
+            if let Some(start) = &mut self.start {
+                if start.skips_range(&range, run.offset(), &self.around) {
+                    continue;
+                }
+                self.start = None;
             }
-            self.start = None;
             self.print_range(&range);
         }
     }

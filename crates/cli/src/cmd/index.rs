@@ -1,4 +1,6 @@
-//! `index`: writes the index of a Tarmac log, an ASTF file or an STF file, with which any point can be inspected without reading all of it.
+//! `index`: writes the index of a trace, with which any point can be inspected without reading all of it.
+
+mod capture;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -14,14 +16,17 @@ use unspool::model::json::Object;
 use unspool::number::many;
 use unspool::tarmac::index::{IndexError, IndexOptions, Totals};
 
-use crate::args::JobsArgs;
+pub(super) use self::capture::IndexableSource;
+use self::capture::index_capture;
+use crate::args::{ImageArgs, JobsArgs};
 use crate::diagnostic::{error, note};
-use crate::file::{TarmacArgs, open_log};
+use crate::file::{TarmacArgs, open_log, with_hint};
 use crate::output::is_same;
+use crate::process_args::ProcessArgs;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Write the index of a Tarmac log, an ASTF file or an STF file, for 'unspool state'
+/// Write the index of a trace, for 'unspool state' and 'unspool decode --at'
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -40,8 +45,16 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
+    /// Source of a capture: its trace id or its name
+    #[arg(long, value_name = "ID|NAME")]
+    source: Option<String>,
+
+    #[command(flatten)]
+    images: ImageArgs,
     #[command(flatten)]
     jobs: JobsArgs,
+    #[command(flatten)]
+    processes: ProcessArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -50,14 +63,19 @@ Examples:
   unspool index boot.tarmac -o /tmp/boot.idx
   unspool index boot.tarmac --force --json
   unspool index trace.astf
+  unspool index snapshot/ --source 0x10        writes snapshot.NAME.unspool-index
 
 'unspool state' makes this index itself when a trace is large; 'index' makes it ahead of time. If the trace has changed since, \
 either command rebuilds it. Compressed logs cannot be indexed: decompress them first. ASTF and STF files \
-must be uncompressed, ASTF with zlib as unspool writes it ('unspool convert --to zlib'), or .zstf.";
+must be uncompressed, ASTF with zlib as unspool writes it ('unspool convert --to zlib'), or .zstf.
+The index of a capture is that of one source, and of its code: give the same --source, --image and options of processes to \
+both commands. A file of code that is found by --sysroot, --debug-dir or on this machine may change unnoticed: --force. \
+Segments start at synchronizations of the trace, and at the start of each buffer. A trace unit that speculates, ETMv3, and a \
+single buffer in which code changes have no such places: these sources are read from their beginning.";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct LogArgs {
-    /// Trace: for 'state' any, for 'index' a Tarmac log, ASTF or STF file ('-': standard input, except for 'index' and captures)
+    /// Capture, ASTF file, STF file or Tarmac log ('-': standard input, except for 'index' and captures)
     #[arg(value_name = "TRACE")]
     pub(super) log: PathBuf,
 
@@ -86,9 +104,17 @@ impl LogArgs {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let has_steps = matches!(FileKind::at(&args.log.log), Ok(FileKind::Astf | FileKind::Stf));
-    if has_steps && !args.log.tarmac.is_given() && !is_pipe(&args.log.log) {
-        return index_steps(args);
+    if !args.log.tarmac.is_given() && !is_pipe(&args.log.log) {
+        match FileKind::at(&args.log.log) {
+            Ok(FileKind::Capture) => {
+                return index_capture(args).map_err(|error| with_hint(error, args.log.tarmac.hint));
+            }
+            _ if args.source.is_some() => {
+                bail!("{}: this is not a capture, and has no sources; omit --source", args.log.log.display());
+            }
+            Ok(FileKind::Astf | FileKind::Stf) => return index_steps(args),
+            _ => {}
+        }
     }
     let (container, options) = args.log.index_options(args.jobs)?;
     if container != Container::Plain {
@@ -109,12 +135,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
             (totals, Some(start.elapsed()))
         }
     };
-    let report = Report { log: &args.log.log, path: &path, totals, took, is_of_lines: true };
-    report.notes();
-    if args.json {
-        report.json(&mut io::stdout().lock())?;
-    }
-    Ok(Verdict::of(totals.problems > 0))
+    let report = Report { log: &args.log.log, size: args.log.size(), path: &path, totals, took, is_of_lines: true };
+    report.finish(args.json)
 }
 
 /// Writes the index of the steps of a trace.
@@ -139,7 +161,7 @@ fn index_steps(args: &Args) -> anyhow::Result<Verdict> {
             (totals, damage, Some(start.elapsed()))
         }
     };
-    let report = Report { log: trace, path: &path, totals, took, is_of_lines: false };
+    let report = Report { log: trace, size: args.log.size(), path: &path, totals, took, is_of_lines: false };
     report.notes();
     if let Some(damage) = &damage {
         error(format_args!("{}: {damage}; the index ends there", trace.display()));
@@ -168,6 +190,8 @@ pub(super) fn check_index(log: &Path, path: &Path, options: &IndexOptions, force
 
 struct Report<'a> {
     log: &'a Path,
+    /// Bytes of the trace.
+    size: u64,
     path: &'a Path,
     totals: Totals,
     /// `None`: the index existed.
@@ -177,8 +201,16 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
+    fn finish(&self, json: bool) -> anyhow::Result<Verdict> {
+        self.notes();
+        if json {
+            self.json(&mut io::stdout().lock())?;
+        }
+        Ok(Verdict::of(self.totals.problems > 0))
+    }
+
     fn sizes(&self) -> [u64; 2] {
-        [self.log, self.path].map(|path| path.metadata().map_or(0, |about| about.len()))
+        [self.size, self.path.metadata().map_or(0, |about| about.len())]
     }
 
     fn notes(&self) {

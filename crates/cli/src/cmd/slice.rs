@@ -283,7 +283,7 @@ fn run_capture(args: &Args) -> anyhow::Result<Verdict> {
     let name = args.input.display().to_string();
     reject_core(args, &name)?;
     let options = args.sink_options()?;
-    let steps = open_source(&args.input, args.source.as_deref(), &args.images, &args.processes)?;
+    let (steps, ..) = open_source(&args.input, args.source.as_deref(), &args.images, &args.processes)?;
     let mut selection = args.selection_of(0, false, args.functions_of(steps.program())?)?;
     let meter = Meter::new(Some(steps.size()));
     let steps = Box::new(steps.counting(&meter.read));

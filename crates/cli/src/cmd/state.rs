@@ -1,5 +1,7 @@
 //! `state`: prints registers and memory at one place of a trace.
 
+mod capture;
+
 use std::io::{self, Read, Seek, Write};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -19,17 +21,17 @@ use unspool::tarmac::index::{
 use unspool::tarmac::state::LastWrite;
 use unspool::{FileKind, Meter, OpenedSteps, Program};
 
+use self::capture::find_in_capture;
 use super::index::{LogArgs, check_foreign, check_index};
 use crate::args::{ImageArgs, JobsArgs, OutputArgs, is_number, parse_number, parse_range};
 use crate::diagnostic;
 use crate::file::{
-    corrected_loads, losses_verdict, open, open_log, report_astf, report_corrected_loads, tarmac_verdict, with_hint,
+    corrected_loads, losses_verdict, open, open_log, report_astf, report_corrected_loads, tarmac_verdict,
 };
 use crate::json::write_summary;
 use crate::output::Output;
 use crate::process_args::ProcessArgs;
 use crate::progress::Progress;
-use crate::traces::open_source;
 use crate::verdict::Verdict;
 
 /// Print registers and memory at one place of a trace
@@ -96,9 +98,9 @@ Examples:
 
 Unknown digits are 'x', unknown bytes '..'. The value of a byte is also known before its first read, back to the last write: \
 'state' looks ahead in the log.
-A large Tarmac log, ASTF file or STF file is indexed first, and the index is kept as TRACE.unspool-index (--index FILE puts \
-it elsewhere). Captures, pipes, compressed files other than .zstf and ASTF with unspool's zlib, and records as --at, are read \
-from the start every time.
+A large trace is indexed first, and the index is kept as TRACE.unspool-index, or TRACE.SOURCE.unspool-index if a capture has \
+several sources (--index FILE puts it elsewhere). Pipes, compressed files other than .zstf and ASTF with unspool's zlib, sources \
+of captures that 'unspool index' rejects, and records or offsets as --at, are read from the start every time.
 The state at an instruction includes its effects. In ASTF, STF and captures, instructions take the place of lines: a register \
 was last written by instruction N. Only what the trace contains is shown: ASTF has neither registers nor data, and a capture has \
 data only where they were traced. After a gap, registers and memory are unknown.";
@@ -212,7 +214,7 @@ fn find_in_indexed(args: &Args) -> anyhow::Result<Answer> {
         Err(error) => return Err(error.into()),
     };
     match indexed {
-        Some(mut indexed) => query(args, &mut indexed, INSTRUCTION),
+        Some(mut indexed) => query(args, &args.positions()?, &mut indexed, INSTRUCTION),
         None => find_in_file(args, open(file, args.jobs.threads(), &args.log.tarmac)?),
     }
 }
@@ -230,14 +232,6 @@ fn find_in_file(args: &Args, file: TraceFile) -> anyhow::Result<Answer> {
     let program = Program::new(args.images.load_for(&args.log.log)?);
     let (steps, meter) = file.into_steps(args.log.big_endian);
     find_in_steps(args, &name, steps, &program, &meter)
-}
-
-fn find_in_capture(args: &Args) -> anyhow::Result<Answer> {
-    let steps = open_source(&args.log.log, args.source.as_deref(), &args.images, &args.processes)
-        .map_err(|error| with_hint(error, args.log.tarmac.hint))?;
-    let (meter, program) = (Meter::new(Some(steps.size())), std::sync::Arc::clone(steps.program()));
-    let steps = Box::new(steps.counting(&meter.read));
-    find_in_steps(args, &args.log.log.display().to_string(), steps, &program, &meter)
 }
 
 fn find_in_steps(
@@ -273,12 +267,19 @@ impl Args {
             Place::Time(time) => vec![Position::Time(*time)],
             Place::Instruction(number) => vec![Position::Instruction(*number)],
             Place::Address(address) => vec![Position::Address(*address)],
-            Place::Function(_) => {
-                let program = Program::new(self.images.load_for(&self.log.log)?);
-                let addresses = self.at.addresses(&program).map_err(anyhow::Error::msg)?;
-                addresses.into_iter().map(Position::Address).collect()
-            }
+            Place::Function(_) => self.positions_in(&Program::new(self.images.load_for(&self.log.log)?))?,
         })
+    }
+
+    /// The same in a trace that executes this program.
+    fn positions_in(&self, program: &Program) -> anyhow::Result<Vec<Position>> {
+        match &self.at {
+            Place::Function(_) => {
+                let addresses = self.at.addresses(program).map_err(anyhow::Error::msg)?;
+                Ok(addresses.into_iter().map(Position::Address).collect())
+            }
+            _ => self.positions(),
+        }
     }
 }
 
@@ -294,16 +295,17 @@ fn find_in_log(args: &Args) -> anyhow::Result<Answer> {
     }
     let is_small = log.metadata().is_ok_and(|about| about.len() < SMALL);
     if is_small && !path.exists() {
-        return query(args, &mut index_in_memory(log, &options)?, LINE);
+        return query(args, &args.positions()?, &mut index_in_memory(log, &options)?, LINE);
     }
     let mut progress = Progress::new(false);
     let stale = |error: &LogError| diagnostic::note(format_args!("{error}; it is rebuilt"));
     let report = |done| progress.at(done, args.log.size());
-    query(args, &mut open_or_make(log, &path, &options, report, stale)?, LINE)
+    query(args, &args.positions()?, &mut open_or_make(log, &path, &options, report, stale)?, LINE)
 }
 
 fn query<T: Segments, S: Read + Seek>(
     args: &Args,
+    positions: &[Position],
     log: &mut Indexed<T, S>,
     unit: &'static str,
 ) -> anyhow::Result<Answer> {
@@ -317,8 +319,8 @@ fn query<T: Segments, S: Read + Seek>(
     };
     let core = args.core.as_ref().map(named);
     let mut first: Option<State> = None;
-    for position in args.positions()? {
-        let found = log.state_at(position, core.as_deref(), &ranges(args)).with_context(name)?;
+    for position in positions {
+        let found = log.state_at(*position, core.as_deref(), &ranges(args)).with_context(name)?;
         first = first.into_iter().chain(found).min_by_key(|state| state.line);
     }
     let Some(state) = first else { return Ok(answer(None, Verdict::Clean)) };

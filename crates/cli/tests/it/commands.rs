@@ -6,6 +6,7 @@
 mod astf;
 mod bad_input;
 mod calls;
+mod capture_index;
 mod check;
 mod convert;
 mod damage;

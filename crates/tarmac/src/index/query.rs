@@ -319,9 +319,7 @@ impl<T: Segments, S: Read + Seek> Indexed<T, S> {
 
     /// The segment of a line.
     pub(super) fn segment_of(&self, line: u64) -> Option<usize> {
-        let nodes = self.directory().tree.levels.first()?;
-        let index = nodes.partition_point(|node| node.base < line).checked_sub(1)?;
-        (line <= self.directory().totals.lines).then_some(index)
+        self.index.segment_of_line(line)
     }
 }
 

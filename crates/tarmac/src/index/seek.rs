@@ -213,23 +213,8 @@ impl<T: Segments, S: Read + Seek> Indexed<T, S> {
         Ok(found)
     }
 
-    /// The segments with an instruction at an address.
     fn segments_with(&mut self, pc: u64, segments: Range<usize>) -> IndexResult<Vec<usize>> {
-        let Index { file, directory, .. } = &mut self.index;
-        let (mut nodes, mut found) = (directory.tree.cover(segments), Vec::new());
-        // A stack with the first node on top, so that segments are found in order.
-        nodes.reverse();
-        while let Some((level, index)) = nodes.pop() {
-            let Some(node) = directory.tree.node((level, index)) else { continue };
-            if !node.has_address(pc, file)? {
-                continue;
-            }
-            match level.checked_sub(1) {
-                None => found.push(index),
-                Some(below) => nodes.extend(directory.tree.children(index).rev().map(|index| (below, index))),
-            }
-        }
-        Ok(found)
+        self.index.segments_with(pc, segments)
     }
 
     /// The first instruction of a segment for which `is_match(line number, line, core)` holds; other lines are skipped.
@@ -247,6 +232,64 @@ impl<T: Segments, S: Read + Seek> Indexed<T, S> {
             }
             found.is_none()
         })?;
+        Ok(found)
+    }
+}
+
+/// Start of a segment of steps.
+#[derive(Debug, Clone)]
+pub struct SegmentStart {
+    /// Number of instructions before it.
+    pub instructions: u64,
+    /// How a reader of steps continues here; empty: at the start of the trace.
+    pub resume: Vec<u8>,
+}
+
+impl<S: Read + Seek> Index<S> {
+    /// The segment of steps that has a position: for a time, the first with one that is not before it. `None`: there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the index cannot be read.
+    pub fn segment_with(&mut self, position: Position) -> IndexResult<Option<SegmentStart>> {
+        let count = self.directory.segments.len();
+        let found = match position {
+            Position::Line(number) | Position::Instruction(number) => self.segment_of_line(number),
+            Position::Time(time) => {
+                let is_reached = |latest: Time| compare(latest, time).is_some_and(Ordering::is_ge);
+                self.directory.segments.iter().position(|segment| segment.latest.is_some_and(is_reached))
+            }
+            Position::Address(address) => self.segments_with(address, 0..count)?.first().copied(),
+        };
+        Ok(found.and_then(|index| {
+            let resume = self.directory.segments.get(index)?.resume.clone();
+            Some(SegmentStart { instructions: self.directory.tree.node((0, index))?.base, resume })
+        }))
+    }
+
+    /// The segment of a line, or of an instruction of steps.
+    pub(super) fn segment_of_line(&self, line: u64) -> Option<usize> {
+        let nodes = self.directory.tree.levels.first()?;
+        let index = nodes.partition_point(|node| node.base < line).checked_sub(1)?;
+        (line <= self.directory.totals.lines).then_some(index)
+    }
+
+    /// The segments with an instruction at an address.
+    fn segments_with(&mut self, pc: u64, segments: Range<usize>) -> IndexResult<Vec<usize>> {
+        let Index { file, directory, .. } = self;
+        let (mut nodes, mut found) = (directory.tree.cover(segments), Vec::new());
+        // A stack with the first node on top, so that segments are found in order.
+        nodes.reverse();
+        while let Some((level, index)) = nodes.pop() {
+            let Some(node) = directory.tree.node((level, index)) else { continue };
+            if !node.has_address(pc, file)? {
+                continue;
+            }
+            match level.checked_sub(1) {
+                None => found.push(index),
+                Some(below) => nodes.extend(directory.tree.children(index).rev().map(|index| (below, index))),
+            }
+        }
         Ok(found)
     }
 }

@@ -1,10 +1,11 @@
 //! Description of a capture and what is in its buffers.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use serde_json::{Value, json};
 use unspool_capture::{Capture, Code, EventSummary, Image, LoadedCode, Note, NoteKind, Source, Spaces};
-use unspool_coresight::Protocol;
+use unspool_coresight::{Protocol, TraceError};
 
 use crate::{EventMeanings, Overview, Trace, TraceOverview, demangle};
 
@@ -223,6 +224,7 @@ impl CaptureInfo<'_> {
                 value["barriers"] = json!(found.barriers);
                 value["triggers"] = json!(found.triggers);
                 value["lost_bytes"] = json!(found.lost_bytes);
+                value["errors"] = errors_json(&found.errors);
             }
         }
         value
@@ -268,11 +270,6 @@ fn trace_found_json(found: &TraceOverview, value: &mut Value) {
     let assumed: BTreeMap<&str, String> =
         found.assumed.iter().map(|it| (it.register, format!("{:#x}", it.value))).collect();
     let kinds: BTreeMap<&str, u64> = found.kinds.iter().map(|(kind, count)| (kind.name(), *count)).collect();
-    let errors: Vec<Value> = found
-        .errors
-        .iter()
-        .map(|it| json!({"offset": it.offset, "skipped": it.skipped, "what": it.kind.to_string()}))
-        .collect();
     value["version"] = json!(found.features.version);
     value["assumed"] = json!(assumed);
     value["bytes"] = json!(found.bytes);
@@ -290,7 +287,12 @@ fn trace_found_json(found: &TraceOverview, value: &mut Value) {
     value["contexts"] = json!(found.contexts);
     value["malformed"] = json!({"count": found.malformed, "bytes": found.malformed_bytes});
     value["unsynchronized_bytes"] = json!(found.unsynchronized_bytes);
-    value["errors"] = json!(errors);
+    value["errors"] = errors_json(&found.errors);
+}
+
+/// The first few problems.
+fn errors_json<K: Display>(errors: &[TraceError<K>]) -> Value {
+    errors.iter().map(|it| json!({"offset": it.offset, "skipped": it.skipped, "what": it.kind.to_string()})).collect()
 }
 
 fn channels_json(channels: &BTreeMap<(Option<u16>, Option<u16>), u64>) -> Value {

@@ -59,7 +59,7 @@ impl Trace<'_> {
 }
 
 /// Follows the contexts of a flow.
-struct Owners<'m, 'p, S> {
+pub(crate) struct Owners<'m, 'p, S> {
     sink: &'m mut S,
     changes: Changes<'m, 'p>,
     moment: Moment<'p>,
@@ -68,11 +68,15 @@ struct Owners<'m, 'p, S> {
 }
 
 impl<'m, 'p, S: OwnerSink> Owners<'m, 'p, S> {
-    fn new(moments: &'m Moments<'p>, sink: &'m mut S) -> Self {
+    pub(crate) fn new(moments: &'m Moments<'p>, sink: &'m mut S) -> Self {
         let moment = moments.first();
         let owner = moment.owner(None);
         sink.owner(owner);
         Self { sink, changes: moments.changes(), moment, context: None, owner }
+    }
+
+    pub(crate) fn sink(&mut self) -> &mut S {
+        self.sink
     }
 
     fn follow(&mut self, offset: u64, item: &Item) {

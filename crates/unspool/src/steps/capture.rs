@@ -10,8 +10,10 @@
 //! that they belong to (`capture/data.rs`); the others are notes.
 
 mod blocks;
+mod cycles;
 mod data;
 mod passes;
+mod points;
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -34,9 +36,11 @@ use unspool_model::{
 };
 
 pub(crate) use self::blocks::{BlockBatch, BlockEmitter};
+pub use self::cycles::CountedCycles;
 use self::data::DataJoin;
+pub(crate) use self::points::{CapturePoint, Inside, StepOrPoint};
 use crate::order::{Owner, OwnerSink};
-use crate::{Error, PresentIds, Program, SpaceOptions, Trace, Watch};
+use crate::{Error, Meter, PresentIds, Program, SpaceOptions, Trace, Watch};
 
 /// Steps of one source of a capture, buffer by buffer.
 #[derive(Debug)]
@@ -105,6 +109,22 @@ impl CaptureSteps {
     pub fn size(&self) -> u64 {
         let all = Trace::all(&self.capture);
         self.traces.iter().filter_map(|at| all.get(*at)).map(|trace| trace.buffer().len()).sum()
+    }
+
+    /// The capture.
+    pub fn capture(&self) -> &Capture {
+        &self.capture
+    }
+
+    /// The name of the source.
+    pub fn source_name(&self) -> &str {
+        let first = self.traces.first().and_then(|at| Trace::all(&self.capture).get(*at).copied());
+        first.map_or("", |trace| trace.source().name.as_str())
+    }
+
+    /// The progress of reading.
+    pub(crate) fn meter(&self) -> Meter {
+        Meter { read: Arc::clone(&self.bytes_read), size: Some(self.size()) }
     }
 
     /// Numbers the core in the steps; the default is 0.
@@ -524,9 +544,9 @@ impl<S: BlockSink> StepEmitter<S> {
         }
     }
 
-    /// Contexts are repeated at every synchronization; only a changed one is a step.
-    fn context(&mut self, position: u64, found: &coresight::Context) {
-        let context = Context {
+    /// The context of steps in a context of the trace.
+    fn context_of(&self, found: &coresight::Context) -> Context {
+        Context {
             level: found.level(),
             security: Some(match found.security {
                 coresight::Security::Secure => Security::Secure,
@@ -539,7 +559,12 @@ impl<S: BlockSink> StepEmitter<S> {
             thread: self.owner.thread.map(u64::from),
             vmid: found.vmid,
             ..Context::default()
-        };
+        }
+    }
+
+    /// Contexts are repeated at every synchronization; only a changed one is a step.
+    fn context(&mut self, position: u64, found: &coresight::Context) {
+        let context = self.context_of(found);
         if self.context.replace(context) != Some(context) {
             if !std::mem::replace(&mut self.first.has_context, true) {
                 self.first.context = Some(context);

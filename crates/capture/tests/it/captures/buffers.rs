@@ -54,6 +54,26 @@ fn trailers_of_probe_blocks_are_removed() {
 }
 
 #[test]
+fn reading_starts_at_any_byte() {
+    let block = |byte: u8| [(0..=255).chain(0..248).map(|at| at ^ byte).collect(), vec![0xee; 8]].concat();
+    let blocks = [block(1), block(2), block(3)[..100].to_vec()].concat();
+    let files = [("a", &blocks[..600]), ("b", &blocks[600..]), ("c", b"three")];
+    for lines in
+        ["format=raw\nfile=a,b,c\n", "format=raw\nfile=a,c\nwrite_pointer=4\n", "format=dstream_coresight\nfile=a,b\n"]
+    {
+        let (_dir, capture) = buffer(lines, &files);
+        let all = bytes(&capture, 0);
+        for start in (0..all.len() + 3).filter(|start| start % 7 < 2 || start % 504 > 500) {
+            let mut rest = Vec::new();
+            let mut reader = capture.reader_at(0, start as u64).unwrap();
+            reader.read_to_end(&mut rest).unwrap();
+            assert_eq!(reader.len(), all.len() as u64);
+            assert_eq!(rest, all.get(start..).unwrap_or_default(), "{lines} {start}");
+        }
+    }
+}
+
+#[test]
 fn a_write_pointer_inside_a_probe_block_is_ignored() {
     let (_dir, capture) = buffer("format=dstream_coresight\nfile=a\nwrite_pointer=3\n", &[("a", [0; 512])]);
     assert!(has_note(&capture, NoteKind::BadValue, "write pointer 0x3"));

@@ -159,8 +159,13 @@ impl<'p> CodeCache<'p> {
     }
 
     /// Line with the position of an address in the source; in JSON the key with its value. Empty if there is none.
+    #[inline]
     pub(super) fn source(&self, address: u64) -> String {
-        let frames = self.lines.map(|lines| lines.find(self.program, self.map, address)).unwrap_or_default();
+        self.lines.map_or_else(String::new, |lines| self.source_in(lines, address))
+    }
+
+    fn source_in(&self, lines: &Lines, address: u64) -> String {
+        let frames = lines.find(self.program, self.map, address);
         if self.json { frames_json(&frames) } else { frames_text(&frames, &self.palette) }
     }
 

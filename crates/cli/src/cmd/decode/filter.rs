@@ -11,29 +11,32 @@ use unspool::model;
 
 #[derive(Debug, Clone)]
 pub(super) struct CodeFilter<'s> {
-    within: &'s StepSelection,
+    /// What is selected; `None`: all, so that nothing is compared.
+    within: Option<&'s StepSelection>,
     /// Whether the last instruction is listed.
     is_listed: bool,
 }
 
 impl<'s> CodeFilter<'s> {
     pub(super) fn new(within: &'s StepSelection) -> Self {
-        Self { within, is_listed: within.is_all() }
+        let within = (!within.is_all()).then_some(within);
+        Self { within, is_listed: within.is_none() }
     }
 
     /// Is an instruction listed?
     #[inline]
     pub(super) fn instruction(&mut self, instruction: &Instruction, around: &Around) -> bool {
-        if !self.within.is_all() {
-            self.is_listed = self.within.has_address(instruction.address) && self.is_level(around);
+        if let Some(within) = self.within {
+            self.is_listed = within.has_address(instruction.address) && has_level(within, around);
         }
         self.is_listed
     }
 
     /// Is a range listed?
+    #[inline]
     pub(super) fn range(&mut self, range: &Range<'_>, around: &Around) -> bool {
-        if !self.within.is_all() {
-            self.is_listed = self.is_level(around) && self.has_any(range);
+        if let Some(within) = self.within {
+            self.is_listed = has_level(within, around) && has_any(within, range);
         }
         self.is_listed
     }
@@ -46,19 +49,20 @@ impl<'s> CodeFilter<'s> {
         };
         self.is_listed || is_problem
     }
+}
 
-    fn is_level(&self, around: &Around) -> bool {
-        let level = around.context.and_then(|context| context.level());
-        self.within.has_context(&model::Context { level, ..model::Context::default() })
-    }
+fn has_level(within: &StepSelection, around: &Around) -> bool {
+    let level = around.context.and_then(|context| context.level());
+    within.has_context(&model::Context { level, ..model::Context::default() })
+}
 
-    fn has_any(&self, range: &Range<'_>) -> bool {
-        let (isa, mut address) = (range.isa(), range.start());
-        let is_selected = range.opcodes().iter().any(|opcode| {
-            let is_selected = self.within.has_address(address);
-            address = address.wrapping_add(u64::from(isa.opcode_length(*opcode))) & isa.address_mask();
-            is_selected
-        });
-        is_selected || range.opcodes().is_empty() && self.within.has_address(range.start())
-    }
+/// Is any instruction of a range selected?
+fn has_any(within: &StepSelection, range: &Range<'_>) -> bool {
+    let (isa, mut address) = (range.isa(), range.start());
+    let is_selected = range.opcodes().iter().any(|opcode| {
+        let is_selected = within.has_address(address);
+        address = address.wrapping_add(u64::from(isa.opcode_length(*opcode))) & isa.address_mask();
+        is_selected
+    });
+    is_selected || range.opcodes().is_empty() && within.has_address(range.start())
 }

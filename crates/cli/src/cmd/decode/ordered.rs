@@ -348,7 +348,7 @@ impl Lister<'_, '_> {
             let Some(trace) = traces.get(*index).filter(|trace| self.work.present.may_have(trace)) else { continue };
             let Some(program) = programs.loaded(capture, trace.source().core) else { continue };
             let core = Programs::core_of(capture, trace.source().core);
-            self.reading.add(self.session.list(core, || program, trace, self.output));
+            self.reading.add(self.session.list(core, || program, trace, None, self.output));
         }
     }
 

@@ -30,6 +30,20 @@ impl Start {
         Ok(Self { place: place.clone(), addresses, clock: trace.clock(), seen: 0 })
     }
 
+    /// Reading starts after this many instructions.
+    pub(super) fn after(self, instructions: u64) -> Self {
+        Self { seen: instructions, ..self }
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Addresses, if it is a place of code.
+    pub(super) fn addresses(&self) -> &[u64] {
+        &self.addresses
+    }
+
     /// Is a run before the place? It is then counted.
     fn skips(&mut self, run: &Run<'_>, around: &Around) -> bool {
         let is_before = match self.place {

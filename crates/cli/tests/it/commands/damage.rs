@@ -60,3 +60,32 @@ fn an_invalid_frame_is_reported_by_every_verb() {
     assert_eq!(fs::read(&stream).unwrap().len(), 115 - 15);
     unspool(&["info", path]).expect(1, &[]).shows(&["16 bytes belong to no frame"]);
 }
+
+#[test]
+fn an_invalid_frame_is_reported_once() {
+    let folder = example_copy();
+    let file = folder.path("trace.bin");
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[0x98] = 0xff;
+    fs::write(&file, bytes).unwrap();
+    let path = text(folder.root());
+    // The buffer has two sources, and each has lost this frame.
+    let what = "reserved trace id 0x7f";
+    let rows: &[&[&str]] = &[
+        &["packets", path],
+        &["elements", path],
+        &["decode", path],
+        &["decode", path, "--by", "time"],
+        &["decode", path, "--emit", "ranges", "-j2"],
+        &["check", path],
+        &["info", path],
+        &["frames", path],
+    ];
+    for (row, format) in rows.iter().flat_map(|row| [&[][..], &["--json"]].map(|format| (row, format))) {
+        let run = unspool(&[*row, format].concat()).expect(1, &[]);
+        let count = run.out.matches(what).count() + run.err.matches(what).count();
+        assert_eq!(count, 1, "{row:?} {format:?}: {run:?}");
+    }
+    let totals = unspool(&["decode", path, "--json"]).json_summary();
+    assert_eq!(totals["lost"], 16, "{totals}");
+}
