@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::ops::{ControlFlow, Range};
 
-use unspool_model::{BlockSink, Event, Step};
+use unspool_model::{Block, BlockExecution, BlockSink, BlockTrace, Event, Step};
 
 use crate::calls::{Began, Call, CallSink, Cost, Stack, Tracker};
 use crate::stats::footprint::Fibonacci;
@@ -84,15 +84,22 @@ pub struct CallCounter {
 
 impl Default for CallCounter {
     fn default() -> Self {
-        Self { tracker: Tracker::new(Stacks::default()), has_started: false, gaps: 0 }
+        Self::of_functions(Vec::new())
     }
 }
 
 impl CallCounter {
+    /// Counts only calls of functions at these addresses, with what they call. Empty: all.
+    pub fn of_functions(functions: Vec<Range<u64>>) -> Self {
+        let stacks = Stacks { functions, ..Stacks::default() };
+        Self { tracker: Tracker::new(stacks), has_started: false, gaps: 0 }
+    }
+
     /// The costs of all that was executed by these processes; empty: by all.
     pub fn finish(self, processes: &[u64]) -> CallCosts {
         let not_followed = self.tracker.not_followed();
-        let stacks = self.tracker.finish();
+        let mut stacks = self.tracker.finish();
+        stacks.spread_blocks();
         let mut costs =
             CallCosts { not_followed, gaps: self.gaps, not_listed: stacks.not_listed, ..CallCosts::default() };
         let is_wanted = |function: &Function| {
@@ -119,6 +126,18 @@ impl BlockSink for CallCounter {
         }
         ControlFlow::Continue(())
     }
+
+    fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
+        self.has_started |= !trace.executions.is_empty();
+        self.tracker.sink_mut().learn(trace.blocks);
+        let mut rest = trace.executions;
+        self.tracker.blocks_with(trace, &mut |stacks, stack, count| {
+            let (now, later) = rest.split_at(stacks.executions_of(rest, count));
+            stacks.executed_blocks(stack, now, trace.time);
+            rest = later;
+        });
+        ControlFlow::Continue(())
+    }
 }
 
 type Table<K, V> = HashMap<K, V, BuildHasherDefault<Fibonacci>>;
@@ -130,6 +149,12 @@ struct Stacks {
     own: HashMap<(Function, u64), Count>,
     arcs: HashMap<CallArc, Count>,
     not_listed: u64,
+    /// Addresses of the functions that are counted. Empty: all.
+    functions: Vec<Range<u64>>,
+    /// Addresses of the instructions of blocks.
+    blocks: Vec<Box<[u64]>>,
+    /// Executions of blocks by functions.
+    of_blocks: HashMap<(Function, u32), u64, BuildHasherDefault<Fibonacci>>,
 }
 
 /// Calls in progress of one stack.
@@ -145,14 +170,45 @@ struct InProgress {
     /// Number of frames so far.
     begun: u64,
     /// Tables that ended calls no longer need.
-    spare: Vec<Table<u64, Count>>,
+    spare: Vec<Own>,
+}
+
+/// Own cost of a call.
+#[derive(Debug, Default)]
+struct Own {
+    /// By address.
+    instructions: Table<u64, Count>,
+    /// Executions of whole blocks.
+    blocks: Table<u32, u64>,
+}
+
+impl Own {
+    fn at(&mut self, address: u64) -> &mut Count {
+        self.instructions.entry(address).or_default()
+    }
+
+    fn append(&mut self, other: &Self) {
+        other.instructions.iter().for_each(|(address, count)| self.at(*address).add(*count));
+        other.blocks.iter().for_each(|(block, count)| *self.blocks.entry(*block).or_default() += count);
+    }
+
+    fn clear(&mut self) {
+        self.instructions.clear();
+        self.blocks.clear();
+    }
+
+    fn capacity(&self) -> usize {
+        self.instructions.capacity().max(self.blocks.capacity())
+    }
 }
 
 #[derive(Debug)]
 struct Frame {
     number: u64,
     function: Function,
-    own: Table<u64, Count>,
+    /// It is one of the functions that are counted, or within one.
+    is_counted: bool,
+    own: Own,
 }
 
 impl Stacks {
@@ -163,15 +219,76 @@ impl Stacks {
         }
     }
 
-    fn add_own(&mut self, function: Function, own: &Table<u64, Count>) {
-        for (address, count) in own {
-            let is_full = self.own.len() >= LIMIT;
-            match self.own.get_mut(&(function, *address)) {
-                Some(known) => known.add(*count),
-                // The function stands for its further addresses.
-                None if is_full => self.own.entry((function, function.address)).or_default().add(*count),
-                None => drop(self.own.insert((function, *address), *count)),
+    /// Takes note of blocks that are new.
+    fn learn(&mut self, blocks: &[Block]) {
+        let new = blocks.get(self.blocks.len()..).unwrap_or_default();
+        self.blocks.extend(new.iter().map(|block| block.instructions().map(|(address, ..)| address).collect()));
+    }
+
+    fn block(&self, execution: BlockExecution) -> &[u64] {
+        self.blocks.get(execution.number()).map_or(&[], |block| block)
+    }
+
+    /// The number of executions that have this number of instructions.
+    fn executions_of(&self, executions: &[BlockExecution], instructions: u64) -> usize {
+        let mut left = instructions;
+        let is_within = |execution: &&BlockExecution| {
+            let is_within = left > 0;
+            left = left.saturating_sub(self.block(**execution).len() as u64);
+            is_within
+        };
+        executions.iter().take_while(is_within).count()
+    }
+
+    /// The innermost call of a stack executes whole blocks, all at the same time.
+    fn executed_blocks(&mut self, stack: usize, executions: &[BlockExecution], time: Option<u64>) {
+        let (Some(first), Some(last)) = (executions.first(), executions.last()) else { return };
+        let (first, last) = (self.block(*first).first().copied(), self.block(*last).last().copied());
+        let (Some(first), Some(last), Some(stack)) = (first, last, self.stacks.get_mut(stack)) else { return };
+        stack.arrive(first, time);
+        stack.last.iter_mut().for_each(|(address, ..)| *address = last);
+        let Some(frame) = stack.frames.last_mut() else { return };
+        for execution in executions {
+            *frame.own.blocks.entry(execution.number() as u32).or_default() += 1;
+        }
+    }
+
+    /// Adds the costs of blocks to their instructions.
+    fn spread_blocks(&mut self) {
+        let blocks = std::mem::take(&mut self.blocks);
+        for ((function, block), count) in std::mem::take(&mut self.of_blocks) {
+            let executed = Count { count, cost: Cost { time: 0, instructions: count } };
+            let addresses = blocks.get(block as usize).into_iter().flatten();
+            addresses.for_each(|address| self.add_instruction(function, *address, executed));
+        }
+    }
+
+    fn add_own(&mut self, function: Function, own: &Own) {
+        for (address, count) in &own.instructions {
+            self.add_instruction(function, *address, *count);
+        }
+        for (block, count) in &own.blocks {
+            let is_full = self.of_blocks.len() >= LIMIT;
+            match self.of_blocks.get_mut(&(function, *block)) {
+                Some(known) => *known += count,
+                None if is_full => {
+                    let instructions = self.blocks.get(*block as usize).map_or(0, |block| block.len() as u64);
+                    let executed = count.saturating_mul(instructions);
+                    let cost = Cost { time: 0, instructions: executed };
+                    self.add_instruction(function, function.address, Count { count: executed, cost });
+                }
+                None => drop(self.of_blocks.insert((function, *block), *count)),
             }
+        }
+    }
+
+    fn add_instruction(&mut self, function: Function, address: u64, count: Count) {
+        let is_full = self.own.len() >= LIMIT;
+        match self.own.get_mut(&(function, address)) {
+            Some(known) => known.add(count),
+            // The function stands for its further addresses.
+            None if is_full => self.own.entry((function, function.address)).or_default().add(count),
+            None => drop(self.own.insert((function, address), count)),
         }
     }
 
@@ -183,8 +300,13 @@ impl Stacks {
         self.arcs.entry(arc).or_default().add(Count { count: 1, cost });
     }
 
+    fn is_counted(&self, function: u64) -> bool {
+        self.functions.is_empty() || self.functions.iter().any(|range| range.contains(&function))
+    }
+
     /// The innermost call ended.
     fn end(&mut self, stack: usize, call: &Call) -> Option<()> {
+        let is_back_counted = call.back.is_some_and(|back| self.is_counted(back.pc));
         let of = self.stacks.get_mut(stack)?;
         let frame = of.pop()?;
         let site = call.site.map(|site| site.pc);
@@ -193,14 +315,18 @@ impl Stacks {
             // The call is just before the address that it returns to.
             Began::Before => {
                 let back = call.back.map_or(call.function, |back| back.pc);
-                of.push(back);
+                of.push(back, is_back_counted);
                 (of.frames.last(), Some(back.wrapping_sub(1)))
             }
             Began::Called | Began::Exception => (of.frames.last(), site),
         };
+        let is_counted = frame.is_counted || caller.is_some_and(|caller| caller.is_counted);
+        let caller = caller.filter(|caller| caller.is_counted);
         let arc =
             caller.zip(site).map(|(caller, site)| CallArc { caller: caller.function, site, callee: frame.function });
-        self.add_own(frame.function, &frame.own);
+        if is_counted {
+            self.add_own(frame.function, &frame.own);
+        }
         if let Some(arc) = arc {
             self.add_arc(arc, call.total());
         }
@@ -212,9 +338,16 @@ impl Stacks {
 impl InProgress {
     #[inline]
     fn executed(&mut self, address: u64, time: Option<u64>) {
-        let Some(frame) = self.frames.last_mut() else { return };
-        let number = frame.number;
-        frame.own.entry(address).or_default().add(Count { count: 1, cost: Cost { time: 0, instructions: 1 } });
+        self.arrive(address, time);
+        if let Some(frame) = self.frames.last_mut() {
+            frame.own.at(address).add(Count { count: 1, cost: Cost { time: 0, instructions: 1 } });
+        }
+    }
+
+    /// Execution is at this address: adds the time that has passed since the last instruction.
+    #[inline]
+    fn arrive(&mut self, address: u64, time: Option<u64>) {
+        let Some(number) = self.frames.last().map(|frame| frame.number) else { return };
         // A time that goes back takes none.
         let before = self.last.map(|(_, _, time)| time);
         let now = before.unwrap_or_default().max(time.or(before).unwrap_or_default());
@@ -227,16 +360,18 @@ impl InProgress {
                 None => (self.frames.last_mut(), address),
             };
             let passed = Count { count: 0, cost: Cost { time: now - before, instructions: 0 } };
-            frame.into_iter().for_each(|frame| frame.own.entry(at).or_default().add(passed));
+            frame.into_iter().for_each(|frame| frame.own.at(at).add(passed));
         }
     }
 
-    fn push(&mut self, address: u64) {
+    fn push(&mut self, address: u64, is_counted: bool) {
+        let is_counted = is_counted || self.frames.last().is_some_and(|outer| outer.is_counted);
         let active = self.active.entry(address).or_default();
         let function = Function { process: self.process, address, is_recursion: *active > 0 };
         *active += 1;
         self.begun += 1;
-        self.frames.push(Frame { number: self.begun, function, own: self.spare.pop().unwrap_or_default() });
+        let own = self.spare.pop().unwrap_or_default();
+        self.frames.push(Frame { number: self.begun, function, is_counted, own });
     }
 
     fn pop(&mut self) -> Option<Frame> {
@@ -255,14 +390,14 @@ impl InProgress {
     }
 
     /// Adds own costs to the call at this index.
-    fn give(&mut self, index: usize, own: Table<u64, Count>) {
+    fn give(&mut self, index: usize, own: Own) {
         if let Some(frame) = self.frames.get_mut(index) {
-            own.iter().for_each(|(address, count)| frame.own.entry(*address).or_default().add(*count));
+            frame.own.append(&own);
         }
         self.keep(own);
     }
 
-    fn keep(&mut self, mut own: Table<u64, Count>) {
+    fn keep(&mut self, mut own: Own) {
         const SPARE: usize = 64;
         const SMALL: usize = 1 << 10;
         if self.spare.len() < SPARE && own.capacity() <= SMALL {
@@ -283,7 +418,8 @@ impl CallSink for Stacks {
     }
 
     fn began(&mut self, stack: usize, function: u64, _began: Began) {
-        self.stacks.get_mut(stack).into_iter().for_each(|stack| stack.push(function));
+        let is_counted = self.is_counted(function);
+        self.stacks.get_mut(stack).into_iter().for_each(|stack| stack.push(function, is_counted));
     }
 
     fn absorbed(&mut self, stack: usize) {
@@ -315,108 +451,4 @@ impl CallSink for Stacks {
 }
 
 #[cfg(test)]
-mod tests {
-    use unspool_model::{Branch, Gap, Instruction};
-
-    use super::*;
-
-    const BL: u32 = 0x9400_0000;
-    const RET: u32 = 0xd65f_03c0;
-    const NOP: u32 = 0xd503_201f;
-
-    fn counted(steps: &[(u64, u32)]) -> CallCosts {
-        let mut counter = CallCounter::default();
-        for (position, (address, opcode)) in (0..).zip(steps) {
-            let mut step = Step::default();
-            (step.position, step.time) = (position, Some(10 * position));
-            step.event = match *opcode {
-                0 => Event::Gap(Gap::Overflow),
-                opcode => {
-                    let next = steps.get(position as usize + 1).map(|(address, _)| *address);
-                    let branch = (opcode != NOP).then_some(Branch { taken: true, target: next });
-                    let opcode = Some(opcode);
-                    Event::Instruction(Instruction {
-                        address: *address,
-                        opcode,
-                        length: 4,
-                        branch,
-                        ..Instruction::default()
-                    })
-                }
-            };
-            let _ = counter.step(&step);
-        }
-        counter.finish(&[])
-    }
-
-    fn bl(from: u64, to: u64) -> (u64, u32) {
-        (from, BL | ((to.wrapping_sub(from) >> 2) & 0x03ff_ffff) as u32)
-    }
-
-    fn arcs(costs: &CallCosts) -> Vec<(u64, bool, u64, u64, bool, u64, u64)> {
-        let arc = |(arc, count): (&CallArc, &Count)| {
-            let CallArc { caller, site, callee } = *arc;
-            let (calls, cost) = (count.count, count.cost.instructions);
-            (caller.address, caller.is_recursion, site, callee.address, callee.is_recursion, calls, cost)
-        };
-        let mut arcs: Vec<_> = costs.arcs.iter().map(arc).collect();
-        arcs.sort_unstable();
-        arcs
-    }
-
-    /// By hand: 0x1000 calls 0x2000, which calls itself once.
-    #[test]
-    fn recursion_is_a_function_of_its_own() {
-        let costs = counted(&[
-            (0x1000, NOP),
-            bl(0x1004, 0x2000),
-            bl(0x2000, 0x2000),
-            bl(0x2000, 0x3000),
-            (0x3000, RET),
-            (0x2004, RET),
-            (0x2004, RET),
-            (0x1008, NOP),
-        ]);
-        assert_eq!(
-            arcs(&costs),
-            [
-                (0x1000, false, 0x1004, 0x2000, false, 1, 5),
-                (0x2000, false, 0x2000, 0x2000, true, 1, 3),
-                (0x2000, true, 0x2000, 0x3000, false, 1, 1),
-            ]
-        );
-        let own = |address, is_recursion| {
-            let of = |((function, _), count): (&(Function, u64), &Count)| {
-                (function.address == address && function.is_recursion == is_recursion)
-                    .then_some(count.cost.instructions)
-            };
-            costs.own.iter().filter_map(of).sum::<u64>()
-        };
-        assert_eq!([own(0x1000, false), own(0x2000, false), own(0x2000, true), own(0x3000, false)], [3, 2, 2, 1]);
-        // 7 times 10 pass between the first instruction and the last.
-        assert_eq!(costs.total, Cost { time: 70, instructions: 8 });
-    }
-
-    #[test]
-    fn a_function_that_the_trace_starts_in_has_an_unknown_caller() {
-        let costs = counted(&[(0x2000, NOP), (0x2004, RET), (0x1008, NOP)]);
-        assert_eq!(arcs(&costs), [(0x1008, false, 0x1007, 0x2000, false, 1, 2)]);
-        assert_eq!(costs.total.instructions, 3);
-    }
-
-    #[test]
-    fn nothing_is_lost_at_a_gap() {
-        let steps = [
-            bl(0x1000, 0x2000),
-            (0x2000, NOP),
-            (0, 0),
-            (0x5000, NOP),
-            bl(0x5004, 0x3000),
-            (0x3000, RET),
-            (0x5008, NOP),
-        ];
-        let costs = counted(&steps);
-        assert_eq!((costs.total.instructions, costs.gaps), (6, 1));
-        assert!(arcs(&costs).contains(&(0x5000, false, 0x5004, 0x3000, false, 1, 1)));
-    }
-}
+mod tests;

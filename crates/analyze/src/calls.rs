@@ -23,6 +23,7 @@ mod json;
 mod pointers;
 mod returns;
 mod track;
+mod window;
 
 use std::ops::Range;
 
@@ -33,6 +34,7 @@ pub use blocks::CallPart;
 pub use follow::{Follower, Gap};
 pub use json::CallLine;
 pub use track::{Stack, Tracker};
+pub use window::{Executions, Span, Spans, Window};
 
 /// Position of an instruction in the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -19,8 +19,8 @@ const DEPTH: usize = 1 << 10;
 pub struct Folded {
     nodes: Vec<Node>,
     children: BTreeMap<(Option<u32>, u64), u32>,
-    /// The current stack, outermost first. A call that is not counted has the node of its caller.
-    stack: Vec<u32>,
+    /// The current stack, outermost first. A call that is not counted has the node of its caller, if that has one.
+    stack: Vec<Option<u32>>,
     is_complete_only: bool,
 }
 
@@ -46,14 +46,27 @@ impl Folded {
 
     /// Adds the next call of a complete tree with its depth. See [`Forest::each`](crate::tree::Forest::each).
     pub fn add(&mut self, depth: usize, call: &Call) {
+        self.begin(depth, call);
+        self.add_own(depth, call.own);
+    }
+
+    /// As [`add`](Self::add), but the cost is added [when it is known](Self::add_own).
+    pub fn begin(&mut self, depth: usize, call: &Call) {
         self.stack.truncate(depth);
-        let parent = self.stack.last().copied();
+        let parent = self.stack.last().copied().flatten();
         let is_counted = !self.is_complete_only || call.is_complete() || call.is_root();
         let node = if is_counted && depth < DEPTH { self.node(parent, call.function) } else { None };
-        let Some(node) = node.or(parent) else { return };
-        self.nodes[node as usize].own.add(call.own);
         if self.stack.len() < DEPTH {
-            self.stack.push(node);
+            self.stack.push(node.or(parent));
+        }
+    }
+
+    /// Adds to the own cost of the call in progress at this depth.
+    pub fn add_own(&mut self, depth: usize, own: Cost) {
+        // Deeper calls have the cost of the deepest one.
+        let node = self.stack.get(depth).or(self.stack.last()).copied().flatten();
+        if let Some(node) = node.and_then(|node| self.nodes.get_mut(node as usize)) {
+            node.own.add(own);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Selection of what was executed: by address, level, process and time.
+//! Selection of what was executed: by address, level, process, time and number.
 //!
 //! blocks, steps of one source ─▶ **selected** ─▶ the blocks and steps of the selection
 //!
@@ -25,12 +25,32 @@ pub struct StepSelection {
     pub processes: Vec<u64>,
     /// The time, in the unit of the source.
     pub times: Option<Range<u64>>,
+    /// Numbers of the instructions of each core, counted from 0.
+    pub instructions: Option<Range<u64>>,
 }
 
 impl StepSelection {
     /// Whether everything is selected.
     pub fn is_all(&self) -> bool {
-        self.addresses.is_empty() && self.levels.is_empty() && self.processes.is_empty() && self.times.is_none()
+        let is_any_time = self.times.is_none() && self.instructions.is_none();
+        is_any_time && self.addresses.is_empty() && self.levels.is_empty() && self.processes.is_empty()
+    }
+
+    /// Whether the instruction with this number is selected.
+    #[inline]
+    pub fn has_instruction(&self, number: u64) -> bool {
+        self.instructions.as_ref().is_none_or(|numbers| numbers.contains(&number))
+    }
+
+    /// Whether all of these instructions are selected, or none of them; `None`: some are.
+    fn has_instructions(&self, first: u64, count: u64) -> Option<bool> {
+        let Some(numbers) = &self.instructions else { return Some(true) };
+        let end = first.saturating_add(count);
+        match (numbers.start <= first && end <= numbers.end, end <= numbers.start || numbers.end <= first) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            _ => None,
+        }
     }
 
     /// Whether an address is selected.
@@ -98,6 +118,8 @@ struct Core {
     is_at_address: bool,
     /// A gap that the sink may have to get before the next step.
     gap: Option<Gap>,
+    /// Number of instructions so far.
+    count: u64,
 }
 
 /// How much of a block is at selected addresses.
@@ -134,7 +156,8 @@ impl<'s> Selected<'s> {
     }
 
     fn gap(&mut self, step: &Step, gap: Gap) -> ControlFlow<()> {
-        let is_in_time = self.selection.has_time(step.time);
+        let count = self.core(step.core).count;
+        let is_in_time = self.selection.has_time(step.time) && self.selection.has_instruction(count);
         let left_out = self.left_out;
         let state = self.core(step.core);
         state.context = Context::default();
@@ -171,8 +194,8 @@ impl<'s> Selected<'s> {
 
     /// Whether steps in the context of a core, and of this time, are selected.
     fn is_in_context(&mut self, core: u32, time: Option<u64>) -> bool {
-        let context = self.core(core).context;
-        self.selection.has_context(&context) && self.selection.has_time(time)
+        let Core { context, count, .. } = *self.core(core);
+        self.selection.has_context(&context) && self.selection.has_time(time) && self.selection.has_instruction(count)
     }
 
     fn part_of(&self, block: &Block) -> Part {
@@ -283,6 +306,9 @@ impl BlockSink for Selected<'_> {
             _ => {}
         }
         let is_in_context = self.is_in_context(step.core, step.time);
+        if step.event.instruction().is_some() {
+            self.core(step.core).count += 1;
+        }
         match step.event {
             Event::Instruction(_) if is_in_context => return self.instruction(step),
             Event::Instruction(found) => {
@@ -305,8 +331,15 @@ impl BlockSink for Selected<'_> {
             let part = self.part_of(block);
             self.blocks.push(part);
         }
-        if self.is_in_context(trace.core, trace.time) {
-            return self.runs(trace);
+        let (first, count) = (self.core(trace.core).count, trace.instructions() as u64);
+        match self.selection.has_instructions(first, count) {
+            // The first or the last selected instruction is among them.
+            None => return trace.each_step(|step| self.step(step)),
+            Some(_) if self.is_in_context(trace.core, trace.time) => {
+                self.core(trace.core).count += count;
+                return self.runs(trace);
+            }
+            Some(_) => self.core(trace.core).count += count,
         }
         let last = self.part(trace, trace.executions.len() - 1);
         self.core(trace.core).is_at_address = matches!(last, Part::All | Part::Some(true));

@@ -13,9 +13,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use crate::calls::{Began, Call, CallSink};
 use events::Walk;
-use record::{SIZE, from_bytes, to_bytes};
+use record::{Kept, from_bytes, push};
 
-pub use events::{TreeEvent, TreeSelection};
+pub use events::{TreeEvent, TreePart, TreeSelection};
 
 /// Number of calls of a page.
 const PAGE: usize = 1 << 9;
@@ -27,6 +27,7 @@ const LIMIT: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Forest<S> {
     spill: S,
+    kept: Kept,
     /// Number of pages in the spill.
     pages: u64,
     trees: Vec<Tree>,
@@ -60,7 +61,13 @@ impl<S: Read + Write + Seek> CallSink for Forest<S> {
 impl<S: Read + Write + Seek> Forest<S> {
     /// A forest without trees that spills calls into `spill`, which must be empty.
     pub fn new(spill: S) -> Self {
-        Self { spill, pages: 0, trees: Vec::new(), failed: None, calls: 0 }
+        Self { spill, kept: Kept::All, pages: 0, trees: Vec::new(), failed: None, calls: 0 }
+    }
+
+    /// As [`new`](Self::new), for profiles and timelines: of calls it keeps functions, times, numbers of instructions and costs. Positions,
+    /// call sites and addresses of instructions may be missing.
+    pub fn of_costs(spill: S) -> Self {
+        Self { kept: Kept::Costs, ..Self::new(spill) }
     }
 
     /// Number of calls of all stacks.
@@ -80,9 +87,9 @@ impl<S: Read + Write + Seek> Forest<S> {
             Began::Before => {}
             Began::Called | Began::Exception | Began::Gap => {
                 while call.ordinal >= tree.base + PAGE as u64 {
-                    tree.turn_page(&mut self.spill, &mut self.pages)?;
+                    tree.turn_page(&mut self.spill, &mut self.pages, self.kept)?;
                 }
-                tree.keep(call, &mut self.spill)?;
+                tree.keep(call, &mut self.spill, self.kept)?;
             }
         }
         Ok(())
@@ -112,7 +119,7 @@ impl<S: Read + Write + Seek> Forest<S> {
             sink(open.len() - 1, call)
         };
         tree.root.iter().chain(tree.outer.iter().rev()).try_for_each(&mut emit)?;
-        tree.each_spilled(&mut self.spill, &mut emit)?;
+        tree.each_spilled(&mut self.spill, self.kept, &mut emit)?;
         tree.page.iter().flatten().try_for_each(emit)
     }
 
@@ -130,8 +137,8 @@ impl<S: Read + Write + Seek> Forest<S> {
 }
 
 impl Tree {
-    fn keep(&mut self, call: &Call, spill: &mut (impl Write + Seek)) -> io::Result<()> {
-        let Some(index) = call.ordinal.checked_sub(self.base) else { return self.keep_earlier(call, spill) };
+    fn keep(&mut self, call: &Call, spill: &mut (impl Write + Seek), kept: Kept) -> io::Result<()> {
+        let Some(index) = call.ordinal.checked_sub(self.base) else { return self.keep_earlier(call, spill, kept) };
         let index = index as usize;
         if index >= self.page.len() {
             self.page.resize(index + 1, None);
@@ -141,18 +148,25 @@ impl Tree {
     }
 
     /// Writes a call whose page was spilled.
-    fn keep_earlier(&self, call: &Call, spill: &mut (impl Write + Seek)) -> io::Result<()> {
+    fn keep_earlier(&self, call: &Call, spill: &mut (impl Write + Seek), kept: Kept) -> io::Result<()> {
         let number = call.ordinal.saturating_sub(1) as usize;
         let Some(page) = self.spilled.get(number / PAGE) else { return Ok(()) };
-        spill.seek(SeekFrom::Start(offset(*page) + (number % PAGE * SIZE) as u64))?;
-        spill.write_all(&to_bytes(call))
+        let mut bytes = Vec::with_capacity(kept.size());
+        push(&mut bytes, call, kept);
+        spill.seek(SeekFrom::Start(offset(*page, kept) + (number % PAGE * kept.size()) as u64))?;
+        spill.write_all(&bytes)
     }
 
-    fn turn_page(&mut self, spill: &mut (impl Write + Seek), pages: &mut u64) -> io::Result<()> {
-        let record = |call: &Option<Call>| call.as_ref().map_or([0; SIZE], to_bytes);
-        let mut bytes: Vec<u8> = self.page.iter().flat_map(record).collect();
-        bytes.resize(PAGE * SIZE, 0);
-        spill.seek(SeekFrom::Start(offset(*pages)))?;
+    fn turn_page(&mut self, spill: &mut (impl Write + Seek), pages: &mut u64, kept: Kept) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(PAGE * kept.size());
+        for call in &self.page {
+            match call {
+                Some(call) => push(&mut bytes, call, kept),
+                None => bytes.resize(bytes.len() + kept.size(), 0),
+            }
+        }
+        bytes.resize(PAGE * kept.size(), 0);
+        spill.seek(SeekFrom::Start(offset(*pages, kept)))?;
         spill.write_all(&bytes)?;
         self.spilled.push(*pages);
         *pages += 1;
@@ -164,19 +178,20 @@ impl Tree {
     fn each_spilled(
         &self,
         spill: &mut (impl Read + Seek),
+        kept: Kept,
         emit: &mut impl FnMut(&Call) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut bytes = vec![0; if self.spilled.is_empty() { 0 } else { PAGE * SIZE }];
+        let mut bytes = vec![0; if self.spilled.is_empty() { 0 } else { PAGE * kept.size() }];
         for page in &self.spilled {
-            spill.seek(SeekFrom::Start(offset(*page)))?;
+            spill.seek(SeekFrom::Start(offset(*page, kept)))?;
             spill.read_exact(&mut bytes)?;
-            bytes.as_chunks().0.iter().filter_map(from_bytes).try_for_each(|call| emit(&call))?;
+            bytes.chunks_exact(kept.size()).filter_map(from_bytes).try_for_each(|call| emit(&call))?;
         }
         Ok(())
     }
 }
 
 /// Offset of a page in the spill.
-fn offset(page: u64) -> u64 {
-    page * (PAGE * SIZE) as u64
+fn offset(page: u64, kept: Kept) -> u64 {
+    page * (PAGE * kept.size()) as u64
 }

@@ -18,6 +18,9 @@ static IS_QUIET: AtomicBool = AtomicBool::new(false);
 /// Are details printed?
 static IS_VERBOSE: AtomicBool = AtomicBool::new(false);
 
+/// Are all messages dropped?
+static IS_MUTED: AtomicBool = AtomicBool::new(false);
+
 /// Messages that wait; `None`: they are printed at once.
 static HELD: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
@@ -96,6 +99,21 @@ impl Drop for Stage {
     }
 }
 
+/// Drops messages as long as it exists.
+pub(crate) struct Muted(());
+
+/// Drops messages: for a second reading of a trace, whose messages were printed.
+pub(crate) fn mute() -> Muted {
+    IS_MUTED.store(true, Ordering::Relaxed);
+    Muted(())
+}
+
+impl Drop for Muted {
+    fn drop(&mut self) {
+        IS_MUTED.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Keeps messages back until [`release`].
 pub(crate) fn hold() {
     if let Ok(mut held) = HELD.lock() {
@@ -110,6 +128,9 @@ pub(crate) fn release() {
 }
 
 fn print(style: Style, severity: &str, text: impl Display) {
+    if IS_MUTED.load(Ordering::Relaxed) {
+        return;
+    }
     let line = format!("{style}{severity}:{style:#} {text}\n");
     match HELD.lock() {
         Ok(mut held) if held.is_some() => held.iter_mut().for_each(|held| held.push(line.clone())),

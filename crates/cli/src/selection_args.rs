@@ -50,6 +50,11 @@ enum Mode {
 }
 
 impl SelectionArgs {
+    /// These processes and times.
+    pub(crate) fn of(process: &[String], time: Option<&TimeRange>) -> Self {
+        Self { process: process.to_vec(), time: time.cloned(), ..Self::default() }
+    }
+
     /// Whether everything is selected.
     pub(crate) fn is_all(&self) -> bool {
         self.is_any_code() && self.process.is_empty() && self.time.is_none()
@@ -152,6 +157,18 @@ pub(crate) fn parse_place(text: &str) -> Result<Range<u64>, String> {
     }
     let address = parse_number(text)?;
     Ok(address..address.saturating_add(1))
+}
+
+/// Instructions of --instructions.
+pub(crate) fn parse_instructions(text: &str) -> Result<Range<u64>, String> {
+    let wrong = || format!("'{text}' is not a range A..B of numbers of instructions (1000..2000)");
+    let (start, end) = text.split_once("..").filter(|_| text != "..").ok_or_else(wrong)?;
+    let parse = |text: &str, default| if text.is_empty() { Ok(default) } else { parse_number(text) };
+    let range = parse(start, 0).map_err(|_| wrong())?..parse(end, u64::MAX).map_err(|_| wrong())?;
+    if range.is_empty() {
+        return Err(format!("'{text}' is empty: a range A..B ends before B, so A must be below B"));
+    }
+    Ok(range)
 }
 
 /// Times of --time.
@@ -259,6 +276,23 @@ mod tests {
         for (text, expected) in rows {
             let found = text.parse::<TimeRange>().ok().map(|time| (time.range, time.unit));
             assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn instructions() {
+        let rows = [
+            ("5..9", Some(5..9)),
+            ("..9", Some(0..9)),
+            ("9..", Some(9..u64::MAX)),
+            ("..", None),
+            ("5", None),
+            ("5..5", None),
+            ("9..5", None),
+            ("5..x", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(parse_instructions(text).ok(), expected, "{text}");
         }
     }
 

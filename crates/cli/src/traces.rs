@@ -12,6 +12,7 @@ use unspool::analyze::step_selection::{LeftOut, Selected, StepSelection};
 use unspool::capture::{Capture, Code};
 use unspool::file::{TraceFile, is_pipe, is_standard};
 use unspool::model::{BlockSink, CoreSelector, Coverage, Losses, SourceError, StepSource, TimeUnit};
+use unspool::software_marks::SoftwareSource;
 use unspool::{
     CaptureSteps, FileKind, Meter, OpenedSteps, Parts, PresentIds, Program, SpaceOptions, open_capture, place_images,
 };
@@ -73,6 +74,8 @@ pub(crate) struct OpenTrace {
 
 enum Contents {
     Source(Box<CaptureSteps>),
+    /// A source without instructions.
+    Software(Box<SoftwareSource>),
     /// `None`: it was taken.
     File(Option<Box<TraceFile>>),
     Steps(OpenedSteps),
@@ -97,6 +100,11 @@ impl OpenTrace {
         if let Contents::Source(steps) = &mut self.contents { Some(steps) } else { None }
     }
 
+    /// The source of software trace, which has no steps.
+    pub(crate) fn software(&self) -> Option<&SoftwareSource> {
+        if let Contents::Software(source) = &self.contents { Some(source) } else { None }
+    }
+
     /// The file itself, for a verb that reads its records. It has no steps afterwards.
     pub(crate) fn take_file(&mut self) -> Option<TraceFile> {
         if let Contents::File(file) = &mut self.contents { file.take().map(|file| *file) } else { None }
@@ -117,6 +125,7 @@ impl OpenTrace {
             Contents::Source(steps) => Ok(&mut **steps),
             Contents::Steps(steps) => Ok(steps),
             Contents::File(_) => bail!("{}: the trace was read already", self.file),
+            Contents::Software(source) => bail!("{}: software trace has no instructions", source.name()),
         }
     }
 
@@ -202,7 +211,7 @@ impl OpenTrace {
     fn losses(&self) -> Losses {
         match &self.contents {
             // Losses of a capture are gaps of its steps.
-            Contents::Source(_) | Contents::File(_) => Losses::default(),
+            Contents::Source(_) | Contents::Software(_) | Contents::File(_) => Losses::default(),
             Contents::Steps(steps) => steps.losses(),
         }
     }
@@ -241,12 +250,24 @@ pub(crate) struct EachOptions<'o> {
     pub(crate) core: Option<&'o CoreSelector>,
     /// Whether a file is read twice, which takes a [second reader](OpenTrace::take_second) if it is a pipe.
     pub(crate) twice: bool,
+    /// Whether [software trace](OpenTrace::software) of a capture is taken too.
+    pub(crate) software: bool,
 }
 
 impl ReadArgs {
     /// Opens an output that is none of the inputs.
     pub(crate) fn open_output(&self, files: &[PathBuf], output: &OutputArgs) -> anyhow::Result<Output> {
         Output::open_beside_all(output, &files.iter().cloned().chain(self.image_paths()).collect::<Vec<_>>())
+    }
+
+    /// The selected sources of captures.
+    pub(crate) fn sources(&self) -> &SourceArgs {
+        &self.sources
+    }
+
+    /// Whether the trace at a path is read as a capture.
+    pub(crate) fn is_capture(&self, file: &Path) -> bool {
+        !self.tarmac.is_given() && matches!(FileKind::at(file), Ok(FileKind::Capture)) && !is_pipe(file)
     }
 
     /// Files that are read beside the traces.
@@ -257,16 +278,14 @@ impl ReadArgs {
     /// Passes a file, or each source of a capture, to `take`.
     pub(crate) fn each(&self, file: &Path, options: EachOptions<'_>, take: &mut Take<'_>) -> anyhow::Result<Verdict> {
         match self.capture(file)? {
-            Some(capture) => self.each_source(file, &capture, options.core, take),
+            Some(capture) => self.each_source(file, &capture, options, take),
             None => take(&mut self.open_file(file, options.twice)?),
         }
     }
 
     /// The capture at a path. `None`: it is a file or a pipe.
     fn capture(&self, file: &Path) -> anyhow::Result<Option<Capture>> {
-        let is_capture =
-            !self.tarmac.is_given() && matches!(FileKind::at(file), Ok(FileKind::Capture)) && !is_pipe(file);
-        if !is_capture {
+        if !self.is_capture(file) {
             return Ok(None);
         }
         open_capture(file).map(Some).map_err(|error| with_hint(error.into(), self.tarmac.hint))
@@ -308,16 +327,21 @@ impl ReadArgs {
         &self,
         file: &Path,
         capture: &Capture,
-        core: Option<&CoreSelector>,
+        options: EachOptions<'_>,
         take: &mut Take<'_>,
     ) -> anyhow::Result<Verdict> {
         report_assumptions(capture);
-        let sources = self.selected_sources(capture, core)?;
+        let sources = self.selected_sources(capture, options.core)?;
         let (mut codes, spaces) = (self.processes.codes(&self.images)?, self.processes.load()?);
         let mut reported = BTreeSet::new();
         report_images(&place_images(capture, &mut codes), &mut reported);
         let (mut verdict, mut count, is_only_source) = (Verdict::Clean, 0, sources.len() == 1);
         for source in sources {
+            if let Some(software) = SoftwareSource::new(capture, &source.0).filter(|_| options.software) {
+                count += 1;
+                verdict = verdict.or(take(&mut software_trace(file, source, software))?);
+                continue;
+            }
             match CaptureSteps::with_spaces(capture.clone(), Some(&source.0), &codes, &spaces) {
                 Ok(steps) => {
                     count += 1;
@@ -358,6 +382,20 @@ impl ReadArgs {
             Some(core) => of_core(capture, core, sources),
             None => Ok(sources),
         }
+    }
+}
+
+/// A source of software trace.
+fn software_trace(file: &Path, source: SourceName, software: SoftwareSource) -> OpenTrace {
+    OpenTrace {
+        file: file.display().to_string(),
+        source: Some(source),
+        is_only_source: false,
+        kind: FileKind::Capture,
+        meter: Meter::new(Some(software.size())),
+        contents: Contents::Software(Box::new(software)),
+        program: Arc::new(Program::new(Vec::new())),
+        second: None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! A page about a trace that needs nothing but a browser: facts, gaps, timeline, flame graph, hot functions.
+//! A page about a trace that needs nothing but a browser: facts, gaps, timeline, flame graph, hot functions, further tables.
 //!
 //! facts, slices, stacks, rows ─▶ **page** ─▶ one HTML file with its script and data
 //!
@@ -43,6 +43,23 @@ pub struct Page<'p> {
     pub flame: &'p FlameOptions<'p>,
     /// The hottest functions.
     pub functions: &'p [FunctionRow],
+    /// Further tables.
+    pub tables: &'p [Table],
+}
+
+/// A table with its heading.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Table {
+    /// The id of its element.
+    pub id: &'static str,
+    /// The heading.
+    pub title: String,
+    /// A sentence before the table, if it is not empty.
+    pub note: String,
+    /// The columns.
+    pub columns: Vec<&'static str>,
+    /// The rows. Without rows, only the note is shown.
+    pub rows: Vec<Vec<String>>,
 }
 
 /// A function: its name, calls, and what it cost without and with callees, in words.
@@ -74,6 +91,8 @@ struct TimelineTrack {
     /// Calls in progress, by their beginning and name; too deep ones are counted.
     open: Vec<(u64, String)>,
     shortest: u64,
+    /// Points, in a row of their own.
+    instants: Vec<(u64, String)>,
 }
 
 #[derive(Debug)]
@@ -92,6 +111,7 @@ impl Timeline {
             slices: Vec::new(),
             open: Vec::new(),
             shortest: length.div_ceil(PARTS),
+            instants: Vec::new(),
         };
         self.tracks.push(track);
     }
@@ -115,6 +135,13 @@ impl Timeline {
         }
         self.slices += 1;
         track.slices.push(Slice { from, to: at.max(from), depth, name });
+    }
+
+    /// A point on the last track.
+    pub fn instant(&mut self, at: u64, text: &str) {
+        if let Some(track) = self.tracks.last_mut() {
+            track.instants.push((at, text.to_string()));
+        }
     }
 
     /// Marks a point of all tracks.
@@ -142,18 +169,25 @@ impl Timeline {
                 quoted(&mut out, name);
                 out.push(']');
             }
+            out.push_str("],\"instants\":[");
+            push_points(&mut out, &track.instants);
             out.push_str("]}");
         }
         out.push_str("],\n\"marks\":[");
-        for (index, (at, name)) in self.marks.iter().enumerate() {
-            out.push_str(if index > 0 { "," } else { "" });
-            out.push_str(&format!("[{at},"));
-            quoted(&mut out, name);
-            out.push(']');
-        }
+        push_points(&mut out, &self.marks);
         out.push_str("]}");
         // The text of a script ends at its first end tag, wherever that is.
         out.replace('<', "\\u003c")
+    }
+}
+
+/// Adds times with their texts.
+fn push_points(out: &mut String, points: &[(u64, String)]) {
+    for (index, (at, text)) in points.iter().enumerate() {
+        out.push_str(if index > 0 { "," } else { "" });
+        out.push_str(&format!("[{at},"));
+        quoted(out, text);
+        out.push(']');
     }
 }
 
@@ -182,5 +216,26 @@ pub fn write_page(out: &mut dyn Write, page: &Page<'_>) -> io::Result<()> {
     for FunctionRow { name, calls, own, total } in page.functions {
         writeln!(out, "<tr><td>{}<td>{}<td>{calls}<td>{}", escaped(own), escaped(total), escaped(name))?;
     }
-    writeln!(out, "</table>\n<script>\n{SCRIPT}</script>\n</html>")
+    writeln!(out, "</table>")?;
+    page.tables.iter().try_for_each(|table| write_table(out, table))?;
+    writeln!(out, "<script>\n{SCRIPT}</script>\n</html>")
+}
+
+fn write_table(out: &mut dyn Write, table: &Table) -> io::Result<()> {
+    writeln!(out, "<h2>{}</h2>", escaped(&table.title))?;
+    if !table.note.is_empty() {
+        writeln!(out, "<p>{}", escaped(&table.note))?;
+    }
+    if table.rows.is_empty() {
+        return Ok(());
+    }
+    write!(out, "<table id=\"{}\">\n<tr>", table.id)?;
+    table.columns.iter().try_for_each(|column| write!(out, "<th>{}", escaped(column)))?;
+    writeln!(out)?;
+    for row in &table.rows {
+        write!(out, "<tr>")?;
+        row.iter().try_for_each(|cell| write!(out, "<td>{}", escaped(cell)))?;
+        writeln!(out)?;
+    }
+    writeln!(out, "</table>")
 }

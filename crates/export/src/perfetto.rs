@@ -17,6 +17,9 @@ use proto::{push_double, push_message, push_number, push_text};
 /// Maximum number of names that a sequence remembers.
 const MAX_NAMES: usize = 1 << 16;
 
+/// Number of names that are looked for first.
+const RECENT: usize = 256;
+
 /// Size of the buffer before the output.
 const BUFFER: usize = 1 << 16;
 
@@ -88,6 +91,8 @@ struct Sequence {
     track: Option<Track>,
     /// Numbers of names, and of categories.
     names: HashMap<Box<str>, u64>,
+    /// Names of late, by some of their letters.
+    recent: Vec<(Box<str>, u64)>,
     categories: Vec<Box<str>>,
     is_started: bool,
 }
@@ -114,11 +119,26 @@ pub struct Slices<'w, W> {
 
 impl Sequence {
     fn new(number: u64, track: Option<Track>) -> Self {
-        Self { number, track, names: HashMap::new(), categories: Vec::new(), is_started: false }
+        let (names, recent, categories) = (HashMap::new(), Vec::new(), Vec::new());
+        Self { number, track, names, recent, categories, is_started: false }
     }
 
     /// Number of a name, and whether it is new.
+    #[inline]
     fn number_of(&mut self, name: &str) -> (u64, bool) {
+        let slot = slot_of(name);
+        if let Some((_, number)) = self.recent.get(slot).filter(|(recent, _)| **recent == *name) {
+            return (*number, false);
+        }
+        let found = self.find(name);
+        self.recent.resize(RECENT, Default::default());
+        if let Some(recent) = self.recent.get_mut(slot) {
+            *recent = (name.into(), found.0);
+        }
+        found
+    }
+
+    fn find(&mut self, name: &str) -> (u64, bool) {
         if let Some(number) = self.names.get(name) {
             return (*number, false);
         }
@@ -140,6 +160,7 @@ impl Sequence {
     fn push(&mut self, out: &mut Vec<u8>, event: &Event<'_>) {
         if self.names.len() >= MAX_NAMES {
             self.names.clear();
+            self.recent.clear();
             self.categories.clear();
             self.is_started = false;
         }
@@ -173,6 +194,13 @@ impl Sequence {
             }
         });
     }
+}
+
+/// The slot of a name among the recent ones: by its length and its last letters, which differ most.
+#[inline]
+fn slot_of(name: &str) -> usize {
+    let last = name.as_bytes().iter().rev().take(4).fold(name.len(), |slot, byte| slot * 31 + usize::from(*byte));
+    last % RECENT
 }
 
 /// A number, whether it is new, and the name that it stands for.
@@ -222,10 +250,16 @@ impl<W: Write> PerfettoWriter<W> {
         Ok(track)
     }
 
-    /// Marks a time, in nanoseconds.
-    pub fn instant(&mut self, track: Track, at: u64, name: &str, category: &str) -> io::Result<()> {
+    /// Marks a time, in nanoseconds. `remark`: what it is about, and its text.
+    pub fn instant(
+        &mut self,
+        track: Track,
+        at: u64,
+        (name, category): (&str, &str),
+        remark: Option<(&str, &str)>,
+    ) -> io::Result<()> {
         let (name, category) = (Some(name), Some(category));
-        let event = Event { kind: INSTANT, at, track: Some(track), name, category, remark: None };
+        let event = Event { kind: INSTANT, at, track: Some(track), name, category, remark };
         self.marks.push(&mut self.buffer, &event);
         self.spill()
     }

@@ -14,7 +14,9 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
 
-use unspool_analyze::calls::{CallPart, CallSink, Follower, Instruction, Moment, Opcode, Site, Stack, Tracker};
+use unspool_analyze::calls::{
+    CallPart, CallSink, Executions, Follower, Instruction, Moment, Opcode, Site, Spans, Stack, Tracker, Window,
+};
 use unspool_analyze::marks::Marks;
 use unspool_analyze::pass::{Pass, Seam};
 use unspool_analyze::tree::Forest;
@@ -47,12 +49,17 @@ pub fn call_forest() -> CallForest {
     Forest::new(Spill::default())
 }
 
+/// Call trees without calls, for profiles and timelines: [`Forest::of_costs`].
+pub fn cost_forest() -> CallForest {
+    Forest::of_costs(Spill::default())
+}
+
 /// Call trees, with exceptions, gaps and the like, that spill to unnamed temporary files.
 pub type CallMarks = Marks<CallForest, Spill>;
 
 /// Call trees without calls, and no marks.
 pub fn call_marks() -> CallMarks {
-    Marks::new(call_forest(), Spill::default())
+    Marks::new(cost_forest(), Spill::default())
 }
 
 /// An unnamed temporary file, which is created when it is first written.
@@ -99,18 +106,22 @@ pub struct FollowedCalls<S> {
     pub stacks: Vec<Stack>,
     /// Instructions of threads and cores that were too many to follow.
     pub not_followed: u64,
+    /// What the stacks executed in the window.
+    pub spans: Spans,
     /// How reading ended.
     pub ended: Result<(), SourceError>,
 }
 
-/// Follows the calls of a source.
+/// Follows the calls of a source, and finds what is in a window.
 pub fn follow_calls<S: CallSink>(
     source: &mut dyn StepSource,
+    window: &Window,
     meter: &Meter,
     progress: &mut OnProgress<'_>,
     sink: S,
 ) -> FollowedCalls<S> {
-    let mut metered = Metered { tracker: Tracker::new(sink), meter, left: STRIDE, progress };
+    let tracker = Tracker::new(sink).in_window(window.clone());
+    let mut metered = Metered { tracker, meter, left: STRIDE, progress };
     let ended = source.follow(&mut metered);
     metered.finish(ended)
 }
@@ -120,16 +131,18 @@ impl CaptureSteps {
     pub fn follow_calls<S: CallSink + Send>(
         &mut self,
         threads: usize,
+        window: &Window,
         meter: &Meter,
         progress: &mut OnProgress<'_>,
         sink: S,
     ) -> FollowedCalls<S> {
         if !self.can_be_sharded() {
-            return follow_calls(self, meter, progress, sink);
+            return follow_calls(self, window, meter, progress, sink);
         }
         let has_notes = sink.wants_notes();
         let part = || CallPart::new(has_notes);
-        let mut whole = Metered { tracker: Tracker::new(sink), meter, left: STRIDE, progress };
+        let tracker = Tracker::new(sink).in_window(window.clone());
+        let mut whole = Metered { tracker, meter, left: STRIDE, progress };
         let mut pass = CallPass { part: part(), whole: Some(&mut whole) };
         let parts = Parts::on(threads).of_bytes(SHARD);
         let ended = self.run_pass_into(&mut pass, parts, || CallPass { part: part(), whole: None });
@@ -175,7 +188,8 @@ impl<S: CallSink> Metered<'_, '_, S> {
     fn finish(self, ended: Result<(), SourceError>) -> FollowedCalls<S> {
         let tracker = self.tracker;
         let (stacks, not_followed) = (tracker.stacks().copied().collect(), tracker.not_followed());
-        FollowedCalls { sink: tracker.finish(), stacks, not_followed, ended }
+        let spans = tracker.spans().clone();
+        FollowedCalls { sink: tracker.finish(), stacks, not_followed, spans, ended }
     }
 }
 
@@ -201,7 +215,18 @@ impl TarmacFile {
         progress: &mut OnProgress<'_>,
         sink: &mut impl CallSink,
     ) -> Result<(TarmacCalls, End), FileError> {
+        self.calls_in(&Window::default(), progress, sink)
+    }
+
+    /// As [`calls`](Self::calls), and finds what is in a window.
+    pub fn calls_in(
+        &mut self,
+        window: &Window,
+        progress: &mut OnProgress<'_>,
+        sink: &mut impl CallSink,
+    ) -> Result<(TarmacCalls, End), FileError> {
         let mut calls = TarmacCalls::new(self.dialect());
+        calls.spans = Spans::new(window.clone());
         let end = self.each(progress, |position, line| {
             calls.line(position, line, sink);
             true
@@ -220,18 +245,29 @@ pub struct TarmacCalls {
     current: Option<usize>,
     clock: Clock,
     time: u64,
+    spans: Spans,
 }
 
 impl TarmacCalls {
     /// Starts. The dialect decides whether registers are printed before or after the instruction that writes them.
     pub fn new(dialect: Dialect) -> Self {
         let (effects, clock) = (dialect.effects(), Clock::default());
-        Self { effects, cores: Vec::new(), current: None, clock, time: 0 }
+        Self { effects, cores: Vec::new(), current: None, clock, time: 0, spans: Spans::default() }
+    }
+
+    /// What the cores executed in the window.
+    pub fn spans(&self) -> &Spans {
+        &self.spans
     }
 
     /// Names of the cores with instructions or registers. A log without core names has one core with an empty name.
     pub fn cores(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.cores.iter().map(|core| &*core.name)
+    }
+
+    /// Whether any core has executed something.
+    pub fn has_instructions(&self) -> bool {
+        self.cores.iter().any(|core| core.count > 0)
     }
 
     /// Unit of times.
@@ -249,7 +285,10 @@ impl TarmacCalls {
             Record::Instruction(instruction) => {
                 let (effects, time) = (self.effects, self.time);
                 let Some(core) = self.core(line.core) else { return };
+                let first = core.count;
                 core.instruction(position.line, time, effects, instruction, sink);
+                let (stack, time) = (core.number as usize, core.time);
+                self.spans.add(stack, Executions { first, on_core: first, count: 1, time });
             }
             Record::Register(register) if may_be_pointer(register.name) => {
                 let Some(core) = self.core(line.core) else { return };

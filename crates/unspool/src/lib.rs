@@ -104,6 +104,7 @@ mod reconfigured;
 mod resume;
 pub mod slice;
 mod sniff;
+pub mod software_marks;
 pub mod state;
 #[cfg(feature = "text")]
 mod stats;
@@ -115,7 +116,9 @@ mod watch;
 mod window;
 
 pub use bare::{Bare, open_bare};
-pub use calls::{CallForest, CallMarks, FollowedCalls, Spill, TarmacCalls, call_forest, call_marks, follow_calls};
+pub use calls::{
+    CallForest, CallMarks, FollowedCalls, Spill, TarmacCalls, call_forest, call_marks, cost_forest, follow_calls,
+};
 pub use channel_events::{EventChannel, channel_events};
 pub use channels::{ChannelNames, ChannelNamesError};
 pub use code_log::{CodeLog, Events};

@@ -17,6 +17,7 @@ use super::blocks::{CallPart, Jump, KnownBlock, PartItem, Run, learn};
 use super::flow::Before;
 use super::follow::{Follower, Gap, LIMIT};
 use super::pointers::Pointers;
+use super::window::{Executions, Spans, Window};
 use super::{CallSink, Instruction, Moment, Opcode, Site};
 
 /// Maximum number of stacks; what further threads execute is not followed.
@@ -53,6 +54,7 @@ pub struct Tracker<S> {
     /// Jumps of the last run, for reuse of their memory.
     jumps: Vec<Jump>,
     not_followed: u64,
+    spans: Spans,
 }
 
 #[derive(Debug)]
@@ -97,7 +99,19 @@ impl<S: CallSink> Tracker<S> {
             blocks: Vec::new(),
             jumps: Vec::new(),
             not_followed: 0,
+            spans: Spans::default(),
         }
+    }
+
+    /// Finds what the stacks execute in a window.
+    #[must_use]
+    pub fn in_window(self, window: Window) -> Self {
+        Self { spans: Spans::new(window), ..self }
+    }
+
+    /// What the stacks executed in the window.
+    pub fn spans(&self) -> &Spans {
+        &self.spans
     }
 
     /// The stacks, in order of first appearance.
@@ -264,6 +278,9 @@ impl<S: CallSink> Tracker<S> {
         tracked.count += 1;
         let exception = tracked.exception.take();
         let site = core.site(step.position, step.time, tracked.count, executed.address);
+        let first = tracked.count - 1;
+        self.spans
+            .add(stack, Executions { first, on_core: core.others.wrapping_add(first), count: 1, time: site.time });
         let code = executed.opcode.map(|opcode| Opcode { isa: executed.isa, opcode });
         let now = Instruction {
             is_executed: executed.is_executed != Some(false),
@@ -283,11 +300,17 @@ impl<S: CallSink> Tracker<S> {
 
     /// Processes whole executions of blocks.
     pub fn blocks(&mut self, trace: &BlockTrace<'_>) {
+        self.blocks_with(trace, &mut |_, _, _| {});
+    }
+
+    /// Processes whole executions of blocks. `executed` is called, between the calls that begin and end, with the stack and the number of
+    /// instructions that its innermost call executes next.
+    pub fn blocks_with(&mut self, trace: &BlockTrace<'_>, executed: &mut impl FnMut(&mut S, usize, u64)) {
         let (mut known, mut jumps) = (std::mem::take(&mut self.blocks), std::mem::take(&mut self.jumps));
         learn(&mut known, trace.blocks);
         jumps.clear();
         if let Some(run) = Run::of(trace, &known, &mut jumps) {
-            self.run(&run, &known, &jumps);
+            self.run(&run, &known, &jumps, executed);
         }
         (self.blocks, self.jumps) = (known, jumps);
     }
@@ -300,14 +323,14 @@ impl<S: CallSink> Tracker<S> {
                 PartItem::Step(step) => self.step(step),
                 PartItem::Run(run) => {
                     let (now, later) = jumps.split_at(run.jumps.min(jumps.len()));
-                    self.run(run, &part.blocks, now);
+                    self.run(run, &part.blocks, now, &mut |_, _, _| {});
                     jumps = later;
                 }
             }
         }
     }
 
-    fn run(&mut self, run: &Run, known: &[KnownBlock], jumps: &[Jump]) {
+    fn run(&mut self, run: &Run, known: &[KnownBlock], jumps: &[Jump], executed: &mut impl FnMut(&mut S, usize, u64)) {
         let is_current = self.cores.get(self.current).is_some_and(|core| core.number == run.core);
         let stack = if is_current || self.select_core(run.core) { self.stack() } else { None };
         let Some(stack) = stack else {
@@ -318,7 +341,11 @@ impl<S: CallSink> Tracker<S> {
             return;
         };
         core.pointers.forget();
-        tracked.run(run, (known, jumps), core, &mut self.sink);
+        let (first, on_core) = (tracked.count, core.others.wrapping_add(tracked.count));
+        let mut executed = |sink: &mut S, count| executed(sink, stack, count);
+        tracked.run(run, (known, jumps), core, &mut self.sink, &mut executed);
+        let count = tracked.count - first;
+        self.spans.add(stack, Executions { first, on_core, count, time: core.time });
     }
 }
 
@@ -338,7 +365,14 @@ impl Core {
 }
 
 impl Tracked {
-    fn run(&mut self, run: &Run, (known, jumps): (&[KnownBlock], &[Jump]), core: &mut Core, sink: &mut impl CallSink) {
+    fn run<S: CallSink>(
+        &mut self,
+        run: &Run,
+        (known, jumps): (&[KnownBlock], &[Jump]),
+        core: &mut Core,
+        sink: &mut S,
+        executed: &mut impl FnMut(&mut S, u64),
+    ) {
         let block = |number: u32| known.get(number as usize);
         let (Some(first), Some(last)) = (block(run.first), block(run.last)) else { return };
         let exception = self.exception.take();
@@ -354,6 +388,7 @@ impl Tracked {
         for jump in jumps {
             let (Some(from), Some(to)) = (block(jump.from), block(jump.to)) else { continue };
             self.count += jump.count;
+            executed(sink, jump.count);
             let site = Site { position: jump.position, number: self.count, pc: from.last, ..start };
             let before = Before { stack, target: Some(to.start), ..Before::at_end(from, site) };
             let site = Site { position: jump.to_position, number: self.count + 1, pc: to.start, ..start };
@@ -361,6 +396,7 @@ impl Tracked {
             self.follower.leave_block(from.exit, &before, &now, sink);
         }
         self.count += run.rest;
+        executed(sink, run.rest);
         let site = Site { position: run.last_position, number: self.count, pc: last.last, ..start };
         self.follower.skip_to(Before { stack, target: run.target, ..Before::at_end(last, site) });
     }

@@ -100,12 +100,15 @@ fn is_selected(steps: &[Step], index: usize, selection: &StepSelection) -> bool 
     let address = of_core.filter_map(|other| other.event.instruction()).map(|found| found.address).next();
     let is_in =
         |ranges: &[Range<u64>], value: u64| ranges.iter().any(|range| value >= range.start && value < range.end);
-    let StepSelection { addresses, levels, processes, times } = selection;
+    let before = steps[..index].iter().filter(|other| other.core == step.core);
+    let number = before.filter(|other| other.event.instruction().is_some()).count() as u64;
+    let StepSelection { addresses, levels, processes, times, instructions } = selection;
     !matches!(step.event, Event::Context(_) | Event::Gap(_))
         && (addresses.is_empty() || address.is_some_and(|address| is_in(addresses, address)))
         && (levels.is_empty() || context.level.is_some_and(|level| levels.contains(&level)))
         && (processes.is_empty() || context.process.is_some_and(|process| processes.contains(&process)))
         && times.as_ref().is_none_or(|times| step.time.is_some_and(|time| is_in(std::slice::from_ref(times), time)))
+        && instructions.as_ref().is_none_or(|numbers| is_in(std::slice::from_ref(numbers), number))
 }
 
 fn events() -> impl Strategy<Value = Event> {
@@ -145,12 +148,16 @@ fn selections() -> impl Strategy<Value = StepSelection> {
     let times = prop::option::of((0_u64..6, 1_u64..5).prop_map(|(start, length)| start..start + length));
     let levels = prop::collection::vec(0_u8..3, 0..2);
     let processes = prop::collection::vec(0_u64..3, 0..2);
-    (addresses, levels, processes, times).prop_map(|(addresses, levels, processes, times)| StepSelection {
-        addresses,
-        levels,
-        processes,
-        times,
-    })
+    let instructions = prop::option::of((0_u64..20, 1_u64..30).prop_map(|(start, length)| start..start + length));
+    (addresses, levels, processes, times, instructions).prop_map(
+        |(addresses, levels, processes, times, instructions)| StepSelection {
+            addresses,
+            levels,
+            processes,
+            times,
+            instructions,
+        },
+    )
 }
 
 proptest! {

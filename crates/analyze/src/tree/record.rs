@@ -2,35 +2,96 @@
 
 use crate::calls::{Began, Call, Cost, Ended, Site};
 
-const WORDS: usize = 22;
+/// What is kept of calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// All of it.
+    All,
+    /// Function, times, numbers of instructions and costs, without positions, call sites and addresses of instructions.
+    Costs,
+}
 
-/// Size of a record in bytes.
-pub(super) const SIZE: usize = WORDS * 8;
-
-/// Encodes a call.
-pub(super) fn to_bytes(call: &Call) -> [u8; SIZE] {
-    let Call { ordinal, last, function, site, entry, exit, back, own, .. } = *call;
-    let [a, b, c, d] = [site.unwrap_or_default(), entry, exit, back.unwrap_or_default()].map(words);
-    let (head, tail) = ([ordinal, last, function, flags(call)], [own.time, own.instructions]);
-    let mut bytes = [0; SIZE];
-    let slots = bytes.as_chunks_mut().0.iter_mut();
-    for (slot, word) in slots.zip([&head[..], &a, &b, &c, &d, &tail].into_iter().flatten()) {
-        *slot = word.to_le_bytes();
+impl Kept {
+    /// Size of a record in bytes.
+    pub(super) fn size(self) -> usize {
+        match self {
+            Self::All => 22 * 8,
+            Self::Costs => 10 * 8,
+        }
     }
-    bytes
+}
+
+/// Adds the record of a call.
+pub(super) fn push(out: &mut Vec<u8>, call: &Call, kept: Kept) {
+    let Call { ordinal, last, function, site, entry, exit, back, own, .. } = *call;
+    match kept {
+        Kept::All => {
+            let [site, back] = [site, back].map(Option::unwrap_or_default);
+            let words = [
+                ordinal,
+                last,
+                function,
+                flags(call),
+                own.time,
+                own.instructions,
+                entry.time,
+                entry.number,
+                exit.time,
+                exit.number,
+                entry.position,
+                entry.pc,
+                exit.position,
+                exit.pc,
+                site.position,
+                site.time,
+                site.number,
+                site.pc,
+                back.position,
+                back.time,
+                back.number,
+                back.pc,
+            ];
+            push_words(out, &words);
+        }
+        Kept::Costs => {
+            let flags = flags(call) & !(SITE | BACK);
+            let head = [ordinal, last, function, flags, own.time, own.instructions];
+            push_words(out, &head);
+            push_words(out, &[entry.time, entry.number, exit.time, exit.number]);
+        }
+    }
+}
+
+#[inline]
+fn push_words<const N: usize>(out: &mut Vec<u8>, words: &[u64; N]) {
+    words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
 /// Decodes a call; `None` for an empty record.
-pub(super) fn from_bytes(bytes: &[u8; SIZE]) -> Option<Call> {
-    let mut words = [0; WORDS];
+pub(super) fn from_bytes(bytes: &[u8]) -> Option<Call> {
+    let mut words = [0; 22];
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
         *word = u64::from_le_bytes(*bytes);
     }
-    let [ordinal, last, function, flags, sites @ .., time, instructions] = words;
-    let [site, entry, exit, back] = [0, 4, 8, 12].map(|at| {
-        let [position, time, number, pc] = [0, 1, 2, 3].map(|word| sites[at + word]);
+    let [
+        ordinal,
+        last,
+        function,
+        flags,
+        time,
+        instructions,
+        entry_time,
+        entry_number,
+        exit_time,
+        exit_number,
+        rest @ ..,
+    ] = words;
+    let [site, back] = [4, 8].map(|at| {
+        let [position, time, number, pc] = [0, 1, 2, 3].map(|word| rest[at + word]);
         Site { position, time, number, pc }
     });
+    let entry = Site { position: rest[0], time: entry_time, number: entry_number, pc: rest[1] };
+    let exit = Site { position: rest[2], time: exit_time, number: exit_number, pc: rest[3] };
     let call = Call {
         ordinal,
         last,
@@ -76,9 +137,5 @@ fn flags(call: &Call) -> u64 {
         (call.ended == Ended::InGap, IN_GAP),
         (call.has_gap, HAS_GAP),
     ];
-    all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, flag)| flag).sum()
-}
-
-fn words(site: Site) -> [u64; 4] {
-    [site.position, site.time, site.number, site.pc]
+    all.iter().fold(0, |flags, (is_so, flag)| flags | if *is_so { *flag } else { 0 })
 }

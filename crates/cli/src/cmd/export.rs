@@ -9,13 +9,23 @@ mod flamegraph;
 mod folded;
 mod html;
 mod perfetto;
+mod software;
 mod speedscope;
 mod vcd;
 mod whole_file;
 
-use std::path::PathBuf;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use unspool::ChannelNames;
+use unspool::analyze::step_selection::StepSelection;
 
 use crate::args::ForceArgs;
+use crate::diagnostic;
+use crate::selection_args::parse_instructions;
+use crate::traces::{OpenTrace, TraceArgs};
 use crate::verdict::Verdict;
 
 /// Write a trace or an analysis of it for another tool
@@ -50,6 +60,37 @@ struct FileArgs {
 
     #[command(flatten)]
     force: ForceArgs,
+}
+
+/// Instructions by their number.
+#[derive(Debug, clap::Args)]
+struct InstructionArgs {
+    /// Only instructions A up to, but not including, B of each core, counted from 0. A or B may be left out
+    #[arg(long, value_name = "A..B", value_parser = parse_instructions)]
+    instructions: Option<Range<u64>>,
+}
+
+impl InstructionArgs {
+    /// What is selected of a trace.
+    fn select(&self, trace: &mut OpenTrace, args: &TraceArgs) -> anyhow::Result<StepSelection> {
+        Ok(StepSelection { instructions: self.instructions.clone(), ..trace.select(&args.selection)? })
+    }
+}
+
+/// The names of masters and channels in a file.
+fn channel_names(path: Option<&Path>) -> anyhow::Result<ChannelNames> {
+    let Some(path) = path else { return Ok(ChannelNames::default()) };
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    ChannelNames::parse(&text).with_context(|| path.display().to_string())
+}
+
+/// Warns of a trace of which nothing is exported.
+fn warn_if_nothing(name: &str, instructions: u64, is_all: bool) {
+    match (instructions, is_all) {
+        (0, true) => diagnostic::warning(format_args!("{name}: nothing was executed: the trace has no instructions")),
+        (0, false) => diagnostic::warning(format_args!("{name}: no instruction is selected")),
+        _ => {}
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {

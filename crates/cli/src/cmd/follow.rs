@@ -8,17 +8,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::bail;
-use unspool::analyze::calls::{CallSink, Stack};
+use unspool::analyze::calls::{CallSink, Spans, Stack, Window};
+use unspool::analyze::tree::{TreePart, TreeSelection};
 use unspool::file::{TarmacFile, TraceFile};
 use unspool::model::{CoreSelector, Coverage, Facet, SourceError, StepSource, TimeUnit};
 use unspool::number::many;
-use unspool::{Clock, FileKind, FollowedCalls, Program, follow_calls};
+use unspool::software_marks::SoftwareSource;
+use unspool::{CaptureSteps, Clock, FileKind, FollowedCalls, Meter, Program, follow_calls};
 
 use crate::args::OutputArgs;
 use crate::diagnostic;
 use crate::file::{each_file, losses_verdict, tarmac_verdict};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::selection_args::{GivenUnit, TimeRange};
 use crate::symbols::{printable, symbol_text};
 use crate::traces::{EachOptions, OpenTrace, ReadArgs, name_of};
 use crate::verdict::Verdict;
@@ -44,6 +47,8 @@ pub(super) struct CallArgs {
 
 /// A trace whose calls were followed: a file, or a source of a capture.
 pub(super) struct Part<'p> {
+    /// Its name in messages.
+    pub(super) name: String,
     /// Heading, if there are several.
     pub(super) heading: Option<String>,
     pub(super) kind: FileKind,
@@ -52,7 +57,31 @@ pub(super) struct Part<'p> {
     pub(super) stacks: Vec<NamedStack>,
     /// Whether there are other stacks than these.
     pub(super) has_several: bool,
+    /// Whether anything was executed, selected or not.
+    pub(super) is_executed: bool,
+    /// Software trace, which has no stacks.
+    pub(super) software: Option<Software<'p>>,
+    /// The source, if it has timestamps and cycle counts.
+    pub(super) cycles: Option<&'p CaptureSteps>,
     program: &'p Program,
+}
+
+/// A source of software trace.
+pub(super) struct Software<'p> {
+    pub(super) source: &'p SoftwareSource,
+    pub(super) meter: &'p Meter,
+}
+
+/// What is wanted of traces. The default is all that is executed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Wanted<'w> {
+    /// Numbers or names of processes; empty: all.
+    pub(super) processes: &'w [String],
+    pub(super) time: Option<&'w TimeRange>,
+    /// Numbers of instructions of each core, counted from 0.
+    pub(super) instructions: Option<&'w Range<u64>>,
+    /// Whether software trace is wanted too, as parts of its own.
+    pub(super) software: bool,
 }
 
 /// A stack, with the name of its core.
@@ -65,6 +94,8 @@ pub(super) struct NamedStack {
     pub(super) core: String,
     pub(super) process: Option<u64>,
     pub(super) thread: Option<u64>,
+    /// The part of it that is wanted; `None`: all.
+    pub(super) part: Option<TreePart>,
 }
 
 /// How times are printed.
@@ -119,6 +150,26 @@ impl Times {
         Some(exponent - i32::from(self.decimals))
     }
 
+    /// Times of an option in the unit of the trace.
+    pub(super) fn window(self, name: &str, given: &TimeRange) -> anyhow::Result<Range<u64>> {
+        if !self.are_known {
+            bail!("{name}: --time: the trace has no times");
+        }
+        let scale = 10_u64.saturating_pow(self.decimals.into());
+        let power = |exponent: i32| 10_u64.saturating_pow(exponent.unsigned_abs());
+        let convert = |time: u64| match (given.unit, self.exponent()) {
+            (_, _) if time == u64::MAX => Some(time),
+            (GivenUnit::Ticks, _) => Some(time.saturating_mul(scale)),
+            (GivenUnit::Nanoseconds, Some(exponent @ ..0)) => Some(time.saturating_mul(power(exponent))),
+            (GivenUnit::Nanoseconds, Some(exponent)) => Some(time.div_ceil(power(exponent))),
+            (GivenUnit::Nanoseconds, None) => None,
+        };
+        match (convert(given.range.start), convert(given.range.end)) {
+            (Some(start), Some(end)) => Ok(start..end),
+            _ => bail!("{name}: --time: the unit of its times is not known; give times as they are in the trace"),
+        }
+    }
+
     /// A time with its decimals.
     pub(super) fn text(self, time: u64) -> String {
         let decimals = usize::from(self.decimals);
@@ -138,6 +189,11 @@ impl Part<'_> {
         symbol.map_or_else(|| format!("{address:#x}"), |symbol| printable(&symbol_text(symbol)))
     }
 
+    /// Whether a selected stack has instructions in the window; without one, whether there is a stack.
+    pub(super) fn has_instructions(&self) -> bool {
+        self.is_executed && self.stacks.iter().any(|stack| stack.part.as_ref().is_none_or(|part| part.span.is_some()))
+    }
+
     /// Addresses of the functions with this name.
     pub(super) fn functions(&self, name: &str) -> Vec<Range<u64>> {
         self.program.functions(name).collect()
@@ -145,6 +201,11 @@ impl Part<'_> {
 }
 
 impl NamedStack {
+    /// A selection of calls, of the part of the stack that is wanted.
+    pub(super) fn selection(&self, selection: &TreeSelection) -> TreeSelection {
+        TreeSelection { part: self.part.clone(), ..selection.clone() }
+    }
+
     /// Its core, process and thread in words; empty if there is nothing to distinguish.
     pub(super) fn heading(&self, has_several: bool) -> String {
         let core = (!self.core.is_empty()).then(|| format!("core {}", self.core));
@@ -176,22 +237,22 @@ impl CallArgs {
         new: impl Fn() -> S,
         take: impl FnMut(&Part<'_>, S) -> anyhow::Result<()>,
     ) -> anyhow::Result<Verdict> {
-        self.each_of(&self.files, processes, on_terminal, new, take)
+        self.each_of(&self.files, Wanted { processes, ..Wanted::default() }, on_terminal, new, take)
     }
 
     /// As [`each`](Self::each), of other traces.
     pub(super) fn each_of<S: CallSink + Send>(
         &self,
         files: &[PathBuf],
-        processes: &[String],
+        wanted: Wanted<'_>,
         on_terminal: bool,
         new: impl Fn() -> S,
         mut take: impl FnMut(&Part<'_>, S) -> anyhow::Result<()>,
     ) -> anyhow::Result<Verdict> {
         each_file(files, |_, file| {
             let heading = (files.len() > 1).then(|| name_of(file));
-            let following = Following { args: self, processes, heading, on_terminal };
-            let options = EachOptions { core: self.core.as_ref(), twice: false };
+            let following = Following { args: self, wanted, heading, on_terminal };
+            let options = EachOptions { core: self.core.as_ref(), software: wanted.software, ..EachOptions::default() };
             self.read.each(file, options, &mut |trace| following.trace(trace, new(), &mut take))
         })
     }
@@ -200,7 +261,7 @@ impl CallArgs {
 /// Following of one file.
 struct Following<'a> {
     args: &'a CallArgs,
-    processes: &'a [String],
+    wanted: Wanted<'a>,
     heading: Option<String>,
     on_terminal: bool,
 }
@@ -215,6 +276,22 @@ impl Following<'_> {
         take: &mut Take<'_, S>,
     ) -> anyhow::Result<Verdict> {
         let program = Arc::clone(trace.program());
+        if let Some(source) = trace.software() {
+            let part = Part {
+                name: source.name().to_string(),
+                heading: self.heading.clone(),
+                kind: FileKind::Capture,
+                times: Times::default(),
+                stacks: Vec::new(),
+                has_several: false,
+                is_executed: false,
+                software: Some(Software { source, meter: &trace.meter }),
+                cycles: None,
+                program: &program,
+            };
+            take(&part, sink)?;
+            return Ok(Verdict::Clean);
+        }
         match trace.take_file() {
             Some(TraceFile::Tarmac(log)) if !log.is_converted() => self.log(log, &program, sink, take),
             Some(file) => self.file(file, &program, sink, take),
@@ -236,14 +313,18 @@ impl Following<'_> {
         };
         let (mut steps, meter) = file.into_steps(false);
         let mut progress = Progress::new(self.on_terminal);
-        let calls = follow_calls(&mut *steps, &meter, &mut progress.callback(), sink);
-        let verdict = losses_verdict(&name, &steps.losses()).or(self.report(&name, &calls)?);
         let times = Times::of_steps(steps.coverage(), steps.time_unit());
         let times = clock.map_or(times, Times::of_log);
+        let window = self.window(&name, times)?;
+        let calls = follow_calls(&mut *steps, &window, &meter, &mut progress.callback(), sink);
+        let verdict = losses_verdict(&name, &steps.losses()).or(self.report(&name, &calls)?);
         let cores = cores_of(&calls.stacks);
-        let stacks = self.select(&calls.stacks, &cores, program)?;
-        let has_several = calls.stacks.len() > 1;
-        take(&Part { heading: self.heading.clone(), kind, times, stacks, has_several, program }, calls.sink)?;
+        let mut stacks = self.select(&calls.stacks, &cores, program)?;
+        cut(&mut stacks, &window, &calls.spans);
+        let (has_several, is_executed) = (calls.stacks.len() > 1, !calls.stacks.is_empty());
+        let (heading, software, cycles) = (self.heading.clone(), None, None);
+        let part = Part { name, heading, kind, times, stacks, has_several, is_executed, software, cycles, program };
+        take(&part, calls.sink)?;
         Ok(verdict)
     }
 
@@ -256,13 +337,18 @@ impl Following<'_> {
         take: &mut Take<'_, S>,
     ) -> anyhow::Result<Verdict> {
         let mut progress = Progress::new(self.on_terminal);
-        let (calls, end) = log.calls(&mut progress.callback(), &mut sink)?;
+        let window = self.window(log.name(), Times::of_log(clock_of(&log)))?;
+        let (calls, end) = log.calls_in(&window, &mut progress.callback(), &mut sink)?;
         let cores: Vec<String> = calls.cores().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
         let stack = |core| Stack { core, process: None, thread: None };
         let all: Vec<Stack> = (0..).zip(&cores).map(|(core, _)| stack(core)).collect();
-        let stacks = self.select(&all, &cores, program)?;
-        let (heading, kind, times) = (self.heading.clone(), FileKind::Tarmac, Times::of_log(calls.clock()));
-        take(&Part { heading, kind, times, stacks, has_several: cores.len() > 1, program }, sink)?;
+        let mut stacks = self.select(&all, &cores, program)?;
+        cut(&mut stacks, &window, calls.spans());
+        let (name, kind, times) = (log.name().to_string(), FileKind::Tarmac, Times::of_log(calls.clock()));
+        let (has_several, is_executed) = (cores.len() > 1, calls.has_instructions());
+        let (heading, software, cycles) = (self.heading.clone(), None, None);
+        let part = Part { name, heading, kind, times, stacks, has_several, is_executed, software, cycles, program };
+        take(&part, sink)?;
         Ok(tarmac_verdict(&mut log, &end))
     }
 
@@ -276,15 +362,28 @@ impl Following<'_> {
         let (is_one, meter, program) = (trace.is_only_source, trace.meter.clone(), Arc::clone(trace.program()));
         let Some(steps) = trace.capture_steps() else { bail!("{name}: not a source of a capture") };
         let mut progress = Progress::new(self.on_terminal);
-        let calls = steps.follow_calls(self.args.read.jobs.count(), &meter, &mut progress.callback(), sink);
-        let verdict = self.report(&name, &calls)?;
-        let core = if is_one { String::new() } else { name };
-        let cores = vec![core; calls.stacks.len()];
-        let stacks = self.select_processes(&calls.stacks, &cores, &program)?;
         let times = Times::of_steps(steps.coverage(), steps.time_unit());
-        let (heading, kind, has_several) = (self.heading.clone(), FileKind::Capture, calls.stacks.len() > 1);
-        take(&Part { heading, kind, times, stacks, has_several, program: &program }, calls.sink)?;
+        let (window, threads) = (self.window(&name, times)?, self.args.read.jobs.count());
+        let calls = steps.follow_calls(threads, &window, &meter, &mut progress.callback(), sink);
+        let verdict = self.report(&name, &calls)?;
+        let core = if is_one { String::new() } else { name.clone() };
+        let cores = vec![core; calls.stacks.len()];
+        let mut stacks = self.select_processes(&calls.stacks, &cores, &program)?;
+        cut(&mut stacks, &window, &calls.spans);
+        let is_executed = !calls.stacks.is_empty();
+        let (heading, kind, program) = (self.heading.clone(), FileKind::Capture, &program);
+        let cycles = steps.has_times_and_cycles().then_some(&*steps);
+        let (software, has_several) = (None, calls.stacks.len() > 1);
+        let part = Part { name, heading, kind, times, stacks, has_several, is_executed, software, cycles, program };
+        take(&part, calls.sink)?;
         Ok(verdict)
+    }
+
+    /// The part of a trace that is wanted.
+    fn window(&self, name: &str, times: Times) -> anyhow::Result<Window> {
+        let Wanted { time, instructions, .. } = self.wanted;
+        let times = time.map(|time| times.window(name, time)).transpose()?;
+        Ok(Window { times, instructions: instructions.cloned() })
     }
 
     /// Reports damage, and threads that were not followed.
@@ -323,7 +422,7 @@ impl Following<'_> {
 
     fn select_processes(&self, all: &[Stack], cores: &[String], program: &Program) -> anyhow::Result<Vec<NamedStack>> {
         let mut wanted: BTreeSet<u64> = BTreeSet::new();
-        for name in self.processes {
+        for name in self.wanted.processes {
             let named = program.processes_named(name).into_iter().map(u64::from);
             let found: Vec<u64> = name.parse().into_iter().chain(named).collect();
             if !all.iter().any(|stack| stack.process.is_some_and(|process| found.contains(&process))) {
@@ -335,9 +434,21 @@ impl Following<'_> {
         let stacks = all.iter().zip(cores).enumerate().filter(|(_, (stack, _))| is_wanted(stack));
         let named = stacks.map(|(number, (stack, core))| {
             let Stack { core: core_number, process, thread } = *stack;
-            NamedStack { number, core_number, core: core.clone(), process, thread }
+            NamedStack { number, core_number, core: core.clone(), process, thread, part: None }
         });
         Ok(named.collect())
+    }
+}
+
+/// Selects the part of stacks that is in a window. A stack that has no instruction there may still have a call that lasts over it.
+fn cut(stacks: &mut Vec<NamedStack>, window: &Window, spans: &Spans) {
+    if window.is_all() {
+        return;
+    }
+    stacks.retain(|stack| window.instructions.is_none() || spans.of(stack.number).is_some());
+    for stack in stacks {
+        let (times, span) = (window.times.clone(), spans.of(stack.number).cloned());
+        stack.part = Some(TreePart { times, is_of_instructions: window.instructions.is_some(), span });
     }
 }
 

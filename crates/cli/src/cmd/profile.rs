@@ -182,9 +182,15 @@ fn tables(part: &Part<'_>, profiles: &Profiles) -> Vec<Table> {
         match tables.get_mut(index) {
             Some(table) => table.profile.merge(profile),
             None => {
-                let heading =
-                    NamedStack { number: 0, core_number: 0, core: core.clone(), process: *process, thread: None }
-                        .heading(part.has_several);
+                let heading = NamedStack {
+                    number: 0,
+                    core_number: 0,
+                    core: core.clone(),
+                    process: *process,
+                    thread: None,
+                    part: None,
+                }
+                .heading(part.has_several);
                 tables.push(Table { core: core.clone(), process: *process, heading, profile: profile.clone() });
             }
         }

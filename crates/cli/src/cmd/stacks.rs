@@ -103,12 +103,21 @@ impl Folding<'_> {
         forest: &mut CallForest,
         take: &mut TakeStack<'_>,
     ) -> anyhow::Result<()> {
-        let selection = TreeSelection { functions: self.functions.to_vec(), ..TreeSelection::default() };
         for stack in &part.stacks {
+            let functions = self.functions.to_vec();
+            let selection = TreeSelection { functions, part: stack.part.clone(), ..TreeSelection::default() };
             let mut folded = if self.complete { Folded::of_complete_calls() } else { Folded::new() };
+            let mut depth = 0;
             let add = |event: TreeEvent<'_>| {
-                if let TreeEvent::Begin(depth, call) = event {
-                    folded.add(depth, call);
+                match event {
+                    TreeEvent::Begin(at, call) => {
+                        folded.begin(at, call);
+                        depth = at + 1;
+                    }
+                    TreeEvent::End(call) => {
+                        depth -= 1;
+                        folded.add_own(depth, call.own);
+                    }
                 }
                 Ok(())
             };

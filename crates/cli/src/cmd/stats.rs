@@ -74,7 +74,7 @@ the other formats, and of exceptions those that are taken from them.";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut output = args.read.open_output(&args.files, &args.output)?;
-    let options = EachOptions { core: None, twice: args.selection.is_all() };
+    let options = EachOptions { twice: args.selection.is_all(), ..EachOptions::default() };
     let verdict = each_file(&args.files, |index, file| {
         if index > 0 && !args.output.json {
             output.write(|out| writeln!(out));

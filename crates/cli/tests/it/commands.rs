@@ -33,7 +33,7 @@ mod program;
 mod selection;
 mod shell;
 mod slice;
-mod software;
+pub(crate) mod software;
 mod state;
 mod stats;
 mod stf;

@@ -5,7 +5,10 @@
 
 mod flamegraph;
 mod html;
+mod page_tables;
 mod perfetto;
+mod selection;
+mod software;
 mod stacks;
 
 use std::path::{Path, PathBuf};

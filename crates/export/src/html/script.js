@@ -12,6 +12,11 @@
       end = Math.max(end, to);
       depth = Math.max(depth, level + 1);
     }
+    for (const [at] of track.instants) {
+      start = Math.min(start, at);
+      end = Math.max(end, at);
+      depth = Math.max(depth, 1);
+    }
     track.top = top;
     top += head + depth * row;
   }
@@ -43,6 +48,13 @@
         context.fillStyle = "#000";
         if (fits > 2) context.fillText(name.slice(0, fits), left + 2, y + 11);
       }
+      context.fillStyle = "#06c";
+      for (const [at] of track.instants) {
+        if (at < shown[0] || at > shown[1]) continue;
+        context.beginPath();
+        context.arc(x(at), track.top + head + row / 2, 3, 0, 2 * Math.PI);
+        context.fill();
+      }
     }
     context.fillStyle = "#d00";
     for (const [at] of data.marks) context.fillRect(x(at), 0, 1, canvas.height);
@@ -68,7 +80,11 @@
     const [time, y] = [at(event), event.offsetY];
     const found = data.tracks.flatMap(track => track.slices.filter(([from, to, depth]) =>
       from <= time && time <= to && y >= track.top + head + depth * row && y < track.top + head + (depth + 1) * row));
-    about.textContent = found.length ? `${found[0][3]}: ${found[0][0]} to ${found[0][1]}` : "\u00a0";
+    const near = 4 * (shown[1] - shown[0]) / width;
+    const point = data.tracks.flatMap(track => track.instants.filter(([at]) =>
+      Math.abs(at - time) <= near && y >= track.top + head && y < track.top + head + row));
+    if (point.length) about.textContent = `${point[0][1]}: ${point[0][0]}`;
+    else about.textContent = found.length ? `${found[0][3]}: ${found[0][0]} to ${found[0][1]}` : "\u00a0";
   });
   draw();
 })();

@@ -3,9 +3,9 @@
 use std::io::Cursor;
 use std::ops::Range;
 
-use unspool_analyze::calls::{Call, CallSink, Tracker};
+use unspool_analyze::calls::{Call, CallSink, Span, Tracker};
 use unspool_analyze::marks::{Mark, Marks};
-use unspool_analyze::tree::{Forest, TreeEvent, TreeSelection};
+use unspool_analyze::tree::{Forest, TreeEvent, TreePart, TreeSelection};
 
 use super::{steps, story};
 
@@ -35,10 +35,38 @@ fn events(selection: &TreeSelection) -> String {
     text.join(" ")
 }
 
+/// A part of the story: these times, or these instructions.
+fn part(times: Option<Range<u64>>, numbers: Range<u64>) -> TreePart {
+    let at = [0, 10, 11, 20, 25, 30, 31, 32];
+    let limits = (at[numbers.start as usize], at[numbers.end as usize - 1]);
+    TreePart { is_of_instructions: times.is_none(), times, span: Some(Span { numbers, times: limits }) }
+}
+
+/// Every instruction of a part is one of the own cost of a call, and so is the time from its start to its end.
+#[test]
+fn own_costs_of_a_part() {
+    let mut forest = Forest::new(Cursor::new(Vec::new()));
+    story::calls(&story::instructions(STORY)).iter().for_each(|call| forest.ended(0, call));
+    let mut own = |part: TreePart| {
+        let (selection, mut found) = (TreeSelection { part: Some(part), ..TreeSelection::default() }, Vec::new());
+        let take = |event: TreeEvent<'_>| {
+            if let TreeEvent::End(call) = event {
+                found.push((call.function, call.own.instructions, call.own.time));
+            }
+            Ok(())
+        };
+        forest.each_event(0, &selection, take).unwrap();
+        found
+    };
+    // At 10 in 2000, at 11 in 3000, at 20 in 2000 again, at 25 in 3000.
+    assert_eq!(own(part(None, 1..5)), [(0x3000, 1, 0), (0x3000, 1, 0), (0x2000, 2, 15), (0x1000, 0, 0)]);
+    assert_eq!(own(part(Some(20..31), 3..6)), [(0x3000, 1, 0), (0x2000, 2, 10), (0x1000, 0, 1)]);
+}
+
 #[test]
 fn beginnings_and_ends() {
     let all = TreeSelection::default();
-    let rows: [(&str, TreeSelection, &str); 6] = [
+    let rows: [(&str, TreeSelection, &str); 7] = [
         (
             "all",
             all.clone(),
@@ -62,8 +90,13 @@ fn beginnings_and_ends() {
         ),
         (
             "a part of the time, at which calls are cut off",
-            TreeSelection { times: Some(20..31), ..all.clone() },
+            TreeSelection { part: Some(part(Some(20..31), 3..6)), ..all.clone() },
             "0+1000@20 1+2000@20 2+3000@25 -3000@25 -2000@30 -1000@31",
+        ),
+        (
+            "some instructions, at whose times calls are cut off",
+            TreeSelection { part: Some(part(None, 1..3)), ..all.clone() },
+            "0+1000@10 1+2000@10 2+3000@11 -3000@11 -2000@11 -1000@11",
         ),
     ];
     for (name, selection, expected) in rows {

@@ -15,8 +15,8 @@ use unspool::lines::{self, Lines};
 use unspool::model::{BlockSink, BlockTrace, Step};
 use unspool::number::many;
 
-use super::FileArgs;
 use super::whole_file::write_file;
+use super::{FileArgs, InstructionArgs, warn_if_nothing};
 use crate::diagnostic;
 use crate::source_lines::{report_lines, source_lines};
 use crate::traces::{OpenTrace, TraceArgs};
@@ -28,6 +28,8 @@ use crate::verdict::Verdict;
 pub(super) struct Args {
     #[command(flatten)]
     trace: TraceArgs,
+    #[command(flatten)]
+    instructions: InstructionArgs,
     #[command(flatten)]
     file: FileArgs,
 }
@@ -97,11 +99,13 @@ impl<'a> Export<'a> {
     }
 
     fn add(&mut self, trace: &mut OpenTrace) -> anyhow::Result<Verdict> {
-        let selection = trace.select(&self.args.trace.selection)?;
+        let selection = self.args.instructions.select(trace, &self.args.trace)?;
         let mut counter = Counter::default();
         let verdict = trace.follow(&selection, &mut counter)?;
         let program = Arc::clone(trace.program());
-        self.executed.add(&counter.addresses.finish(), &program);
+        let counts = counter.addresses.finish();
+        warn_if_nothing(&trace.name(), counts.instructions, selection.is_all());
+        self.executed.add(&counts, &program);
         self.add_calls(&counter.branches.finish(), &program);
         Ok(verdict)
     }

@@ -8,8 +8,8 @@ use unspool::analyze::branch_flow::{BranchCounter, BranchFlow, Pair};
 use unspool::export::bolt::{self, Counted};
 use unspool::number::many;
 
-use super::FileArgs;
 use super::whole_file::write_file;
+use super::{FileArgs, InstructionArgs};
 use crate::diagnostic;
 use crate::traces::{OpenTrace, TraceArgs};
 use crate::verdict::Verdict;
@@ -20,6 +20,8 @@ use crate::verdict::Verdict;
 pub(super) struct Args {
     #[command(flatten)]
     trace: TraceArgs,
+    #[command(flatten)]
+    instructions: InstructionArgs,
     #[command(flatten)]
     file: FileArgs,
 
@@ -55,7 +57,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
 }
 
 fn add(args: &Args, trace: &mut OpenTrace, images: &mut Images) -> anyhow::Result<Verdict> {
-    let selection = trace.select(&args.trace.selection)?;
+    let selection = args.instructions.select(trace, &args.trace)?;
     let mut counter = BranchCounter::default();
     let verdict = trace.follow(&selection, &mut counter)?;
     images.add(&counter.finish(), trace.program());

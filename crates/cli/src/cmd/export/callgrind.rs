@@ -1,8 +1,8 @@
 //! `export callgrind`: cost per function and source line, with calls, for callgrind_annotate and KCachegrind.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::bail;
 use unspool::Program;
 use unspool::analyze::call_costs::CallCounter;
 use unspool::analyze::step_selection::StepSelection;
@@ -11,20 +11,29 @@ use unspool::lines::{Lines, Position};
 use unspool::model::{Facet, TimeUnit};
 use unspool::number::many;
 
-use super::FileArgs;
+use super::call_file::CallSelectionArgs;
 use super::whole_file::write_file;
+use super::{FileArgs, warn_if_nothing};
 use crate::diagnostic;
+use crate::file::each_file;
+use crate::selection_args::SelectionArgs;
 use crate::source_lines::{report_lines, source_lines};
 use crate::symbols::symbol_text;
-use crate::traces::{OpenTrace, TraceArgs};
+use crate::traces::{EachOptions, OpenTrace, ReadArgs};
 use crate::verdict::Verdict;
 
 /// Write a profile with source lines and calls for callgrind_annotate and KCachegrind
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
+    /// Captures, ASTF files, STF files or Tarmac logs ('-': standard input, except for captures)
+    #[arg(value_name = "TRACE", required = true)]
+    files: Vec<PathBuf>,
+
     #[command(flatten)]
-    trace: TraceArgs,
+    read: ReadArgs,
+    #[command(flatten)]
+    selection: CallSelectionArgs,
     #[command(flatten)]
     file: FileArgs,
 }
@@ -37,17 +46,15 @@ Examples:
 
 Costs are instructions (Ir), and time (Time) if the trace has times; where many instructions have the same time, it is that of the \
 first one after the time changed. Source lines need debug information (DWARF) in the images. The costs of all traces, cores, processes and threads \
-are added up. Calls of a function from within itself are those of a function of its own, name'2, as callgrind has them. Of a \
-selection, calls need all the code between them: --process and --time can be given. See 'unspool calls' for what is a call.";
+are added up. Calls of a function from within itself are those of a function of its own, name'2, as callgrind has them. See \
+'unspool calls' for what is a call.";
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     args.file.force.check(&args.file.output)?;
-    if !args.trace.selection.is_any_code() {
-        bail!("--function, --address, --level and --mode do not apply: calls need the whole execution");
-    }
-    let lines = source_lines(&args.trace.read.processes.load()?, &args.trace.read.images);
+    let lines = source_lines(&args.read.processes.load()?, &args.read.images);
     let mut export = Export { args, lines: &lines, profile: Profile::new(), header: Header::default() };
-    let verdict = args.trace.each(|trace| export.add(trace))?;
+    let verdict =
+        each_file(&args.files, |_, file| args.read.each(file, EachOptions::default(), &mut |trace| export.add(trace)))?;
     report_lines(Some(&lines));
     let Export { profile, header, .. } = export;
     write_file(&args.file.output, |out| profile.write(&header, out))?;
@@ -69,13 +76,18 @@ struct Export<'a> {
 impl Export<'_> {
     fn add(&mut self, trace: &mut OpenTrace) -> anyhow::Result<Verdict> {
         let (coverage, unit) = trace.coverage()?;
-        let selection = trace.select(&self.args.trace.selection)?;
+        let CallSelectionArgs { process, time, instructions, .. } = &self.args.selection;
+        let selected = trace.select(&SelectionArgs::of(process, time.as_ref()))?;
+        let selection = StepSelection { instructions: instructions.instructions.clone(), ..selected };
+        let program = Arc::clone(trace.program());
+        let functions = self.args.selection.functions(|name| program.functions(name).collect())?;
         // Other processes are left out later: their calls must not look like gaps.
-        let processes = selection.processes.clone();
+        let (processes, is_all) = (selection.processes.clone(), selection.is_all() && functions.is_empty());
         let selection = StepSelection { processes: Vec::new(), ..selection };
-        let mut counter = CallCounter::default();
+        let mut counter = CallCounter::of_functions(functions);
         let verdict = trace.follow(&selection, &mut counter)?;
         let costs = counter.finish(&processes);
+        warn_if_nothing(&trace.name(), costs.total.instructions, is_all);
         if costs.not_followed > 0 {
             let instructions = many(costs.not_followed, "instruction");
             diagnostic::warning(format_args!("{}: too many threads: {instructions} not followed", trace.name()));

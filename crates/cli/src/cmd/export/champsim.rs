@@ -5,7 +5,7 @@ use unspool::champsim::ChampSimWriter;
 use unspool::number::many;
 use unspool::target::{Target, log_container, open_log};
 
-use super::FileArgs;
+use super::{FileArgs, InstructionArgs, warn_if_nothing};
 use crate::diagnostic;
 use crate::output::report_written;
 use crate::traces::{OpenTrace, TraceArgs};
@@ -17,6 +17,8 @@ use crate::verdict::Verdict;
 pub(super) struct Args {
     #[command(flatten)]
     trace: TraceArgs,
+    #[command(flatten)]
+    instructions: InstructionArgs,
     #[command(flatten)]
     file: FileArgs,
 }
@@ -50,13 +52,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
 fn write(args: &Args, trace: &mut OpenTrace) -> anyhow::Result<Verdict> {
     let out = open_log(&args.file.output, log_container(&args.file.output), Default::default())?;
     let mut writer = ChampSimWriter::new(out);
-    let selection = trace.select(&args.trace.selection)?;
+    let selection = args.instructions.select(trace, &args.trace)?;
     let verdict = trace.follow(&selection, &mut writer)?;
     let written = writer.finish().and_then(|(out, written)| {
         out.finish().and_then(Target::keep)?;
         Ok(written)
     });
     let written = written.with_context(|| format!("cannot write {}", args.file.output.display()))?;
+    warn_if_nothing(&trace.name(), written.instructions, selection.is_all());
     diagnostic::note(many(written.instructions, "instruction"));
     if written.left_out > 0 {
         let left_out = many(written.left_out, "register or address");

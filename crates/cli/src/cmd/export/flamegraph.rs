@@ -9,7 +9,7 @@ use unspool::analyze::tree::TreeSelection;
 use unspool::export::flamegraph::{FlameOptions, write_flamegraph};
 use unspool::export::stacks::{Side, StackTree};
 use unspool::number::{grouped, many};
-use unspool::{CallForest, call_forest};
+use unspool::{CallForest, cost_forest};
 
 use super::call_file::{CallFileArgs, ToOutput};
 use crate::cmd::follow::{Part, Times};
@@ -47,12 +47,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let others: Vec<PathBuf> = args.diff.iter().cloned().collect();
     let mut output = args.calls.open_output(&others)?;
     let mut stacks = Stacks { args, tree: StackTree::new(), times: None };
-    let mut verdict = args.calls.each(output.on_terminal, call_forest, |part, forest, selection| {
+    let mut verdict = args.calls.each(output.on_terminal, cost_forest, |part, forest, selection| {
         stacks.add(Side::Shown, part, forest, &selection)
     })?;
     if !others.is_empty() {
         verdict =
-            verdict.or(args.calls.each_of(&others, output.on_terminal, call_forest, |part, forest, selection| {
+            verdict.or(args.calls.each_of(&others, output.on_terminal, cost_forest, |part, forest, selection| {
                 stacks.add(Side::Base, part, forest, &selection)
             })?);
     }

@@ -1,6 +1,6 @@
 //! `export folded`: stacks with their weight, one per line, as flame graph tools read them.
 
-use unspool::call_forest;
+use unspool::cost_forest;
 use unspool::export::folded::write_stack;
 
 use super::call_file::CallFileArgs;
@@ -29,7 +29,7 @@ cores, processes or threads, each is the first frame of its stacks. 'unspool pro
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut output = args.calls.open_output(&[])?;
-    let verdict = args.calls.each(output.on_terminal, call_forest, |part, mut forest, selection| {
+    let verdict = args.calls.each(output.on_terminal, cost_forest, |part, mut forest, selection| {
         let weight = args.weight.unwrap_or_else(|| Weight::default_of(part.times));
         args.calls.folding(part, &selection).each_stack(part, &mut forest, &mut |names, own| {
             output.write(|out| write_stack(out, names, weight.of(own)));

@@ -1,7 +1,12 @@
 //! `export html`: a page about a trace that needs nothing but a browser.
 
+mod coverage;
+mod findings;
+mod software;
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -9,17 +14,20 @@ use unspool::analyze::calls::{Call, Cost};
 use unspool::analyze::marks::{Mark, MarkKind};
 use unspool::analyze::tree::{TreeEvent, TreeSelection};
 use unspool::export::flamegraph::FlameOptions;
-use unspool::export::html::{FunctionRow, Page, Timeline, write_page};
+use unspool::export::html::{FunctionRow, Page, Table, Timeline, write_page};
 use unspool::export::stacks::{Side, StackTree};
 use unspool::number::{grouped, many};
 use unspool::{CallMarks, FileKind, call_marks};
 
+use self::software::SoftwareTracks;
 use super::call_file::{CallFileArgs, ToOutput};
-use crate::cmd::follow::{NamedStack, Part, Times};
+use super::channel_names;
+use crate::cmd::follow::{CallArgs, NamedStack, Part, Times};
 use crate::cmd::stacks::{Names, Weight, root_of};
+use crate::traces::EachOptions;
 use crate::verdict::Verdict;
 
-/// Write a page with summary, timeline, flame graph and hot functions
+/// Write a page with summary, timeline, flame graph, hot functions, coverage and findings
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -29,6 +37,10 @@ pub(super) struct Args {
     /// What is counted, and the axis of the timeline [default: the time of a Tarmac log with times, otherwise instructions]
     #[arg(long, value_name = "WHAT", value_enum)]
     weight: Option<Weight>,
+
+    /// Names of the masters and channels of software trace (ITM, STM), one per line: 'channel 0x40:0..16 log'
+    #[arg(long, value_name = "FILE")]
+    channels: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -36,7 +48,8 @@ Examples:
   unspool export html run.tarmac --image program.elf -o run.html
   unspool export html snapshot/ --function main -o run.html
 
-One file, which opens without a network. What is too narrow to be seen is left out, so that the page does not grow with the trace; \
+One file, which opens without a network. Coverage and the findings of 'unspool check' are those of the whole trace, which is read \
+again for them. Software trace (ITM, STM) has a row of points for each channel if the axis is time. What is too narrow to be seen is left out, so that the page does not grow with the trace; \
 'unspool export perfetto' has every call.";
 
 /// Number of functions in the table.
@@ -50,13 +63,28 @@ const NO_TREE: &str = "cannot use the temporary file of the call tree";
 
 pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut output = args.calls.open_output(&[])?;
-    let mut report = Report::new(args);
-    let verdict = args
-        .calls
-        .each(output.on_terminal, call_marks, |part, marks, selection| report.add(part, marks, &selection))?;
+    let (mut report, names) = (Report::new(args), channel_names(args.channels.as_deref())?);
+    let take = |part: &Part<'_>, marks, selection: TreeSelection| match &part.software {
+        Some(software) => report.software.add(args, part, software, &names),
+        None => report.add(part, marks, &selection),
+    };
+    let verdict = args.calls.each_with_software(output.on_terminal, call_marks, take)?;
+    report.place_software();
+    report.tables = args.tables();
     report.write(&mut ToOutput(&mut output))?;
     output.finish()?;
     Ok(verdict)
+}
+
+impl Args {
+    /// Coverage of the traces, and the findings of their check.
+    fn tables(&self) -> Vec<Table> {
+        let CallArgs { files, read, core, .. } = self.calls.traces();
+        let options = EachOptions { core: core.as_ref(), ..EachOptions::default() };
+        let mut tables = coverage::tables(files, read, options, self.calls.is_all());
+        tables.push(findings::table(files, read));
+        tables
+    }
 }
 
 struct Report<'a> {
@@ -71,6 +99,9 @@ struct Report<'a> {
     /// What is counted, with the times of the first trace.
     axis: Option<(Weight, Times)>,
     kinds: Vec<&'static str>,
+    software: SoftwareTracks,
+    /// Coverage and findings.
+    tables: Vec<Table>,
 }
 
 impl<'a> Report<'a> {
@@ -85,6 +116,8 @@ impl<'a> Report<'a> {
             tracks: 0,
             axis: None,
             kinds: Vec::new(),
+            software: SoftwareTracks::default(),
+            tables: Vec::new(),
         }
     }
 
@@ -105,8 +138,11 @@ impl<'a> Report<'a> {
         if !self.kinds.contains(&kind) {
             self.kinds.push(kind);
         }
+        let window = self.args.calls.window(part)?;
         let take = |mark: &Mark| {
-            self.mark(mark, weight);
+            if window.has(&mark.at) {
+                self.mark(mark, weight);
+            }
             Ok(())
         };
         marks.each(take).context(NO_TREE)?;
@@ -143,8 +179,9 @@ impl<'a> Report<'a> {
         selection: &TreeSelection,
         names: &mut Names<'_>,
     ) -> anyhow::Result<()> {
-        let mut length = 0;
+        let (mut length, selection) = (0, stack.selection(selection));
         let measure = |_: usize, call: &Call| {
+            let call = &selection.cut(call);
             length = weight.end(call).saturating_sub(weight.begin(call));
             Ok(())
         };
@@ -170,7 +207,22 @@ impl<'a> Report<'a> {
             }
             Ok(())
         };
-        calls.each_event(stack.number, selection, event).context(NO_TREE)
+        calls.each_event(stack.number, &selection, event).context(NO_TREE)
+    }
+
+    /// Adds tracks of software trace, if the axis has their times.
+    fn place_software(&mut self) {
+        if self.software.is_empty() {
+            return;
+        }
+        if !self.kinds.contains(&"capture") {
+            self.kinds.push("capture");
+        }
+        let (times, has_calls) = (Times { are_known: true, ..Times::default() }, self.axis.is_some());
+        let (weight, of_calls) = *self.axis.get_or_insert((Weight::Time, times));
+        if weight == Weight::Time && (of_calls.unit, of_calls.decimals) == (times.unit, times.decimals) {
+            self.software.draw(has_calls, &mut self.timeline);
+        }
     }
 
     fn write(&self, out: &mut ToOutput<'_>) -> anyhow::Result<()> {
@@ -202,10 +254,17 @@ impl<'a> Report<'a> {
             ("Stacks (cores, processes, threads)", grouped(self.tracks)),
             ("Calls too narrow for the timeline", grouped(self.timeline.left_out())),
         ]
-        .map(|(name, value)| (name.to_string(), value));
+        .map(|(name, value)| (name.to_string(), value))
+        .into_iter()
+        .chain(self.software.facts())
+        .collect::<Vec<_>>();
         let gaps: Vec<String> =
             self.gaps.iter().map(|(cause, count)| format!("{cause} ({})", many(*count, "time"))).collect();
-        let axis = if weight == Weight::Time { format!("time in {}", times.unit) } else { "instructions".to_string() };
+        let axis = match weight {
+            Weight::Time if times.unit.is_empty() => "time in ticks".to_string(),
+            Weight::Time => format!("time in {}", times.unit),
+            Weight::Instructions => "instructions".to_string(),
+        };
         let flame = FlameOptions { title: &title, weight: &of, text: &text, is_comparison: false };
         let page = Page {
             title: &title,
@@ -216,6 +275,7 @@ impl<'a> Report<'a> {
             stacks: &self.stacks,
             flame: &flame,
             functions: &rows,
+            tables: &self.tables,
         };
         write_page(out, &page).context(FAILED)?;
         out.flush().context(FAILED)

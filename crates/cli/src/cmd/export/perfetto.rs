@@ -1,9 +1,13 @@
 //! `export perfetto`: calls, exceptions, gaps and counters on tracks of cores, processes and threads, for the viewer Perfetto.
 
+mod cycles;
+mod software;
 mod tracks;
 
+use std::path::PathBuf;
+
 use anyhow::{Context, bail};
-use unspool::analyze::calls::{Call, Moment};
+use unspool::analyze::calls::{Call, Moment, Window};
 use unspool::analyze::marks::{Mark, MarkKind};
 use unspool::analyze::tree::{TreeEvent, TreeSelection};
 use unspool::export::perfetto::{PerfettoWriter, Track};
@@ -11,10 +15,10 @@ use unspool::{CallMarks, call_marks};
 
 use self::tracks::{Rate, Tracks};
 use super::call_file::{CallFileArgs, ToOutput, warn_if_large};
-use crate::cmd::follow::{NamedStack, Part, Times};
+use super::channel_names;
+use crate::cmd::follow::{NamedStack, Part};
 use crate::cmd::stacks::Names;
 use crate::diagnostic;
-use crate::selection_args::{GivenUnit, TimeRange};
 use crate::verdict::Verdict;
 
 /// Write a timeline for the trace viewer Perfetto
@@ -28,14 +32,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "N")]
     depth: Option<usize>,
 
-    /// Only what happens from time A up to, but not including, time B: in the unit of the trace, or with a unit of seconds
-    /// (1.5s..2s). A or B may be left out
-    #[arg(long, value_name = "A..B")]
-    time: Option<TimeRange>,
-
     /// The time axis [default: time, if the trace has times]
     #[arg(long, value_name = "WHAT", value_enum)]
     clock: Option<Clock>,
+
+    /// Names of the masters and channels of software trace (ITM, STM), one per line: 'channel 0x40:0..16 log'
+    #[arg(long, value_name = "FILE")]
+    channels: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -55,9 +58,10 @@ Examples:
 
 Open the file at ui.perfetto.dev, or query it with trace_processor. Each thread has a track of nested calls: as many slices of the \
 category 'call' as 'unspool calls' has lines. Without threads a process of a core has it, or the core. Exceptions, gaps, changes of \
-the thread and notes of the trace (events, markers, software trace) are instants on a track of their core. Calls that a gap \
+the thread and notes of the trace (events, markers) are instants on a track of their core. Software trace (ITM, STM) has a track \
+for each channel, below its source and its master: text, or values with their size, at their times. Calls that a gap \
 interrupts end at its last instruction before the gap, or last over it if execution returned to them. With times there is a counter: instructions per \
-second, or per cycle. Instructions between two timestamps of a capture have the time of the first: --clock instructions \
+second, or per cycle if the times are cycles; with cycle counts beside timestamps there is IPC, too. Instructions between two timestamps of a capture have the time of the first: --clock instructions \
 shows them apart.";
 
 /// Number of slices that the user interface opens.
@@ -69,8 +73,13 @@ const NO_TREE: &str = "cannot use the temporary file of the call tree";
 pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut output = args.calls.open_output(&[])?;
     let (on_terminal, mut has_ticks) = (output.on_terminal, false);
+    let names = channel_names(args.channels.as_deref())?;
     let mut writer = PerfettoWriter::new(ToOutput(&mut output));
-    let verdict = args.calls.each(on_terminal, call_marks, |part, marks, selection| {
+    let verdict = args.calls.each_with_software(on_terminal, call_marks, |part, marks, selection| {
+        if let Some(found) = &part.software {
+            has_ticks |= software::write(args, part, found, &names, &mut writer)?;
+            return Ok(());
+        }
         let timeline = Timeline::new(args, part, selection)?;
         has_ticks |= timeline.clock == Clock::Time && part.times.exponent().is_none();
         timeline.write(marks, &mut writer)
@@ -90,6 +99,7 @@ struct Timeline<'p> {
     part: &'p Part<'p>,
     selection: TreeSelection,
     clock: Clock,
+    window: Window,
 }
 
 impl<'p> Timeline<'p> {
@@ -97,17 +107,18 @@ impl<'p> Timeline<'p> {
         let times = part.times;
         let default = if times.are_known { Clock::Time } else { Clock::Instructions };
         let clock = args.clock.unwrap_or(default);
-        if !times.are_known && (clock == Clock::Time || args.time.is_some()) {
-            bail!("the trace has no times: use --clock instructions, and no --time");
+        if !times.are_known && clock == Clock::Time {
+            bail!("the trace has no times: use --clock instructions");
         }
-        let window = args.time.as_ref().map(|given| window(given, times)).transpose()?;
-        Ok(Self { part, selection: TreeSelection { depth: args.depth, times: window, ..selection }, clock })
+        let window = args.calls.window(part)?;
+        Ok(Self { part, selection: TreeSelection { depth: args.depth, ..selection }, clock, window })
     }
 
     fn write(&self, mut marks: CallMarks, writer: &mut Writer<'_>) -> anyhow::Result<()> {
         warn_if_large(self.part, &mut marks.calls, &self.selection, VIEWER_LIMIT, "Perfetto")?;
         let mut tracks = Tracks::new(self.part);
         self.marks(&mut marks, &mut tracks, writer)?;
+        self.cycles(&mut marks, &mut tracks, writer)?;
         let mut names = Names::new(self.part);
         for stack in &self.part.stacks {
             let track = tracks.of_stack(stack, writer).context(FAILED)?;
@@ -118,8 +129,7 @@ impl<'p> Timeline<'p> {
 
     fn marks(&self, marks: &mut CallMarks, tracks: &mut Tracks<'_>, writer: &mut Writer<'_>) -> anyhow::Result<()> {
         let is_selected = |mark: &Mark| {
-            let is_in_time = self.selection.times.as_ref().is_none_or(|times| times.contains(&mark.at.time));
-            is_in_time && self.part.stacks.iter().any(|stack| stack.core_number == mark.at.core)
+            self.window.has(&mark.at) && self.part.stacks.iter().any(|stack| stack.core_number == mark.at.core)
         };
         marks
             .each(|mark| {
@@ -127,9 +137,28 @@ impl<'p> Timeline<'p> {
                     return Ok(());
                 }
                 let track = tracks.of_core(mark.at.core, writer)?;
-                writer.instant(track, self.at(&mark.at), &self.words(mark), mark.kind.name())
+                writer.instant(track, self.at(&mark.at), (&self.words(mark), mark.kind.name()), None)
             })
             .context(NO_TREE)
+    }
+
+    /// The counter of instructions per cycle, if the trace has cycle counts beside its times.
+    fn cycles(&self, marks: &mut CallMarks, tracks: &mut Tracks<'_>, writer: &mut Writer<'_>) -> anyhow::Result<()> {
+        let (Some(steps), Some(first)) = (self.part.cycles, self.part.stacks.first()) else { return Ok(()) };
+        if self.clock != Clock::Time {
+            return Ok(());
+        }
+        let (mut start, mut end) = (u64::MAX, 0);
+        for stack in &self.part.stacks {
+            let selection = stack.selection(&self.selection);
+            let find = |_: usize, call: &Call| {
+                let call = selection.cut(call);
+                (start, end) = (start.min(call.entry.time), end.max(call.exit.time.saturating_add(1)));
+                Ok(())
+            };
+            marks.calls.each(stack.number, Call::is_root, find).context(NO_TREE)?;
+        }
+        cycles::write(steps, &(start..end), first.core_number, tracks, writer)
     }
 
     /// A mark in words.
@@ -162,6 +191,7 @@ impl<'p> Timeline<'p> {
         let mut rate = self.rate(marks, stack, track, writer)?;
         let CallMarks { calls, numbers, .. } = marks;
         let on_core = |number: u64| numbers.of(stack.number, number);
+        let selection = stack.selection(&self.selection);
         let mut slices = writer.slices(track);
         let event = |event: TreeEvent<'_>| {
             let (call, site) = match event {
@@ -175,7 +205,7 @@ impl<'p> Timeline<'p> {
             };
             // What is cut off by a selection of times has the number of another time.
             let is_cut =
-                self.selection.times.as_ref().is_some_and(|times| site.time <= times.start || site.time >= times.end);
+                self.window.times.as_ref().is_some_and(|times| site.time <= times.start || site.time >= times.end);
             let sample = rate.as_mut().filter(|_| !is_cut).and_then(|rate| rate.sample(site));
             if let Some((counter, at, value)) = sample {
                 slices.value(counter, self.part.times.nanoseconds(at), value)?;
@@ -187,7 +217,7 @@ impl<'p> Timeline<'p> {
                 slices.begin(at, name, "call", tracks::beginning_of(call).map(|began| ("began", began)))
             }
         };
-        calls.each_event(stack.number, &self.selection, event).context(FAILED)?;
+        calls.each_event(stack.number, &selection, event).context(FAILED)?;
         slices.finish().context(FAILED)
     }
 
@@ -209,24 +239,5 @@ impl<'p> Timeline<'p> {
             Some(root) => Rate::new(self.part.times, &root, track, writer).context(FAILED),
             None => Ok(None),
         }
-    }
-}
-
-/// Times of an option in the unit of a trace.
-fn window(given: &TimeRange, times: Times) -> anyhow::Result<std::ops::Range<u64>> {
-    let range = given.range.clone();
-    let scale = 10_u64.saturating_pow(times.decimals.into());
-    let convert = |time: u64| match (given.unit, times.exponent()) {
-        (_, _) if time == u64::MAX => Some(time),
-        (GivenUnit::Ticks, _) => Some(time.saturating_mul(scale)),
-        (GivenUnit::Nanoseconds, Some(exponent @ ..0)) => {
-            Some(time.saturating_mul(10_u64.saturating_pow(exponent.unsigned_abs())))
-        }
-        (GivenUnit::Nanoseconds, Some(exponent)) => Some(time.div_ceil(10_u64.saturating_pow(exponent.unsigned_abs()))),
-        (GivenUnit::Nanoseconds, None) => None,
-    };
-    match (convert(range.start), convert(range.end)) {
-        (Some(start), Some(end)) => Ok(start..end),
-        _ => bail!("--time: the unit of the times is not known; give times as they are in the trace"),
     }
 }

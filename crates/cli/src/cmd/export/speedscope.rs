@@ -4,7 +4,7 @@ use anyhow::Context;
 use unspool::analyze::calls::Call;
 use unspool::analyze::tree::{TreeEvent, TreeSelection};
 use unspool::export::speedscope::{SpeedscopeWriter, ValueUnit};
-use unspool::{CallForest, call_forest};
+use unspool::{CallForest, cost_forest};
 
 use super::call_file::{CallFileArgs, ToOutput, warn_if_large};
 use crate::cmd::follow::{NamedStack, Part, Times};
@@ -33,8 +33,7 @@ Examples:
   unspool export speedscope snapshot/ --depth 20 -o run.speedscope.json
 
 Open the file at speedscope.app, or with the program 'speedscope'. Every call is an event, in the order of execution; each core, \
-process or thread is a profile of its own. The viewer reads files of some hundred megabytes: --depth and --function make them \
-smaller.";
+process or thread is a profile of its own. The viewer reads files of some hundred megabytes: --depth, --function, --time and --instructions make them smaller.";
 
 /// Number of calls that the viewer opens: it reads the file as one string, whose length is limited.
 const VIEWER_LIMIT: u64 = 5_000_000;
@@ -43,13 +42,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut output = args.calls.open_output(&[])?;
     let on_terminal = output.on_terminal;
     let mut writer = SpeedscopeWriter::new(ToOutput(&mut output), &args.calls.title()).context(FAILED)?;
-    let verdict = args.calls.each(on_terminal, call_forest, |part, mut forest, selection| {
+    let verdict = args.calls.each(on_terminal, cost_forest, |part, mut forest, selection| {
         let selection = TreeSelection { depth: args.depth, ..selection };
         warn_if_large(part, &mut forest, &selection, VIEWER_LIMIT, "speedscope")?;
         let weight = args.weight.unwrap_or_else(|| Weight::default_of(part.times));
         let mut names = Names::new(part);
         part.stacks.iter().try_for_each(|stack| {
-            let profile = Profile { part, stack, weight, selection: &selection };
+            let profile = Profile { part, stack, weight, selection: &stack.selection(&selection) };
             profile.write(&mut forest, &mut names, &mut writer)
         })
     })?;
@@ -81,7 +80,7 @@ impl Profile<'_> {
         };
         let mut start = None;
         let find = |_: usize, call: &Call| {
-            start = start.or(Some(weight.begin(call)));
+            start = start.or(Some(weight.begin(&selection.cut(call))));
             Ok(())
         };
         forest.each(stack.number, Call::is_root, find).context(FAILED)?;

@@ -6,8 +6,8 @@ use unspool::model::Facet;
 use unspool::number::many;
 use unspool::{FileKind, Spill};
 
-use super::FileArgs;
 use super::whole_file::write_file;
+use super::{FileArgs, InstructionArgs, warn_if_nothing};
 use crate::diagnostic;
 use crate::traces::{OpenTrace, TraceArgs};
 use crate::verdict::Verdict;
@@ -18,6 +18,8 @@ use crate::verdict::Verdict;
 pub(super) struct Args {
     #[command(flatten)]
     trace: TraceArgs,
+    #[command(flatten)]
+    instructions: InstructionArgs,
     #[command(flatten)]
     file: FileArgs,
 
@@ -74,16 +76,17 @@ fn write(args: &Args, trace: &mut OpenTrace) -> anyhow::Result<Verdict> {
     if !coverage.has(Facet::Registers) {
         diagnostic::note(format_args!("{}: the trace has no registers", trace.name()));
     }
-    let selection = trace.select(&args.trace.selection)?;
+    let selection = args.instructions.select(trace, &args.trace)?;
     let mut writer = VcdWriter::new(clock, Spill::default());
     let verdict = trace.each(&selection, &mut writer)?;
     if writer.size() > LARGE {
         diagnostic::warning(format_args!(
-            "the dump has {}, and viewers load all of it: --time and --function make it smaller",
+            "the dump has {}, and viewers load all of it: --time, --instructions and --function make it smaller",
             many(writer.size(), "byte")
         ));
     }
     let written = write_file(&args.file.output, |out| writer.finish(out))?;
+    warn_if_nothing(&trace.name(), written.instructions, selection.is_all());
     let [instructions, variables, changes] =
         [(written.instructions, "instruction"), (written.variables, "variable"), (written.changes, "change")]
             .map(|(count, noun)| many(count, noun));

@@ -16,7 +16,7 @@ use crate::run::{Folder, Run, on, text, unspool};
 
 /// A loop: NOP, then a branch to it.
 const LOOP: [u32; 2] = [0xd503_201f, 0x17ff_ffff];
-const CODE: u64 = 0x1000;
+pub(crate) const CODE: u64 = 0x1000;
 
 /// The stream of a core that executes one loop after each of these times.
 fn core_trace(settings: &Settings, times: &[u64]) -> Vec<u8> {
@@ -34,10 +34,21 @@ fn core_trace(settings: &Settings, times: &[u64]) -> Vec<u8> {
 }
 
 /// A snapshot of a core with timestamps 10, 20 and 30, and of a unit for these writes with further registers.
-fn snapshot(folder: &Folder, protocol: Protocol, writes: &str, global: bool, registers: &str) -> Run {
+pub(crate) fn snapshot(folder: &Folder, protocol: Protocol, writes: &str, global: bool, registers: &str) -> Run {
     let mut settings = Settings::new(Protocol::Ete);
     // Context identifiers and timestamps.
     assert!(settings.set("TRCCONFIGR", 0x1 | 1 << 6 | 1 << 11));
+    let core = core_trace(&settings, &[10, 20, 30]);
+    snapshot_of(folder, (&settings, &core), protocol, (writes, global, registers))
+}
+
+/// A snapshot of a core with this trace, and of a unit for writes.
+pub(crate) fn snapshot_of(
+    folder: &Folder,
+    (settings, core_trace): (&Settings, &[u8]),
+    protocol: Protocol,
+    (writes, global, registers): (&str, bool, &str),
+) -> Run {
     let mut unit = SoftwareUnit::new(protocol).unwrap();
     unit.global_timestamps = global;
     let list = parse_writes(writes).unwrap();
@@ -57,7 +68,7 @@ fn snapshot(folder: &Folder, protocol: Protocol, writes: &str, global: bool, reg
     let index = "[snapshot]\nversion=1.0\n[device_list]\ndevice0=cpu_0.ini\ndevice1=unit_0.ini\ndevice2=software.ini\n\
                  [trace]\nmetadata=trace.ini\n";
     let files: [(&str, &[u8]); 8] = [
-        ("b0.bin", &core_trace(&settings, &[10, 20, 30])),
+        ("b0.bin", core_trace),
         ("b1.bin", &stream),
         ("code.bin", &code),
         ("unit_0.ini", device.as_bytes()),
@@ -90,7 +101,7 @@ fn order(run: &Run) -> String {
 }
 
 /// One value before the first timestamp of the core, one between each two, one without a time, and one after all.
-const WRITES: &str = "5 1:0 8 0xa0\n15 1:0 8 0xa1\n- 1:0 8 0xa2\n25 1:0 8 0xa3\n40 1:0 8 0xa4\n";
+pub(crate) const WRITES: &str = "5 1:0 8 0xa0\n15 1:0 8 0xa1\n- 1:0 8 0xa2\n25 1:0 8 0xa3\n40 1:0 8 0xa4\n";
 
 #[test]
 fn writes_of_an_stm_are_between_the_instructions_of_their_time() {

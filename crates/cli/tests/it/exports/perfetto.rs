@@ -14,26 +14,26 @@ use crate::run::{Folder, log, text};
 const QUERY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/exports/query.mjs");
 
 /// The trace processor: its folder.
-struct Engine {
+pub(super) struct Engine {
     node: PathBuf,
     folder: PathBuf,
 }
 
 impl Engine {
-    fn new() -> Option<Self> {
+    pub(super) fn new() -> Option<Self> {
         Some(Self { node: tool("node", "nodejs")?, folder: viewer("perfetto")? })
     }
 
     /// Rows of queries.
-    fn query(&self, trace: &Path, queries: &[&str]) -> Vec<Vec<Value>> {
+    pub(super) fn query(&self, trace: &Path, queries: &[&str]) -> Vec<Vec<Value>> {
         let out = output(Command::new(&self.node).args([QUERY, text(&self.folder), text(trace)]).args(queries));
         out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
-const SLICES: &str = "select slice.ts, slice.dur, slice.depth, slice.name, track.name as track, slice.track_id \
+pub(super) const SLICES: &str = "select slice.ts, slice.dur, slice.depth, slice.name, track.name as track, slice.track_id \
     from slice join track on track.id = slice.track_id where category = 'call' order by slice.track_id, slice.id";
-const ERRORS: &str = "select name, value from stats where severity in ('error', 'data_loss') and value > 0";
+pub(super) const ERRORS: &str = "select name, value from stats where severity in ('error', 'data_loss') and value > 0";
 const MARKS: &str = "select ts, category, name from slice where category != 'call' order by ts, id";
 
 /// Exports traces, `more` of which come after the first. Their slices are the calls of the traces with their depth, in the same

@@ -10,7 +10,7 @@ use super::Writer;
 use crate::cmd::follow::{NamedStack, Part, Times};
 
 /// Number of values of a counter.
-const VALUES: u64 = 2000;
+pub(super) const VALUES: u64 = 2000;
 
 /// Tracks that exist so far.
 pub(super) struct Tracks<'p> {
