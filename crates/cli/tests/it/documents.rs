@@ -21,7 +21,7 @@ use page::Page;
 const HOW: &str = "cargo test --workspace --test it documents";
 
 /// Lines of `sh` blocks: commands that this test does not run, each with the reason.
-const NOT_RUN: [(&str, &str); 17] = [
+const NOT_RUN: [(&str, &str); 20] = [
     ("cargo run -- decode examples/hello-qemu", "`.ci/run` runs it from README.md"),
     ("cargo test --workspace", "`.ci/run` runs it from README.md; this test is a part of it"),
     ("cargo install --path crates/cli", "compiles the workspace once more"),
@@ -31,6 +31,12 @@ const NOT_RUN: [(&str, &str); 17] = [
     ("cargo run --release --features measure --example convert_speed -- TRACE...", "measures for minutes"),
     ("cargo run --release --features measure --example encode_speed -- TRACE", "measures for minutes"),
     ("cargo run --release --features measure --example record_speed -- PROGRAM", "measures for minutes"),
+    ("cargo run --release --features measure --example generate -- random 100 random.astf", "writes a gigabyte"),
+    ("cargo run --release --features measure --example generate -- random 100 random-capture", "encodes for a minute"),
+    (
+        "cargo run --release --features measure --example analysis_speed -- target/release/unspool TRACE...",
+        "measures for minutes",
+    ),
     ("cargo run --release --features measure --example astf_speed", "measures for minutes"),
     ("cargo run --release --features measure --example stf_speed -- FILE", "measures for minutes"),
     ("cargo run --release --features measure --example tarmac_speed -- LOG", "measures for minutes"),
