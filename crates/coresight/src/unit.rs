@@ -6,6 +6,7 @@ mod overflow;
 mod registers;
 mod stack;
 mod timestamps;
+mod trace_enable;
 
 use crate::SubIsa;
 
@@ -14,6 +15,7 @@ pub(crate) use self::overflow::Overflows;
 pub(crate) use self::registers::UnitRegisters;
 pub(crate) use self::stack::ReturnStack;
 pub(crate) use self::timestamps::Timestamps;
+pub(crate) use self::trace_enable::TraceEnable;
 
 /// Kind of an instruction, as far as the trace distinguishes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -26,7 +26,7 @@ use super::packet::{
 };
 use crate::exception::armv7;
 pub use crate::unit::{Class, Executed, OverflowLosses};
-use crate::unit::{Overflows, Timestamps};
+use crate::unit::{Overflows, Timestamps, TraceEnable};
 use crate::{Context, Security, SubIsa, Target};
 
 /// Cycles without an instruction after which tracing stops: they would take more bytes than a new start.
@@ -51,6 +51,8 @@ pub struct Unit {
     base: Target,
     data: Data,
     overflows: Overflows,
+    /// `None`: everything is traced.
+    trace_enable: Option<TraceEnable>,
     state: State,
     /// The state that the trace contained last.
     traced: State,
@@ -104,6 +106,7 @@ impl Unit {
             base: Target::default(),
             data: Data::new(settings.late_seed),
             overflows: Overflows::new(settings.overflow_seed),
+            trace_enable: TraceEnable::new(&settings.registers),
             state: State::default(),
             traced: State::default(),
             starts: Some(SyncReason::Enabled),
@@ -148,6 +151,9 @@ impl Unit {
     #[inline]
     pub fn instruction(&mut self, executed: &Executed) {
         let at = Target { address: executed.address, isa: executed.isa };
+        if self.trace_enable.as_ref().is_some_and(|enable| !enable.has(executed.address)) {
+            return self.leave(at);
+        }
         if self.attention && !self.attend(at) {
             return;
         }
@@ -184,6 +190,14 @@ impl Unit {
         if number == armv7::DEBUG_ENTRY {
             self.arrive(return_address);
             self.turn_off(SyncReason::DebugExit);
+        }
+    }
+
+    /// The next instruction is not traced.
+    fn leave(&mut self, at: Target) {
+        if self.starts.is_none() {
+            self.arrive(at);
+            self.stop();
         }
     }
 

@@ -19,7 +19,7 @@ use super::encode::encode;
 use super::packet::{Address, AddressIsa, Branch, BranchInfo, InstructionSync, Packet, SyncReason};
 use crate::exception::armv7;
 pub use crate::unit::{Class, Executed, OverflowLosses};
-use crate::unit::{Overflows, ReturnStack, Timestamps};
+use crate::unit::{Overflows, ReturnStack, Timestamps, TraceEnable};
 use crate::{Atoms, Context, Security, SubIsa, Target};
 
 /// Greatest distance in bytes from the start of a block to its waypoint. Before a longer one, there is a waypoint update.
@@ -47,6 +47,8 @@ pub struct Unit {
     base: Target,
     stack: ReturnStack,
     overflows: Overflows,
+    /// `None`: everything is traced.
+    trace_enable: Option<TraceEnable>,
     state: State,
     /// The state that the trace contained last.
     traced: State,
@@ -111,6 +113,7 @@ impl Unit {
             base: Target::default(),
             stack: ReturnStack::default(),
             overflows: Overflows::new(settings.overflow_seed),
+            trace_enable: TraceEnable::new(&settings.registers),
             state: State::default(),
             traced: State::default(),
             starts: Some(SyncReason::TraceEnabled),
@@ -155,6 +158,9 @@ impl Unit {
     #[inline]
     pub fn instruction(&mut self, executed: &Executed) {
         let at = Target { address: executed.address, isa: executed.isa };
+        if self.trace_enable.as_ref().is_some_and(|enable| !enable.has(executed.address)) {
+            return self.leave(at);
+        }
         let is_traced = self.last.is_some() || self.start_block(at);
         if !is_traced {
             return;
@@ -194,6 +200,14 @@ impl Unit {
         let cycles = self.config.cycle_accurate.then_some(cycles);
         self.emit(&Packet::Branch(Branch { address: Address::full(AddressIsa::Arm, 0), info: Some(info), cycles }));
         self.turn_off(SyncReason::DebugExit);
+    }
+
+    /// The next instruction is not traced.
+    fn leave(&mut self, at: Target) {
+        if self.starts.is_none() {
+            self.arrive(at);
+            self.stop();
+        }
     }
 
     /// Stops after all instructions up to this address: entering Debug state traces the rest of a block.

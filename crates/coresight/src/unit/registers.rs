@@ -1,18 +1,47 @@
 //! The registers that the models of PTM and ETMv3 have.
 //!
-//! Both have the same names: ETMCR controls the trace unit, ETMIDR and ETMCCER identify it. Does not know the meaning of their
+//! Both have the same names: ETMCR controls the trace unit, ETMIDR and ETMCCER identify it, and ETMTECR1 selects address
+//! comparators as filters. Does not know the meaning of their
 //! fields, except for those that both share.
 //! Specification: Arm IHI 0014 and IHI 0035, registers.
 
 use alloc::vec::Vec;
 
+use super::trace_enable::PAIRS;
 use crate::etm4::field;
 
 /// Names and values, in the order of the register map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnitRegisters {
     values: [(&'static str, u64); 6],
+    /// ETMTECR1, if it is set.
+    trace_enable: Option<u64>,
+    /// Of these, only those that are set are listed.
+    comparators: [u64; COMPARATORS.len()],
 }
+
+/// The address comparators, in pairs for ranges.
+const COMPARATORS: [&str; 2 * PAIRS] = [
+    "ETMACVR1",
+    "ETMACVR2",
+    "ETMACVR3",
+    "ETMACVR4",
+    "ETMACVR5",
+    "ETMACVR6",
+    "ETMACVR7",
+    "ETMACVR8",
+    "ETMACVR9",
+    "ETMACVR10",
+    "ETMACVR11",
+    "ETMACVR12",
+    "ETMACVR13",
+    "ETMACVR14",
+    "ETMACVR15",
+    "ETMACVR16",
+];
+
+/// TraceEnable Control Register 1.
+const TRACE_ENABLE: &str = "ETMTECR1";
 
 /// The hard-wired resource, which is always active: an event with this value always occurs, and with NOT never.
 const ALWAYS: u64 = 0x6f;
@@ -29,13 +58,20 @@ impl UnitRegisters {
             ("ETMTSEVR", NEVER),
             ("ETMTRACEIDR", 0x10),
         ];
-        Self { values }
+        Self { values, trace_enable: None, comparators: [0; COMPARATORS.len()] }
     }
 
     /// Sets a register by its name. False: the models do not have it.
     pub(crate) fn set(&mut self, name: &str, value: u64) -> bool {
-        let found = self.values.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, old)| *old = value & 0xffff_ffff).is_some()
+        let value = value & 0xffff_ffff;
+        if name.eq_ignore_ascii_case(TRACE_ENABLE) {
+            self.trace_enable = Some(value);
+            return true;
+        }
+        let comparators = COMPARATORS.iter().zip(&mut self.comparators);
+        let values = self.values.iter_mut().map(|(known, old)| (&*known, old));
+        let found = values.chain(comparators).find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, old)| *old = value).is_some()
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<u64> {
@@ -43,7 +79,13 @@ impl UnitRegisters {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.values.into_iter()
+        let comparators = COMPARATORS.into_iter().zip(self.comparators).filter(|(_, value)| *value != 0);
+        self.values.into_iter().chain(self.trace_enable.map(|value| (TRACE_ENABLE, value))).chain(comparators)
+    }
+
+    /// The values of a pair of address comparators.
+    pub(super) fn comparators(&self, pair: usize) -> [u64; 2] {
+        self.comparators.as_chunks().0.get(pair).copied().unwrap_or_default()
     }
 
     /// A field of a register.
@@ -66,6 +108,9 @@ impl UnitRegisters {
         let event = self.get("ETMTSEVR").filter(|event| ![0, ALWAYS, NEVER].contains(event));
         let stalls = self.field("ETMCR", 7, 1) == 1;
         let event = event.map(|_| ("ETMTSEVR", "timestamps at events other than 0x6f (always) and 0x406f (never)"));
-        event.into_iter().chain(stalls.then_some(("ETMCR", "stalling of the PE"))).collect()
+        let stalls = stalls.then_some(("ETMCR", "stalling of the PE"));
+        let others = self.field(TRACE_ENABLE, 8, 16) != 0 || self.field(TRACE_ENABLE, 25, 1) == 1;
+        let others = others.then_some((TRACE_ENABLE, "filters other than address ranges"));
+        event.into_iter().chain(stalls).chain(others).collect()
     }
 }

@@ -1,5 +1,7 @@
 //! The closed loop of PTM and ETMv3: every option in turn, and random ones.
 
+use std::collections::BTreeSet;
+
 use unspool::CaptureSteps;
 use unspool::capture::Capture;
 use unspool::coresight::Protocol;
@@ -133,6 +135,43 @@ fn breaks_lose_nothing() {
         let found = Executed::read(folder.path(), "UNIT_0");
         assert_same(&format!("{isa:?} {protocol} {options:#x}"), &found.instructions, &Executed::of(&cut).instructions);
         assert!(found.gaps > 1);
+    }
+}
+
+/// An ETMv3 has an atom for each instruction. A PTM does not trace what comes after the last waypoint before it leaves a range.
+#[test]
+fn address_ranges_filter_what_is_traced() {
+    for (isa, protocol, options) in combinations().filter(|(_, _, options)| options % 7 == 0) {
+        let program = Program::with_data(isa, BASE, options);
+        let steps = program.run(1500, options);
+        let all = Executed::of(&steps).instructions;
+        let addresses: BTreeSet<u64> = all.iter().map(|(address, _)| *address).collect();
+        let at = |part: usize| addresses.iter().nth(addresses.len() * part / 4).copied().unwrap();
+        let (start, end) = (at(1), at(3));
+        for is_included in [true, false] {
+            let mut settings = settings(protocol, options);
+            let registers = [("ETMTECR1", 2 | u64::from(!is_included) << 24), ("ETMACVR3", start), ("ETMACVR4", end)];
+            registers.into_iter().for_each(|(register, value)| assert!(settings.set(register, value)));
+            let folder = encoded(&steps, &settings, options & 1 == 0);
+            let found = Executed::read(folder.path(), "UNIT_0").instructions;
+            let is_wanted = |address: u64| (start..end).contains(&address) == is_included;
+            let wanted: Vec<(u64, u32)> = all.iter().copied().filter(|(address, _)| is_wanted(*address)).collect();
+            let name = format!("{isa:?} {protocol} {options:#x}, included: {is_included}");
+            assert!(!wanted.is_empty() && wanted.len() < all.len(), "{name}");
+            if protocol == Protocol::Etm3 {
+                assert_same(&name, &found, &wanted);
+                continue;
+            }
+            let mut rest = wanted.iter();
+            assert!(found.iter().all(|one| rest.any(|other| other == one)), "{name}: not in this order");
+            let branches: BTreeSet<u64> = steps
+                .iter()
+                .filter_map(|step| step.event.instruction().filter(|found| found.branch.is_some()))
+                .map(|found| found.address)
+                .collect();
+            let branches = |all: &[(u64, u32)]| all.iter().filter(|(at, _)| branches.contains(at)).count();
+            assert_eq!(branches(&found), branches(&wanted), "{name}");
+        }
     }
 }
 
