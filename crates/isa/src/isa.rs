@@ -1,7 +1,7 @@
 //! The instruction sets, and how long their instructions are.
 
 /// An instruction set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Isa {
     /// The instructions of AArch64.
     #[default]

@@ -45,7 +45,7 @@ pub use control_flow::{ControlFlow, Decoded, Target};
 pub use decode::{access, classes, decode, destinations, transfers};
 pub use destinations::Destinations;
 pub use isa::Isa;
-pub use opcode_cache::{OpcodeCache, OpcodeKey, TEXT_CACHE_BITS};
+pub use opcode_cache::{OpcodeCache, OpcodeKey, TextCache};
 pub use riscv::RiscvExtensions;
 #[cfg(feature = "text")]
 pub use text::{Disassembler, Operands, Register, RelativeTarget, RelativeText};

@@ -6,6 +6,7 @@
 //! one in its slot; the size never changes.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use core::fmt;
 
 use crate::Isa;
@@ -30,9 +31,6 @@ impl OpcodeKey for (Isa, u32) {
         self.1.hash()
     }
 }
-
-/// Bits of a cache of disassembled opcodes: disassembly is so slow that large programs should fit.
-pub const TEXT_CACHE_BITS: u32 = 18;
 
 /// A direct-mapped cache with a fixed number of slots.
 ///
@@ -102,8 +100,76 @@ impl<K: OpcodeKey, V> OpcodeCache<K, V> {
     }
 }
 
+/// Texts of opcodes: as an [`OpcodeCache`], but keeps what it evicts, since disassembly is slow and programs are large.
+#[derive(Debug)]
+pub struct TextCache<K, V> {
+    recent: OpcodeCache<K, V>,
+    evicted: BTreeMap<K, V>,
+}
+
+/// Bits of the cache of recent texts.
+const TEXT_CACHE_BITS: u32 = 18;
+
+/// Maximum number of evicted texts; beyond it, all of them are dropped.
+const MAX_EVICTED: usize = 1 << 18;
+
+impl<K: OpcodeKey + Ord, V> TextCache<K, V> {
+    /// An empty cache.
+    pub fn new() -> Self {
+        Self { recent: OpcodeCache::new(TEXT_CACHE_BITS), evicted: BTreeMap::new() }
+    }
+
+    /// The text of the key, computed if it is not cached.
+    #[inline]
+    pub fn get_or_insert_with(&mut self, key: K, compute: impl FnOnce() -> V) -> &mut V {
+        let Self { recent, evicted } = self;
+        let index = recent.index(&key);
+        let slot = &mut recent.slots[index];
+        if slot.as_ref().is_some_and(|(known, _)| *known != key) {
+            evict(slot.take(), evicted);
+        }
+        &mut slot.get_or_insert_with(|| (key, evicted.remove(&key).unwrap_or_else(compute))).1
+    }
+}
+
+#[cold]
+fn evict<K: Ord, V>(entry: Option<(K, V)>, evicted: &mut BTreeMap<K, V>) {
+    if evicted.len() >= MAX_EVICTED {
+        evicted.clear();
+    }
+    evicted.extend(entry);
+}
+
+impl<K: OpcodeKey + Ord, V> Default for TextCache<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<K, V> fmt::Debug for OpcodeCache<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpcodeCache").field("slots", &self.slots.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evicted_texts_are_kept() {
+        let mut cache = TextCache::new();
+        let mut computed = 0;
+        let keys = 3 << TEXT_CACHE_BITS;
+        for key in (0..keys).chain(0..1000).chain(keys - 1000..keys) {
+            let value = cache.get_or_insert_with(key, || {
+                computed += 1;
+                key ^ 1
+            });
+            assert_eq!(*value, key ^ 1);
+        }
+        assert!(cache.evicted.len() <= MAX_EVICTED);
+        // The first thousand were dropped with all that were evicted with them.
+        assert!((keys..=keys + 1000).contains(&computed), "{computed}");
     }
 }

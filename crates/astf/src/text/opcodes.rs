@@ -2,7 +2,7 @@
 //!
 //! (address, opcode) ─▶ **text**, in two styles
 
-use unspool_isa::{Disassembler, Isa, OpcodeCache, Operation, RelativeTarget, RelativeText, TEXT_CACHE_BITS, access};
+use unspool_isa::{Disassembler, Isa, Operation, RelativeTarget, RelativeText, TextCache, access};
 
 use super::figure::styled;
 use unspool_model::digits::push_short_hex;
@@ -10,7 +10,7 @@ use unspool_model::digits::push_short_hex;
 #[derive(Debug)]
 pub(super) struct Opcodes {
     disassembler: Disassembler,
-    cache: OpcodeCache<u32, Box<OpcodeText>>,
+    cache: TextCache<u32, Box<OpcodeText>>,
 }
 
 /// Text of an opcode.
@@ -75,7 +75,7 @@ impl OpcodeText {
 
 impl Opcodes {
     pub(super) fn new() -> Self {
-        Self { disassembler: Disassembler::new(), cache: OpcodeCache::new(TEXT_CACHE_BITS) }
+        Self { disassembler: Disassembler::new(), cache: TextCache::new() }
     }
 
     /// The text of the opcode.

@@ -2,7 +2,7 @@
 //!
 //! (instruction set, encoding mode, address, opcode) ─▶ **text**
 
-use unspool_isa::{Disassembler, Isa, OpcodeCache, RelativeText, RiscvExtensions, TEXT_CACHE_BITS};
+use unspool_isa::{Disassembler, Isa, RelativeText, RiscvExtensions, TextCache};
 
 use unspool_model::digits::push_short_hex;
 
@@ -10,19 +10,19 @@ use unspool_model::digits::push_short_hex;
 pub(super) struct Opcodes {
     disassembler: Disassembler,
     /// `None`: the text depends on the address in a way that cannot be cached.
-    cache: OpcodeCache<(Isa, u32), Option<Box<RelativeText>>>,
+    cache: TextCache<(Isa, u32), Option<Box<RelativeText>>>,
 }
 
 impl Opcodes {
     pub(super) fn new() -> Self {
-        Self { disassembler: Disassembler::new(), cache: OpcodeCache::new(TEXT_CACHE_BITS) }
+        Self { disassembler: Disassembler::new(), cache: TextCache::new() }
     }
 
     /// Changes the extensions, and so the meaning of RISC-V opcodes.
     pub(super) fn set_extensions(&mut self, extensions: RiscvExtensions) {
         if self.disassembler.extensions != extensions {
             self.disassembler.extensions = extensions;
-            self.cache = OpcodeCache::new(TEXT_CACHE_BITS);
+            self.cache = TextCache::new();
         }
     }
 

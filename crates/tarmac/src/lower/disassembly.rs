@@ -4,18 +4,18 @@
 //!
 //! For A64 the opcode alone is the key, for AArch32 the opcode and its address.
 
-use unspool_isa::{Disassembler, Isa, OpcodeCache, OpcodeKey, RelativeText, TEXT_CACHE_BITS};
+use unspool_isa::{Disassembler, Isa, OpcodeKey, RelativeText, TextCache};
 
 use super::super::write::push_hex;
 
 #[derive(Debug)]
 pub(super) struct Opcodes {
     disassembler: Disassembler,
-    cache: OpcodeCache<Key, Box<RelativeText>>,
+    cache: TextCache<Key, Box<RelativeText>>,
 }
 
 /// Key of a cached text.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     isa: Isa,
     /// Zero for A64.
@@ -32,7 +32,7 @@ impl OpcodeKey for Key {
 
 impl Opcodes {
     pub(super) fn new() -> Self {
-        Self { disassembler: Disassembler::new(), cache: OpcodeCache::new(TEXT_CACHE_BITS) }
+        Self { disassembler: Disassembler::new(), cache: TextCache::new() }
     }
 
     /// Adds the text of an instruction.
