@@ -5,11 +5,12 @@
 //! All conditions of a query must hold; of several values of one condition, one suffices. Code that cannot match is
 //! recognized once per block, so that its executions cost next to nothing. The caller supplies the mnemonics.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::{ControlFlow, Range};
 
 use unspool_model::{Block, BlockTrace, Context, Direction, Event, ExceptionKind, Isa, RegisterWrite, Step};
 
+use crate::loops::LoopDetector;
 use crate::step_selection::StepSelection;
 
 /// Conditions of a search. An empty condition holds always.
@@ -57,6 +58,15 @@ impl Query {
         !self.memory.is_empty() || self.direction.is_some()
     }
 
+    /// Whether only instructions can match.
+    pub fn is_of_instructions(&self) -> bool {
+        self.has_instructions() && (self.is_of_code() || !self.is_of_effects())
+    }
+
+    fn has_instructions(&self) -> bool {
+        self.exceptions.is_none() && self.notes.is_empty()
+    }
+
     /// Whether it is about instructions, whatever else they have to do.
     fn is_of_code(&self) -> bool {
         !(self.within.addresses.is_empty() && self.opcodes.is_empty() && self.mnemonics.is_empty())
@@ -70,7 +80,7 @@ impl Query {
     /// The kind of step that is meant. If no condition shows it, instructions are.
     fn is_kind(&self, event: &Event) -> bool {
         match event {
-            Event::Instruction(_) => self.exceptions.is_none() && self.notes.is_empty(),
+            Event::Instruction(_) => self.has_instructions(),
             Event::Exception(found) => {
                 self.exceptions.as_ref().is_some_and(|kinds| kinds.is_empty() || kinds.contains(&found.kind))
             }
@@ -107,14 +117,24 @@ pub struct Finder<'n> {
     /// Whether the mnemonic of an opcode matches.
     opcodes: HashMap<(Isa, u32), bool>,
     contexts: HashMap<u32, Context>,
+    /// Cores whose last instruction is at one of the addresses, if other steps than instructions can match.
+    at_address: HashSet<u32>,
     /// Whether the code of a block can match, by number.
     blocks: Vec<bool>,
+    loops: Option<LoopDetector>,
 }
 
 impl<'n> Finder<'n> {
     /// Starts a search. `name` returns the mnemonic of an opcode.
     pub fn new(query: Query, name: impl FnMut(Isa, u32) -> String + 'n) -> Self {
-        Self { query, name: Box::new(name), opcodes: HashMap::new(), contexts: HashMap::new(), blocks: Vec::new() }
+        let (opcodes, contexts, at_address) = (HashMap::new(), HashMap::new(), HashSet::new());
+        Self { query, name: Box::new(name), opcodes, contexts, at_address, blocks: Vec::new(), loops: None }
+    }
+
+    /// Finds only steps that close a loop without progress.
+    #[must_use]
+    pub fn closing_loops(self, loops: LoopDetector) -> Self {
+        Self { loops: Some(loops), ..self }
     }
 
     /// Whether it needs the accesses of blocks.
@@ -122,26 +142,52 @@ impl<'n> Finder<'n> {
         self.query.wants_accesses()
     }
 
-    /// Whether a step matches. All steps have to be passed in order, except those of blocks.
+    /// Whether a step matches. All steps have to be passed in order, except those of blocks. A step that is no instruction is
+    /// at the address of the one before it.
     pub fn step(&mut self, step: &Step) -> bool {
         match &step.event {
             Event::Context(context) => {
                 let before = self.contexts.get(&step.core).copied().unwrap_or_default();
                 self.contexts.insert(step.core, context.over(&before));
             }
-            Event::Gap(_) => drop(self.contexts.remove(&step.core)),
+            Event::Gap(_) => {
+                self.contexts.remove(&step.core);
+                self.at_address.remove(&step.core);
+            }
+            Event::Instruction(found) => self.arrive(step.core, found.address),
             _ => {}
         }
-        self.query.is_kind(&step.event)
+        let is_kind = match &mut self.loops {
+            Some(loops) => loops.step(step),
+            None => self.query.is_kind(&step.event),
+        };
+        is_kind
             && self.is_in_context(step.core, step.time)
-            && step.event.instruction().is_none_or(|found| {
-                let is_opcode = match found.opcode {
-                    Some(opcode) => self.is_opcode(found.isa, opcode),
-                    None => !self.needs_opcode(),
-                };
-                is_opcode && self.query.within.has_address(found.address)
+            && self.is_at_address(step)
+            && step.event.instruction().is_none_or(|found| match found.opcode {
+                Some(opcode) => self.is_opcode(found.isa, opcode),
+                None => !self.needs_opcode(),
             })
             && self.has_effects(step)
+    }
+
+    /// A core executes the instruction at an address.
+    fn arrive(&mut self, core: u32, address: u64) {
+        if self.query.is_of_instructions() && self.loops.is_none() {
+            return;
+        }
+        match self.query.within.has_address(address) {
+            true => self.at_address.insert(core),
+            false => self.at_address.remove(&core),
+        };
+    }
+
+    fn is_at_address(&self, step: &Step) -> bool {
+        let within = &self.query.within;
+        match step.event.instruction() {
+            Some(found) => within.has_address(found.address),
+            None => within.addresses.is_empty() || self.at_address.contains(&step.core),
+        }
     }
 
     /// Passes on the steps of blocks that match.
@@ -150,8 +196,15 @@ impl<'n> Finder<'n> {
         trace: &BlockTrace<'_>,
         take: &mut impl FnMut(&Step) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let is_of_instructions = self.query.exceptions.is_none() && self.query.notes.is_empty();
-        if !is_of_instructions || !self.query.registers.is_empty() || !self.is_in_context(trace.core, trace.time) {
+        if self.loops.is_some() {
+            return trace.each_step(|step| if self.step(step) { take(step) } else { ControlFlow::Continue(()) });
+        }
+        let last = trace.executions.last().and_then(|last| trace.blocks.get(last.number())?.instructions().last());
+        last.into_iter().for_each(|(address, ..)| self.arrive(trace.core, address));
+        if !self.query.has_instructions()
+            || !self.query.registers.is_empty()
+            || !self.is_in_context(trace.core, trace.time)
+        {
             return ControlFlow::Continue(());
         }
         for block in trace.blocks.get(self.blocks.len()..).unwrap_or_default() {
@@ -260,6 +313,7 @@ mod tests {
         let all = Query::default;
         let within = |within: StepSelection| Query { within, ..Query::default() };
         let place = StepSelection::default;
+        let at = |range| StepSelection { addresses: vec![range], ..place() };
         let register = |name: &str, value| vec![RegisterPattern { name: name.into(), value }];
         let rows: &[(&str, Query, &[u64])] = &[
             ("nothing", all(), &[0x10, 0x20, 0x30, 0x40]),
@@ -282,6 +336,12 @@ mod tests {
             ),
             ("exceptions", Query { exceptions: Some(vec![]), ..all() }, &[0x38]),
             ("one kind", Query { exceptions: Some(vec![ExceptionKind::Fiq]), ..all() }, &[]),
+            (
+                "exceptions after an instruction at an address",
+                Query { exceptions: Some(vec![]), ..within(at(0x30..0x34)) },
+                &[0x38],
+            ),
+            ("exceptions after one at another", Query { exceptions: Some(vec![]), ..within(at(0x40..0x44)) }, &[]),
             ("a note", Query { notes: vec!["there".into()], ..all() }, &[0x39]),
             ("a level", within(StepSelection { levels: vec![1], ..place() }), &[0x30, 0x40]),
             ("a process", within(StepSelection { processes: vec![8], ..place() }), &[]),

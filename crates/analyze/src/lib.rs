@@ -5,6 +5,7 @@
 //! blocks, steps of one source ─▶ stats ─▶ counts, instruction mix, footprint
 //! blocks and steps of one source ─▶ address counts ─▶ executions and outcomes of each instruction
 //! blocks, steps of one source ─▶ step selection ─▶ those of some addresses, levels, processes, times
+//! steps of one source ─▶ loops ─▶ where execution only repeats itself
 //! steps of one source ─▶ check ─▶ findings: behavior that no processor has
 //! steps of two sources ─▶ diff ─▶ differences
 //! steps of two sources ─▶ join ─▶ steps of the first, completed by the second
@@ -46,6 +47,7 @@ pub mod find;
 pub mod folded;
 pub mod join;
 pub mod known_state;
+pub mod loops;
 pub mod marks;
 pub mod pass;
 pub mod profile;

@@ -3,6 +3,8 @@
 //! Takes arguments; produces open traces with their program, and reports what cannot be read. Knows no verb.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,8 +13,13 @@ use unspool::analyze::pass::Pass;
 use unspool::analyze::step_selection::{LeftOut, Selected, StepSelection};
 use unspool::capture::{Capture, Code};
 use unspool::file::{TraceFile, is_pipe, is_standard};
+use unspool::indexed_log::{LogError, index_path};
+use unspool::indexed_steps::{
+    IndexedSteps, capture_index_path, fingerprint_of, open_capture_index, open_step_index, with_capture_index,
+};
 use unspool::model::{BlockSink, CoreSelector, Coverage, Losses, SourceError, StepSource, TimeUnit};
 use unspool::software_marks::SoftwareSource;
+use unspool::tarmac::index::Index;
 use unspool::{
     CaptureSteps, FileKind, Meter, OpenedSteps, Parts, PresentIds, Program, SpaceOptions, open_capture, place_images,
 };
@@ -70,6 +77,8 @@ pub(crate) struct OpenTrace {
     pub(crate) meter: Meter,
     /// Another reader of the file, if it is a pipe that is read twice.
     second: Option<TraceFile>,
+    /// The index of a source of a capture.
+    index: Option<Index<File>>,
 }
 
 enum Contents {
@@ -148,6 +157,36 @@ impl OpenTrace {
     pub(crate) fn follow(&mut self, selection: &StepSelection, sink: &mut dyn BlockSink) -> anyhow::Result<Verdict> {
         let ended = self.feed(selection, LeftOut::Gap, sink)?;
         self.end(ended)
+    }
+
+    /// Passes the steps near some addresses to a sink, or all of them if there is no index.
+    pub(crate) fn follow_near(
+        &mut self,
+        addresses: &[Range<u64>],
+        sink: &mut dyn BlockSink,
+    ) -> anyhow::Result<Verdict> {
+        match self.take_indexed() {
+            Some(mut indexed) => self.end(indexed.each_step_near(addresses, &mut |step| sink.step(step))),
+            None => self.follow(&StepSelection::default(), sink),
+        }
+    }
+
+    /// The trace with its index. A source of a capture has no steps afterwards.
+    fn take_indexed(&mut self) -> Option<IndexedSteps> {
+        match (&mut self.contents, self.kind) {
+            (contents @ Contents::Source(_), _) => {
+                let index = self.index.take()?;
+                match std::mem::replace(contents, Contents::File(None)) {
+                    Contents::Source(steps) => Some(with_capture_index(*steps, index)),
+                    _ => None,
+                }
+            }
+            (Contents::File(_) | Contents::Steps(_), FileKind::Astf | FileKind::Stf) => {
+                let file = Path::new(&self.file);
+                used(open_step_index(file, &index_path(file)))
+            }
+            _ => None,
+        }
     }
 
     /// Passes the selected steps to a sink one at a time, with the data of their accesses.
@@ -229,11 +268,17 @@ impl TraceArgs {
     }
 
     /// Passes each trace to `take`. What cannot be read does not stop the others, but the command fails.
-    pub(crate) fn each(
+    pub(crate) fn each(&self, take: impl FnMut(&mut OpenTrace) -> anyhow::Result<Verdict>) -> anyhow::Result<Verdict> {
+        self.each_with(EachOptions::default(), take)
+    }
+
+    /// The same, with options.
+    pub(crate) fn each_with(
         &self,
+        options: EachOptions<'_>,
         mut take: impl FnMut(&mut OpenTrace) -> anyhow::Result<Verdict>,
     ) -> anyhow::Result<Verdict> {
-        each_file(&self.files, |_, file| self.read.each(file, EachOptions::default(), &mut take))
+        each_file(&self.files, |_, file| self.read.each(file, options, &mut take))
     }
 }
 
@@ -252,6 +297,8 @@ pub(crate) struct EachOptions<'o> {
     pub(crate) twice: bool,
     /// Whether [software trace](OpenTrace::software) of a capture is taken too.
     pub(crate) software: bool,
+    /// Whether the index of a source is [used](OpenTrace::follow_near).
+    pub(crate) indexed: bool,
 }
 
 impl ReadArgs {
@@ -315,6 +362,7 @@ impl ReadArgs {
             program: Arc::new(Program::new(codes)),
             meter: Meter::default(),
             second,
+            index: None,
         })
     }
 
@@ -332,7 +380,8 @@ impl ReadArgs {
     ) -> anyhow::Result<Verdict> {
         report_assumptions(capture);
         let sources = self.selected_sources(capture, options.core)?;
-        let (mut codes, spaces) = (self.processes.codes(&self.images)?, self.processes.load()?);
+        let (added, spaces) = (self.processes.codes(&self.images)?, self.processes.load()?);
+        let mut codes = added.clone();
         let mut reported = BTreeSet::new();
         report_images(&place_images(capture, &mut codes), &mut reported);
         let (mut verdict, mut count, is_only_source) = (Verdict::Clean, 0, sources.len() == 1);
@@ -346,10 +395,11 @@ impl ReadArgs {
                 Ok(steps) => {
                     count += 1;
                     let (meter, program) = (Meter::new(Some(steps.size())), Arc::clone(steps.program()));
+                    let index = if options.indexed { index_of(capture, &source.0, &added, &spaces) } else { None };
                     let contents = Contents::Source(Box::new(steps.counting(&Arc::clone(&meter.read))));
                     let (file, source, kind) = (file.display().to_string(), Some(source), FileKind::Capture);
                     let mut trace =
-                        OpenTrace { file, source, is_only_source, kind, contents, program, meter, second: None };
+                        OpenTrace { file, source, is_only_source, kind, contents, program, meter, second: None, index };
                     verdict = verdict.or(take(&mut trace)?);
                     report_program(&trace.program, &mut reported);
                 }
@@ -385,6 +435,27 @@ impl ReadArgs {
     }
 }
 
+/// The index of a source of a capture, if there is one.
+fn index_of(capture: &Capture, source: &str, added: &[Code], spaces: &SpaceOptions) -> Option<Index<File>> {
+    let path = capture_index_path(capture, source);
+    if !path.is_file() {
+        return None;
+    }
+    used(open_capture_index(&path, &fingerprint_of(capture, source, added, spaces)))
+}
+
+/// An index, unless there is none; one that is not of this trace is reported.
+fn used<T>(opened: Result<T, LogError>) -> Option<T> {
+    match opened {
+        Ok(index) => Some(index),
+        Err(error) if error.is_absent() => None,
+        Err(error) => {
+            diagnostic::detail(format_args!("{error}; it is not used"));
+            None
+        }
+    }
+}
+
 /// A source of software trace.
 fn software_trace(file: &Path, source: SourceName, software: SoftwareSource) -> OpenTrace {
     OpenTrace {
@@ -396,6 +467,7 @@ fn software_trace(file: &Path, source: SourceName, software: SoftwareSource) -> 
         contents: Contents::Software(Box::new(software)),
         program: Arc::new(Program::new(Vec::new())),
         second: None,
+        index: None,
     }
 }
 

@@ -147,6 +147,11 @@ impl<R: Read> Reader<R> {
         self.next
     }
 
+    /// Sets the number of the next record.
+    pub(crate) fn count_from(&mut self, record: u64) {
+        self.next.record = record;
+    }
+
     /// Emits records until `visit` breaks, the trace ends or the rest cannot be read. True: there is more.
     #[inline]
     pub fn each(&mut self, mut visit: impl FnMut(Position, &Record<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {

@@ -73,7 +73,7 @@ enum Contents {
     File { path: PathBuf, kind: FileKind },
 }
 
-/// ExecutedInstruction instruction, with its position and time.
+/// An executed instruction, with its position and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExecutedInstruction {
     /// Core; of a capture, index of the source in [`Opened::sources`].

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use unspool::analyze::find::{Finder, OpcodePattern, Query, RegisterPattern};
+use unspool::analyze::loops::LoopDetector;
 use unspool::analyze::step_selection::StepSelection;
 use unspool::convert::report::describe_position;
 use unspool::isa::{Disassembler, Isa};
 use unspool::model::json::Object;
-use unspool::model::{BlockSink, BlockTrace, Direction, Event, ExceptionKind, Step};
+use unspool::model::{BlockSink, BlockTrace, Direction, Event, ExceptionKind, Facet, Step};
 use unspool::{FileKind, Program};
 
 use crate::args::{OutputArgs, parse_number};
@@ -19,7 +20,7 @@ use crate::output::Output;
 use crate::selection_args::parse_place;
 use crate::symbols::{printable, symbol_text};
 use crate::text::{direction_name, known_digits};
-use crate::traces::{OpenTrace, TraceArgs};
+use crate::traces::{EachOptions, OpenTrace, TraceArgs};
 use crate::verdict::Verdict;
 
 /// Find instructions by address, function or opcode, writes of registers, accesses, exceptions and notes
@@ -61,6 +62,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT", help_heading = "What to find")]
     text: Vec<String>,
 
+    /// Loops without progress: an address that comes again within 16 instructions, and no register has changed; or the same
+    /// exceptions with no instruction in between. The step that closes a loop is found, once
+    #[arg(long = "loop", help_heading = "What to find", conflicts_with_all = ["register", "exception", "text"])]
+    is_loop: bool,
+
     /// Only print how many there are
     #[arg(long, conflicts_with_all = ["first", "limit", "before", "after"])]
     count: bool,
@@ -93,11 +99,14 @@ Examples:
   unspool find trace.zstf --mnemonic ecall --json
   unspool find snapshot/ --opcode 0xd4000001/0xffe0001f --level 0
   unspool find trace.astf --exception irq --count
+  unspool find run.tarmac --loop --first         where the program stops making progress
 
 Steps have to match all of the options; of an option that is repeated, one value suffices. Each line has the position in the \
 trace, the address, opcode and disassembly of an instruction, its symbol, and what it wrote and accessed. In lists with \
 context, '>' marks what was found. Registers, accesses and times can only be found in traces that have them: 'unspool info' \
-shows what a trace has.
+shows what a trace has. With an index of an ASTF file, an STF file or a capture ('unspool index'), only the parts with the \
+wanted addresses are read. A loop is as in tarmac-truncate: memory is not compared; where a trace has no registers, instructions \
+that write one count as changes, and of A32 and T32 only branches do not.
 Exit codes: 0 the search was complete, whether or not something was found; 1 the trace has problems; 2 the command failed.";
 
 /// A value, or any.
@@ -110,12 +119,14 @@ enum AnyOr<T> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if !args.has_condition() {
         bail!(
-            "nothing to find: give --function, --address, --mnemonic, --opcode, --register, --memory, --exception or --text"
+            "nothing to find: give --function, --address, --mnemonic, --opcode, --register, --memory, --exception, --text or \
+             --loop"
         );
     }
     let mut output = args.traces.open_output(&args.output)?;
     let mut total = 0;
-    let verdict = args.traces.each(|trace| {
+    let options = EachOptions { indexed: true, ..EachOptions::default() };
+    let verdict = args.traces.each_with(options, |trace| {
         let (found, verdict) = args.search(trace, &mut output)?;
         total += found;
         Ok(verdict)
@@ -133,7 +144,7 @@ impl Args {
     fn has_condition(&self) -> bool {
         let names = self.mnemonic.len() + self.text.len() + self.register.len();
         let others = self.opcode.len() + self.memory.len() + self.exception.len();
-        names + others > 0 || self.read || self.write || !self.traces.selection.is_all()
+        names + others > 0 || self.read || self.write || self.is_loop || !self.traces.selection.is_all()
     }
 
     fn query(&self, within: StepSelection) -> Query {
@@ -164,7 +175,15 @@ impl Args {
     fn search(&self, trace: &mut OpenTrace, output: &mut Output) -> anyhow::Result<(u64, Verdict)> {
         let mut names = Disassembler::new();
         let name = move |isa, opcode| names.mnemonic(isa, opcode).map_or_else(String::new, Into::into);
-        let finder = Finder::new(self.query(trace.select(&self.traces.selection)?), name);
+        let query = self.query(trace.select(&self.traces.selection)?);
+        // Nothing else in the trace matters: neither steps around what is found, nor the start of a loop.
+        let is_local = query.is_of_instructions() && self.before + self.after == 0 && !self.is_loop;
+        let addresses = Some(query.within.addresses.clone()).filter(|addresses| is_local && !addresses.is_empty());
+        let finder = Finder::new(query, name);
+        let finder = match self.is_loop {
+            true => finder.closing_loops(LoopDetector::new(trace.coverage()?.0.has(Facet::Registers))),
+            false => finder,
+        };
         let program = Arc::clone(trace.program());
         let lines = Lines {
             name: trace.name(),
@@ -180,7 +199,10 @@ impl Args {
         let mut search =
             Search { args: self, finder, lines, output, limit, found: 0, before: VecDeque::new(), after: 0 };
         // The finder selects: steps around what it finds are printed too.
-        let verdict = trace.follow(&StepSelection::default(), &mut search)?;
+        let verdict = match addresses {
+            Some(addresses) => trace.follow_near(&addresses, &mut search)?,
+            None => trace.follow(&StepSelection::default(), &mut search)?,
+        };
         let Search { found, lines: Lines { name, .. }, output, .. } = search;
         if self.count && !self.output.json {
             let heading =

@@ -3,8 +3,7 @@
 //! steps ─▶ **points** to continue from; point, file ─▶ steps
 //!
 //! Files without compression are read from an offset, and .zstf files from the chunk of an instruction. Other storage has no
-//! points. A point has what the emitter knows from earlier groups, so that the steps are those of the whole file, except
-//! that records of a .zstf file are counted from its chunk.
+//! points. A point has what the emitter knows from earlier groups, so that the steps are those of the whole file.
 
 use std::cell::RefCell;
 use std::io::{Read, Seek, SeekFrom};
@@ -112,6 +111,7 @@ impl Steps<Box<dyn Read + Send>> {
                 if !self.reader.seek_instruction(point.follower.instructions, &mut follower)? {
                     return Err(self.no_such_point());
                 }
+                self.reader.count_from(point.position.record);
                 // The mode may have been recorded in an earlier chunk.
                 point.follower = Follower { mode: follower.mode.or(point.follower.mode), ..follower };
             }

@@ -61,7 +61,7 @@ impl<T: Read + Seek> Segments for T {
 /// A log with its index.
 #[derive(Debug)]
 pub struct Indexed<T, S> {
-    log: T,
+    pub(super) log: T,
     pub(super) index: Index<S>,
 }
 
@@ -324,7 +324,7 @@ impl<T: Segments, S: Read + Seek> Indexed<T, S> {
 }
 
 /// A segment, for what reads it.
-fn segment_at(directory: &Directory, segment: usize) -> SegmentAt<'_> {
+pub(super) fn segment_at(directory: &Directory, segment: usize) -> SegmentAt<'_> {
     let Segment { offset, is_within_line, resume, steps, contexts, .. } = &directory.segments[segment];
     let end = directory.segments.get(segment + 1).map_or(directory.fingerprint.length, |next| next.offset);
     let lines = directory.tree.node((0, segment)).map_or(0, |node| node.lines);

@@ -214,7 +214,7 @@ impl<T: Segments, S: Read + Seek> Indexed<T, S> {
     }
 
     fn segments_with(&mut self, pc: u64, segments: Range<usize>) -> IndexResult<Vec<usize>> {
-        self.index.segments_with(pc, segments)
+        self.index.segments_with(&[only(pc)], segments)
     }
 
     /// The first instruction of a segment for which `is_match(line number, line, core)` holds; other lines are skipped.
@@ -259,7 +259,7 @@ impl<S: Read + Seek> Index<S> {
                 let is_reached = |latest: Time| compare(latest, time).is_some_and(Ordering::is_ge);
                 self.directory.segments.iter().position(|segment| segment.latest.is_some_and(is_reached))
             }
-            Position::Address(address) => self.segments_with(address, 0..count)?.first().copied(),
+            Position::Address(address) => self.segments_with(&[only(address)], 0..count)?.first().copied(),
         };
         Ok(found.and_then(|index| {
             let resume = self.directory.segments.get(index)?.resume.clone();
@@ -274,15 +274,19 @@ impl<S: Read + Seek> Index<S> {
         (line <= self.directory.totals.lines).then_some(index)
     }
 
-    /// The segments with an instruction at an address.
-    fn segments_with(&mut self, pc: u64, segments: Range<usize>) -> IndexResult<Vec<usize>> {
+    /// The segments with an instruction at one of these addresses.
+    pub(super) fn segments_with(
+        &mut self,
+        addresses: &[Range<u64>],
+        segments: Range<usize>,
+    ) -> IndexResult<Vec<usize>> {
         let Index { file, directory, .. } = self;
         let (mut nodes, mut found) = (directory.tree.cover(segments), Vec::new());
         // A stack with the first node on top, so that segments are found in order.
         nodes.reverse();
         while let Some((level, index)) = nodes.pop() {
             let Some(node) = directory.tree.node((level, index)) else { continue };
-            if !node.has_address(pc, file)? {
+            if !node.has_address(addresses, file)? {
                 continue;
             }
             match level.checked_sub(1) {
@@ -292,6 +296,11 @@ impl<S: Read + Seek> Index<S> {
         }
         Ok(found)
     }
+}
+
+/// The range of one address; no instruction is at the last one.
+fn only(address: u64) -> Range<u64> {
+    address..address.saturating_add(1)
 }
 
 fn is_at(line: &Line<'_>, pc: u64) -> bool {

@@ -9,17 +9,17 @@
 //! bytes that only it understands. The summaries are made in order, each with the state before it. Knows no format.
 
 use std::io::{Read, Seek, Write};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
-use unspool_model::{SourceError, Step, TimeUnit};
+use unspool_model::{Event, Gap, SourceError, Step, TimeUnit};
 
 use super::builder::Merge;
 use super::checkpoint::Checkpoint;
 use super::directory::{Directory, Segment, finish, start};
-use super::query::{Before, SegmentAt, Segments};
+use super::query::{Before, Indexed, SegmentAt, Segments, segment_at};
 use super::segment::Work;
 use super::tree::Tree;
-use super::{Fingerprint, IndexError, IndexOptions, IndexResult, Totals};
+use super::{Fingerprint, Index, IndexError, IndexOptions, IndexResult, Totals};
 use crate::dialect::Dialect;
 use crate::lower::records::StepRecords;
 use crate::record::Line;
@@ -161,6 +161,70 @@ impl<P: ResumeSteps> Segments for StepSegments<P> {
             _ => Ok(()),
         }
     }
+}
+
+impl<P: ResumeSteps, S: Read + Seek> Indexed<StepSegments<P>, S> {
+    /// Passes on the steps of the segments that have an instruction at one of these addresses, until `take` breaks, and those
+    /// of the last segment, since damage of the trace shows only there. Where segments are left out, there is a gap, and then the
+    /// context of each core.
+    ///
+    /// # Errors
+    ///
+    /// If the trace is damaged, or it or the index cannot be read.
+    pub fn each_step_near(
+        &mut self,
+        addresses: &[Range<u64>],
+        take: &mut dyn FnMut(&Step) -> ControlFlow<()>,
+    ) -> Result<(), SourceError> {
+        let Some(last) = self.index.directory.segments.len().checked_sub(1) else { return Ok(()) };
+        let of_index = |error: IndexError| SourceError { text: error.to_string(), is_damage: false };
+        let mut segments = self.index.segments_with(addresses, 0..last).map_err(of_index)?;
+        segments.push(last);
+        for run in segments.chunk_by(|one, next| one + 1 == *next) {
+            if self.each_step_of(run, last, take)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes on the steps of consecutive segments.
+    fn each_step_of(
+        &mut self,
+        run: &[usize],
+        last: usize,
+        take: &mut dyn FnMut(&Step) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, SourceError> {
+        let Self { log: StepSegments { reader, .. }, index: Index { directory, .. } } = self;
+        let Some(first) = run.first() else { return Ok(ControlFlow::Continue(())) };
+        let at = segment_at(directory, *first);
+        let mut flow = contexts_at(&at, take);
+        let mut left = match run.contains(&last) {
+            true => u64::MAX,
+            false => run.iter().map(|segment| directory.segments[*segment].steps).sum(),
+        };
+        if left > 0 && flow.is_continue() {
+            reader.each_from(&at, &mut |step| {
+                flow = take(step);
+                left -= 1;
+                if left > 0 { flow } else { ControlFlow::Break(()) }
+            })?;
+        }
+        Ok(flow)
+    }
+}
+
+/// Passes on the contexts of the cores at the start of a segment.
+fn contexts_at(at: &SegmentAt<'_>, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> ControlFlow<()> {
+    let mut step = Step::default();
+    for (core, context) in (0..).zip(at.contexts) {
+        step.core = core;
+        for event in [Event::Gap(Gap::Start), Event::Context(*context)] {
+            step.event = event;
+            take(&step)?;
+        }
+    }
+    ControlFlow::Continue(())
 }
 
 #[cfg(test)]

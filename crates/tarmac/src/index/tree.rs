@@ -132,11 +132,11 @@ impl Node {
         unknown_writes.map(Some).map_err(|Malformed| IndexError::Damaged { offset: block.offset })
     }
 
-    /// Whether it has an instruction at this address, or may have.
-    pub(super) fn has_address(&self, address: u64, file: &mut (impl Read + Seek)) -> IndexResult<bool> {
+    /// Whether it has an instruction at one of these addresses, or may have.
+    pub(super) fn has_address(&self, addresses: &[Range<u64>], file: &mut (impl Read + Seek)) -> IndexResult<bool> {
         let Some(block) = &self.addresses else { return Ok(true) };
         let mut found = false;
-        each_address(block, file, |other| found |= other == address)?;
+        each_address(block, file, |other| found |= addresses.iter().any(|range| range.contains(&other)))?;
         Ok(found)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use unspool_model::{
     Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, SourceError, Step, TimeUnit,
@@ -212,6 +212,52 @@ fn state_is_as_by_replay() {
             }
         }
     }
+}
+
+/// Instructions at some addresses, each with the context of its core.
+fn located(steps: &[Step], addresses: &[Range<u64>]) -> Vec<(Step, Context)> {
+    let (mut contexts, mut found) = ([Context::default(); 2], Vec::new());
+    for step in steps {
+        let context = &mut contexts[step.core as usize];
+        match &step.event {
+            Event::Gap(_) => *context = Context::default(),
+            Event::Context(new) => *context = new.over(context),
+            Event::Instruction(instruction) if addresses.iter().any(|range| range.contains(&instruction.address)) => {
+                found.push((step.clone(), *context));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn steps_near_addresses_have_all_instructions_there() {
+    let (mut read, mut all) = (0, 0);
+    for seed in 0..200 {
+        let mut trace = Trace::random(seed);
+        let cuts: Vec<usize> = (0..trace.steps.len()).filter(|_| trace.random.below(4) == 0).collect();
+        let mut indexed = indexed(&trace.steps, &cuts);
+        let start = 0x1000 + 4 * trace.random.below(12);
+        let addresses = [start..start + 1 + trace.random.below(6), 0x2000..0x3000];
+        let mut near = Vec::new();
+        let mut take = |step: &Step| {
+            near.push(step.clone());
+            ControlFlow::Continue(())
+        };
+        indexed.each_step_near(&addresses, &mut take).unwrap();
+        assert_eq!(located(&near, &addresses), located(&trace.steps, &addresses), "{seed} {cuts:?} {addresses:x?}");
+        let mut left = near.len().div_ceil(2);
+        let mut take = |_: &Step| {
+            left -= 1;
+            if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        indexed.each_step_near(&addresses, &mut take).unwrap();
+        assert_eq!(left, 0, "it stops where it is asked to");
+        let count = |steps: &[Step]| steps.iter().filter(|step| step.event.instruction().is_some()).count();
+        (read, all) = (read + count(&near), all + count(&trace.steps));
+    }
+    assert!(read < all * 3 / 4, "{read} of {all}");
 }
 
 /// The lines in which two texts differ.

@@ -58,6 +58,27 @@ fn assert_same(folder: &Path, name: &str, bytes: &[u8], distance: u64, unit: Uni
         let [found, expected] = [found, expected].map(|state| state.as_ref().map(shown));
         assert_eq!(found, expected, "{name} {distance} {text}");
     }
+    for address in (0..24).map(|at| 0x1000 + 4 * at) {
+        let (mut steps, _) = TraceFile::open(&trace, &FileOptions::default()).unwrap().into_steps(false);
+        let expected = instructions_at(address, |take| steps.each(take));
+        let found = instructions_at(address, |take| indexed.each_step_near(&[address..address + 1], take));
+        assert_eq!(found, expected, "{name} {distance} {address:x}");
+    }
+}
+
+/// The instructions at an address, each with its effects.
+pub(super) fn instructions_at(
+    address: u64,
+    read: impl FnOnce(&mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError>,
+) -> Vec<Step> {
+    let mut found = Vec::new();
+    read(&mut |step| {
+        let is_there = step.event.instruction().is_some_and(|instruction| instruction.address == address);
+        found.extend(is_there.then(|| step.clone()));
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    found
 }
 
 /// A trace of BasicPlus: times, contexts, exceptions, strings, and modes that the format does not support, which are gaps.

@@ -49,6 +49,8 @@ fn state_by_an_index_of_a_capture_is_that_without() {
             let (with, without) = (on("state", &capture, &options), on("state", &plain, &options));
             assert_eq!((with.code, &with.out), (without.code, &without.out), "{name} {at}: {}", with.err);
         }
+        let find = |capture| on("find", capture, &[source, &["--address", &all[3]]].concat()).clean().out;
+        assert!(find(&capture) == find(&plain) && !find(&plain).is_empty(), "{name}");
     }
     let named = |capture: &Path| on("state", capture, &["--at", "say", "--json"]).json();
     assert_eq!(named(&folder.path("hello-qemu")), named(&example("hello-qemu")));

@@ -71,6 +71,38 @@ fn context_is_printed_around_what_was_found() {
     assert_eq!(apart.out.lines().count(), 2);
 }
 
+/// A loop that counts, and one that reads the same value again and again.
+const LOOPS: &str = "\
+1 clk cpu0 IT (1) 00001000 91000400 O EL1h_n : ADD      x0,x0,#1
+1 clk cpu0 R X0 0000000000000001
+2 clk cpu0 IT (2) 00001004 17ffffff O EL1h_n : B        0x1000
+3 clk cpu0 IT (3) 00001000 91000400 O EL1h_n : ADD      x0,x0,#1
+3 clk cpu0 R X0 0000000000000002
+4 clk cpu0 IT (4) 00001008 f9400001 O EL1h_n : LDR      x1,[x0]
+4 clk cpu0 R X1 0000000000000007
+5 clk cpu0 IT (5) 0000100c 17ffffff O EL1h_n : B        0x1008
+6 clk cpu0 IT (6) 00001008 f9400001 O EL1h_n : LDR      x1,[x0]
+6 clk cpu0 R X1 0000000000000007
+7 clk cpu0 IT (7) 0000100c 17ffffff O EL1h_n : B        0x1008
+8 clk cpu0 IT (8) 00001008 f9400001 O EL1h_n : LDR      x1,[x0]
+8 clk cpu0 R X1 0000000000000007
+";
+
+#[test]
+fn a_loop_without_progress_is_found_once() {
+    let (folder, path) = log(LOOPS);
+    let run = on("find", &path, &["--loop", "--json"]);
+    assert_eq!(lines(&run), [11]);
+    let stf = folder.path("loops.stf");
+    on("convert", &path, &[text(&stf)]).expect(0, &[]);
+    let run = on("find", &stf, &["--loop", "--json"]);
+    let found: Vec<String> =
+        run.json().iter().filter_map(|line| line["address"].as_str().map(str::to_string)).collect();
+    assert_eq!(found, ["0x100c"]);
+    on("find", &path, &["--loop", "--address", "0x1000", "--count"]).shows(&["0"]);
+    on("find", &path, &["--loop", "--register", "x0"]).expect(2, &["cannot be used with"]);
+}
+
 #[test]
 fn a_search_needs_a_condition() {
     on("find", &qemu(), &[]).expect(2, &["nothing to find"]);

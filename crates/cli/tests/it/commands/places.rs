@@ -254,6 +254,7 @@ fn an_index_of_astf_changes_no_answer() {
         unspool(&["convert", text(&raw), text(&astf), "--to", to, "--force"]).expect(0, &[]);
         let places = ["#1", "#65536", "#65537", "#131073", "#140000", "0x1010", "90000us", "#140001", "0x9990"];
         let plain: Vec<_> = places.map(|at| state_text(&astf, at)).into();
+        let found = found_at(&astf, "0x1010..0x1018");
         let made = on("index", &astf, &["--json"]);
         assert_eq!(made.code, 0, "{}", made.err);
         let made = &made.json()[0];
@@ -263,6 +264,7 @@ fn an_index_of_astf_changes_no_answer() {
         for (at, (plain, indexed)) in places.iter().zip(plain.iter().zip(&indexed)) {
             assert_eq!(plain, indexed, "{name} {at}");
         }
+        assert_eq!(found_at(&astf, "0x1010..0x1018"), found, "{name}");
         on("index", &astf, &[]).expect(0, &["is up to date"]);
         // The index of another file is not used.
         let index = folder.path(format!("{name}.unspool-index"));
@@ -274,6 +276,7 @@ fn an_index_of_astf_changes_no_answer() {
         // A damaged index is rebuilt.
         let stored = std::fs::read(&index).unwrap();
         std::fs::write(&index, &stored[..stored.len() - 9]).unwrap();
+        assert_eq!(found_at(&astf, "0x1010..0x1018"), found, "{name}");
         let again = on("state", &astf, &["--at", "#65537"]);
         assert!(again.code == 0 && again.err.contains("rebuilt"), "{again:?}");
     }
@@ -281,6 +284,17 @@ fn an_index_of_astf_changes_no_answer() {
     unspool(&["convert", text(&folder.path("plain.astf")), text(&packed)]).expect(0, &[]);
     on("index", &packed, &[]).expect(2, &["convert --to zlib"]);
     on("state", &packed, &["--at", "#70000"]).shows(&["70,000 instructions"]);
+}
+
+/// The output of searches for instructions at these addresses.
+fn found_at(path: &Path, addresses: &str) -> Vec<(i32, String)> {
+    let searches: [&[&str]; 4] = [&[], &["--count"], &["--first", "--json"], &["--limit", "9", "--mnemonic", "bl"]];
+    let found = searches.map(|options| {
+        let run = on("find", path, &[&["--address", addresses], options].concat());
+        (run.code, run.out)
+    });
+    assert!(found[0].0 == 0 && !found[0].1.is_empty(), "{found:?}");
+    found.into()
 }
 
 fn state_text(path: &Path, at: &str) -> (i32, String) {
@@ -336,6 +350,8 @@ fn an_index_of_stf_changes_no_answer() {
         let path = convert(&folder, &log, name);
         let places = [1, 65_536, 65_537, 70_000];
         let plain = places.map(|at| state_text(&path, &format!("#{at}")));
+        let ranges = ["0x10100", "0x40000..0x50010"];
+        let found = ranges.map(|range| found_at(&path, range));
         on("index", &path, &[]).expect(0, &["70,000 instructions"]);
         let indexed = places.map(|at| state_text(&path, &format!("#{at}")));
         for (at, (plain, indexed)) in places.iter().zip(plain.iter().zip(&indexed)) {
@@ -344,6 +360,7 @@ fn an_index_of_stf_changes_no_answer() {
             assert_eq!(registers, recording.registers_at(*at), "{name} #{at}");
             assert_eq!(memory, recording.memory_at(*at), "{name} #{at}");
         }
+        assert_eq!(ranges.map(|range| found_at(&path, range)), found, "{name}");
         for at in ["0x10100", "300000ns", "690000ns"] {
             let indexed = state_text(&path, at);
             std::fs::rename(folder.path(format!("{name}.unspool-index")), folder.path("aside")).unwrap();

@@ -13,6 +13,7 @@ use unspool_model::Step;
 use unspool_tarmac::index::{Position, State, StateView};
 use unspool_testing::{Random, corpus, note};
 
+use super::super::tests::instructions_at;
 use super::*;
 use crate::place::{Place, PlaceFinder};
 use crate::state::replay;
@@ -319,6 +320,11 @@ fn assert_same_state(folder: &Path, name: &str, capture: &Capture, source: &str,
         let expected = replay(&mut steps, &mut finder, false, 1 << 20).unwrap().state;
         let [found, expected] = [found, expected].map(|state| state.as_ref().map(shown));
         assert_eq!(found, expected, "{name} {text}");
+    }
+    for address in addresses.iter().step_by(stride(addresses.len())) {
+        let expected = instructions_at(*address, |take| open().each(take));
+        let found = instructions_at(*address, |take| indexed.each_step_near(&[*address..address + 1], take));
+        assert_eq!(found, expected, "{name} {address:x}");
     }
 }
 
