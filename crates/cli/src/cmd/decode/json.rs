@@ -3,13 +3,11 @@
 //! Takes instructions, ranges and other items; produces lines. Those of instructions and ranges are hot, and so are
 //! written without [`Object`](unspool::model::json::Object).
 
-use std::fmt::Write as _;
-
 use unspool::Trace;
 use unspool::coresight::Located;
 use unspool::flow::{FlowItem, Instruction, Item, Range, item_fields};
 use unspool::isa::ControlFlow;
-use unspool::model::digits::push_short_hex;
+use unspool::model::digits::{push_decimal, push_short_hex};
 
 use super::code::{CodeCache, NamedEvents, Process, flow_name};
 use crate::listing::{JsonFields, push_error, push_object, put_meanings};
@@ -100,6 +98,14 @@ impl<'p> Json<'p> {
     }
 }
 
+/// The flags of the last instruction of a range, unset and set.
+const FLAGS: [[&str; 2]; 4] = [
+    [",\"link\":false", ",\"link\":true"],
+    [",\"ret\":false", ",\"ret\":true"],
+    [",\"eret\":false", ",\"eret\":true"],
+    [",\"conditional\":false", ",\"conditional\":true"],
+];
+
 /// Adds the line of a range. `more` are further keys, each with a comma before it.
 pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>, more: &str) {
     let last = range.last();
@@ -108,7 +114,8 @@ pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>, more
     push_short_hex(line, range.start());
     line.push_str("\",\"end\":\"");
     push_short_hex(line, range.end());
-    let _ = write!(line, "\",\"instructions\":{}", range.instructions());
+    line.push_str("\",\"instructions\":");
+    push_decimal(line, range.instructions().into());
     line.push_str(",\"isa\":\"");
     line.push_str(range.isa().name());
     line.push_str(if range.taken() { "\",\"taken\":true" } else { "\",\"taken\":false" });
@@ -116,11 +123,8 @@ pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>, more
     line.push_str(flow_name(last.flow));
     line.push('"');
     let is_eret = last.flow == ControlFlow::ExceptionReturn;
-    let flags = [("link", last.link), ("ret", last.ret), ("eret", is_eret), ("conditional", last.conditional)];
-    for (key, value) in flags {
-        line.push_str(",\"");
-        line.push_str(key);
-        line.push_str(if value { "\":true" } else { "\":false" });
+    for ([no, yes], flag) in FLAGS.iter().zip([last.link, last.ret, is_eret, last.conditional]) {
+        line.push_str(if flag { yes } else { no });
     }
     line.push_str(more);
     line.push_str("}\n");

@@ -11,7 +11,7 @@ use unspool::capture::KERNEL;
 use unspool::coresight::{Element, ElementError, Features, Located};
 use unspool::flow::{Around, Cause, FlowItem, Instruction, Item, MapId, Outcome, Range, Space};
 use unspool::isa::{ControlFlow, Isa};
-use unspool::model::digits::{push_address, push_short_hex};
+use unspool::model::digits::{push_address, push_decimal, push_short_hex};
 use unspool::number::many;
 
 use super::code::{CodeCache, NamedEvents, Process, flow_name};
@@ -130,7 +130,11 @@ impl<'p> Text<'p> {
         line.push_str(" to ");
         push_padded(line, range.end(), is_wide);
         line.push_str(palette.reset);
-        let _ = write!(line, "  {:>5} {}  {}", range.instructions(), range.isa().name(), flow_name(last.flow));
+        line.push_str("  ");
+        push_right(line, range.instructions());
+        for part in [" ", range.isa().name(), "  ", flow_name(last.flow)] {
+            line.push_str(part);
+        }
         let is_eret = last.flow == ControlFlow::ExceptionReturn;
         for (is, word) in
             [(last.conditional, "conditional"), (last.link, "link"), (last.ret, "return"), (is_eret, "eret")]
@@ -239,6 +243,13 @@ fn push_padded(line: &mut String, address: u64, is_wide: bool) {
     } else {
         let _ = write!(line, "0x{address:08x}");
     }
+}
+
+/// Adds a number, to the right of a column of five digits.
+fn push_right(line: &mut String, number: u32) {
+    let digits = 1 + number.checked_ilog10().unwrap_or(0);
+    (digits..5).for_each(|_| line.push(' '));
+    push_decimal(line, number.into());
 }
 
 fn push_column(head: &mut String, text: Option<String>, width: usize) {
