@@ -13,8 +13,8 @@ use std::ops::ControlFlow;
 use unspool_model::{Block, BlockSink, BlockTrace, Event, Gap, Instruction, Isa, Step};
 
 use crate::block_counts::{BlockCounts, Executions};
+use crate::number_hash::Fibonacci;
 use crate::pass::{Pass, Seam};
-use crate::stats::footprint::Fibonacci;
 
 /// Maximum number of instructions at different addresses or of different processes.
 const ADDRESS_LIMIT: usize = 8 << 20;

@@ -14,7 +14,7 @@ use std::ops::{ControlFlow, Range};
 use unspool_model::{Block, BlockExecution, BlockSink, BlockTrace, Event, Step};
 
 use crate::calls::{Began, Call, CallSink, Cost, Stack, Tracker};
-use crate::stats::footprint::Fibonacci;
+use crate::number_hash::Fibonacci;
 
 /// Maximum number of functions with addresses, and of arcs, that are counted by themselves.
 const LIMIT: usize = 4 << 20;

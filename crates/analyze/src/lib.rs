@@ -49,6 +49,7 @@ pub mod join;
 pub mod known_state;
 pub mod loops;
 pub mod marks;
+pub mod number_hash;
 pub mod pass;
 pub mod profile;
 pub mod selection;

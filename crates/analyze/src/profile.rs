@@ -8,10 +8,11 @@
 //! outer one. After a gap, it waits for the end of what follows the gap, since the outer one may have ended in the gap.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::ops::Range;
 
 use crate::calls::{Began, Call, CallSink, Cost, Ended, Stack};
+use crate::number_hash::Fibonacci;
 
 /// Maximum number of functions with a row of their own.
 const LIMIT: usize = 1 << 20;
@@ -407,31 +408,5 @@ impl CallSink for Profiles {
     #[inline]
     fn ended(&mut self, stack: usize, call: &Call) {
         self.stack(stack).into_iter().for_each(|profile| profile.end(call));
-    }
-}
-
-/// Hasher of addresses.
-#[derive(Debug, Clone, Copy, Default)]
-struct Fibonacci(u64);
-
-impl Hasher for Fibonacci {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(self.0 ^ u64::from(*byte)));
-    }
-
-    #[inline]
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(u64::from(number) << 1);
-    }
-
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        // The table uses the lowest bits and the highest ones.
-        let product = (number >> 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ product >> 32;
     }
 }

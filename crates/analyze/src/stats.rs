@@ -41,9 +41,10 @@ pub use self::footprint::{CodeFootprint, DataFootprint, LINE_BYTES, PAGE_BYTES};
 pub use self::mix::Mix;
 pub use self::tally::{Group, Tally};
 
-use self::footprint::{CodePages, DataPages, Fibonacci};
+use self::footprint::{CodePages, DataPages};
 use self::mix::Opcodes;
 use crate::block_counts::{BlockCounts, Executions};
+use crate::number_hash::Fibonacci;
 use crate::pass::{Pass, Seam};
 
 /// Maximum number of groups; beyond it, groups are kept without their process.

@@ -6,7 +6,7 @@ use std::hash::BuildHasherDefault;
 use unspool_model::Access;
 
 use super::{reads, writes};
-use crate::stats::footprint::Fibonacci;
+use crate::number_hash::Fibonacci;
 
 /// Maximum number of lines; accesses of further ones are counted together.
 const MAX_LINES: usize = 1 << 24;

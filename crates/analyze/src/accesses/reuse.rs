@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use crate::stats::footprint::Fibonacci;
+use crate::number_hash::Fibonacci;
 
 /// Maximum number of lines; accesses of further ones are left out.
 const MAX_LINES: usize = 1 << 24;

@@ -13,7 +13,7 @@ use std::hash::BuildHasherDefault;
 use unspool_model::{BlockExecution, Context, Isa};
 
 use super::report::Source;
-use crate::stats::footprint::Fibonacci;
+use crate::number_hash::Fibonacci;
 
 /// Maximum number of clean executions with their successors that are remembered.
 const MAX_CLEAN: usize = 1 << 20;

@@ -4,7 +4,9 @@
 //! is limited; beyond the limit, further pages are ignored and the counts are lower bounds.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
+
+use crate::number_hash::Fibonacci;
 
 /// Page size in bytes.
 pub const PAGE_BYTES: u64 = 4096;
@@ -209,36 +211,6 @@ impl DataPages {
 
 /// Indexes of pages by their numbers.
 type PageIndex = HashMap<u64, u32, BuildHasherDefault<Fibonacci>>;
-
-/// Fibonacci hasher. Page numbers differ in their lowest bits, but hash tables use the highest bits too.
-#[derive(Default)]
-pub(crate) struct Fibonacci(u64);
-
-impl Hasher for Fibonacci {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    #[inline]
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(u64::from(number));
-    }
-
-    #[inline]
-    fn write_isize(&mut self, number: isize) {
-        self.write_u64(number as u64);
-    }
-
-    #[inline]
-    fn write_u64(&mut self, number: u64) {
-        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ mixed >> 32;
-    }
-}
 
 #[cfg(test)]
 mod tests {

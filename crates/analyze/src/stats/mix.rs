@@ -13,7 +13,7 @@ use unspool_isa::{Class, Classes, OpcodeCache, classes, decode};
 use unspool_model::Isa;
 
 use super::branches::BranchKind;
-use super::footprint::Fibonacci;
+use crate::number_hash::Fibonacci;
 
 /// Maximum number of evicted opcodes that are kept.
 const EVICTED: usize = 1 << 18;

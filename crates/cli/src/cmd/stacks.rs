@@ -3,6 +3,7 @@
 //! call tree of a trace ─▶ equal stacks merged ─▶ names and cost of each
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use unspool::analyze::calls::{Call, Cost};
 use unspool::analyze::folded::Folded;
+use unspool::analyze::number_hash::Fibonacci;
 use unspool::analyze::tree::{TreeEvent, TreeSelection};
 use unspool::{CallForest, FileKind};
 
@@ -64,12 +66,12 @@ const MAX_NAMES: usize = 1 << 16;
 /// Names of functions, each of which is looked up once.
 pub(super) struct Names<'p> {
     part: &'p Part<'p>,
-    known: HashMap<(Option<u64>, u64), Arc<str>>,
+    known: HashMap<(Option<u64>, u64), Arc<str>, BuildHasherDefault<Fibonacci>>,
 }
 
 impl<'p> Names<'p> {
     pub(super) fn new(part: &'p Part<'p>) -> Self {
-        Self { part, known: HashMap::new() }
+        Self { part, known: HashMap::default() }
     }
 
     /// Name of a function.
