@@ -159,23 +159,24 @@ impl OpenTrace {
         self.end(ended)
     }
 
-    /// Passes the steps near some addresses to a sink, or all of them if there is no index.
+    /// Passes the steps near some addresses to a sink, or all of them if there is no index, or that is faster.
     pub(crate) fn follow_near(
         &mut self,
         addresses: &[Range<u64>],
         sink: &mut dyn BlockSink,
     ) -> anyhow::Result<Verdict> {
-        match self.take_indexed() {
+        match self.take_indexed(addresses) {
             Some(mut indexed) => self.end(indexed.each_step_near(addresses, &mut |step| sink.step(step))),
             None => self.follow(&StepSelection::default(), sink),
         }
     }
 
-    /// The trace with its index. A source of a capture has no steps afterwards.
-    fn take_indexed(&mut self) -> Option<IndexedSteps> {
+    /// The trace with its index, if that has few parts with these addresses. A source of a capture has no steps afterwards.
+    fn take_indexed(&mut self, addresses: &[Range<u64>]) -> Option<IndexedSteps> {
         match (&mut self.contents, self.kind) {
             (contents @ Contents::Source(_), _) => {
-                let index = self.index.take()?;
+                let mut index = self.index.take()?;
+                index.has_few_near(addresses).ok().filter(|is_few| *is_few)?;
                 match std::mem::replace(contents, Contents::File(None)) {
                     Contents::Source(steps) => Some(with_capture_index(*steps, index)),
                     _ => None,
@@ -183,7 +184,9 @@ impl OpenTrace {
             }
             (Contents::File(_) | Contents::Steps(_), FileKind::Astf | FileKind::Stf) => {
                 let file = Path::new(&self.file);
-                used(open_step_index(file, &index_path(file)))
+                let mut indexed = used(open_step_index(file, &index_path(file)))?;
+                indexed.index_mut().has_few_near(addresses).ok().filter(|is_few| *is_few)?;
+                Some(indexed)
             }
             _ => None,
         }

@@ -105,7 +105,7 @@ Steps have to match all of the options; of an option that is repeated, one value
 trace, the address, opcode and disassembly of an instruction, its symbol, and what it wrote and accessed. In lists with \
 context, '>' marks what was found. Registers, accesses and times can only be found in traces that have them: 'unspool info' \
 shows what a trace has. With an index of an ASTF file, an STF file or a capture ('unspool index'), only the parts with the \
-wanted addresses are read. A loop is as in tarmac-truncate: memory is not compared; where a trace has no registers, instructions \
+wanted addresses are read if they are few. A loop is as in tarmac-truncate: memory is not compared; where a trace has no registers, instructions \
 that write one count as changes, and of A32 and T32 only branches do not.
 Exit codes: 0 the search was complete, whether or not something was found; 1 the trace has problems; 2 the command failed.";
 

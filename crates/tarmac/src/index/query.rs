@@ -149,6 +149,11 @@ impl<T: Segments, S: Read + Seek> Indexed<T, S> {
         &self.index
     }
 
+    /// The index, to be queried by itself.
+    pub fn index_mut(&mut self) -> &mut Index<S> {
+        &mut self.index
+    }
+
     pub(super) fn directory(&self) -> &Directory {
         &self.index.directory
     }

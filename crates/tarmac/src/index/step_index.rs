@@ -163,6 +163,22 @@ impl<P: ResumeSteps> Segments for StepSegments<P> {
     }
 }
 
+/// Of this many segments, one is read in the time in which all are if they are read from the start.
+const READ_AT_ONCE: usize = 32;
+
+impl<S: Read + Seek> Index<S> {
+    /// Whether so few segments have an instruction at one of these addresses that reading only them is faster than reading
+    /// all.
+    ///
+    /// # Errors
+    ///
+    /// If the index cannot be read.
+    pub fn has_few_near(&mut self, addresses: &[Range<u64>]) -> IndexResult<bool> {
+        let count = self.directory.segments.len();
+        Ok(self.segments_with(addresses, 0..count)?.len() <= count / READ_AT_ONCE)
+    }
+}
+
 impl<P: ResumeSteps, S: Read + Seek> Indexed<StepSegments<P>, S> {
     /// Passes on the steps of the segments that have an instruction at one of these addresses, until `take` breaks, and those
     /// of the last segment, since damage of the trace shows only there. Where segments are left out, there is a gap, and then the

@@ -254,6 +254,9 @@ fn steps_near_addresses_have_all_instructions_there() {
         };
         indexed.each_step_near(&addresses, &mut take).unwrap();
         assert_eq!(left, 0, "it stops where it is asked to");
+        let everywhere = [0..0x1000, 0x1000..u64::MAX];
+        assert!(!indexed.index_mut().has_few_near(&everywhere).unwrap());
+        assert!(indexed.index_mut().has_few_near(&addresses[1..]).unwrap(), "none has one");
         let count = |steps: &[Step]| steps.iter().filter(|step| step.event.instruction().is_some()).count();
         (read, all) = (read + count(&near), all + count(&trace.steps));
     }

@@ -2,6 +2,7 @@
 
 use std::io::Cursor;
 use std::path::PathBuf;
+use std::slice;
 
 use unspool_astf::builder as astf_builder;
 use unspool_astf::record::{Header as AstfHeader, Level, Storage as AstfStorage};
@@ -61,7 +62,8 @@ fn assert_same(folder: &Path, name: &str, bytes: &[u8], distance: u64, unit: Uni
     for address in (0..24).map(|at| 0x1000 + 4 * at) {
         let (mut steps, _) = TraceFile::open(&trace, &FileOptions::default()).unwrap().into_steps(false);
         let expected = instructions_at(address, |take| steps.each(take));
-        let found = instructions_at(address, |take| indexed.each_step_near(&[address..address + 1], take));
+        let found =
+            instructions_at(address, |take| indexed.each_step_near(slice::from_ref(&(address..address + 1)), take));
         assert_eq!(found, expected, "{name} {distance} {address:x}");
     }
 }

@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::slice;
 
 use tempfile::TempDir;
 use unspool_capture::{BufferFormat, Capture, Code, Region, Register, Registers, Spaces};
@@ -323,7 +324,8 @@ fn assert_same_state(folder: &Path, name: &str, capture: &Capture, source: &str,
     }
     for address in addresses.iter().step_by(stride(addresses.len())) {
         let expected = instructions_at(*address, |take| open().each(take));
-        let found = instructions_at(*address, |take| indexed.each_step_near(&[*address..address + 1], take));
+        let found =
+            instructions_at(*address, |take| indexed.each_step_near(slice::from_ref(&(*address..address + 1)), take));
         assert_eq!(found, expected, "{name} {address:x}");
     }
 }
