@@ -14,6 +14,9 @@ use unspool_model::{Event, Exception, Instruction, Step};
 /// Number of instructions, and of exceptions, of the longest loop that is recognized.
 pub const LONGEST: usize = 16;
 
+/// Maximum number of registers of a core whose values are known. Writes of further ones count as changes.
+const MAX_REGISTERS: usize = 1 << 12;
+
 /// Finds loops without progress in the steps of one source.
 #[derive(Debug)]
 pub struct LoopDetector {
@@ -94,8 +97,11 @@ impl Core {
         for write in step.registers() {
             let is_known = write.low == 0 && write.bytes.iter().all(|(_, mask)| *mask == 0xff);
             let is_same = is_known && self.registers.get(write.name).is_some_and(|bytes| bytes == write.bytes);
-            if !is_same {
-                is_change = true;
+            if is_same {
+                continue;
+            }
+            is_change = true;
+            if self.registers.len() < MAX_REGISTERS || self.registers.contains_key(write.name) {
                 self.registers.insert(write.name.to_string(), write.bytes.to_vec());
             }
         }
@@ -182,6 +188,22 @@ mod tests {
         // Values 0, 0 close a loop; 1 at index 5 and 0 at index 6 are changes, and then it repeats itself again.
         assert_eq!(closed(true, &polling), [2, 8]);
         assert_eq!(closed(false, &polling), [], "values are not known: each load may change one");
+    }
+
+    #[test]
+    fn values_of_too_many_registers_are_not_kept() {
+        let mut detector = LoopDetector::new(true);
+        let (mut step, mut closed) = (instruction(0x10, LOAD), 0);
+        for round in 0..3 {
+            for number in 0..=MAX_REGISTERS {
+                step.clear();
+                step.event = instruction(0x10, LOAD).event;
+                step.write_register(&format!("r{number}"), 0, &[1]);
+                closed += u32::from(detector.step(&step));
+            }
+            assert_eq!(closed, round, "the last register of each round counts as changed");
+        }
+        assert_eq!(detector.cores[&0].registers.len(), MAX_REGISTERS);
     }
 
     #[test]
