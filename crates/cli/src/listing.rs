@@ -396,7 +396,7 @@ pub(crate) struct JsonFields<'o, 'b>(pub(crate) &'o mut Object<'b>);
 impl Fields for JsonFields<'_, '_> {
     fn field(&mut self, name: &'static str, value: Value<'_>) {
         match value {
-            Value::Number(number) => self.0.plain(name, number),
+            Value::Number(number) => self.0.number(name, number),
             Value::Flag(flag) => self.0.flag(name, flag),
             Value::Hex(number) => self.0.hex(name, number),
             Value::Text(text) => self.0.string(name, text),
@@ -404,7 +404,7 @@ impl Fields for JsonFields<'_, '_> {
                 let set = (0..8).filter(|bit| bits >> bit & 1 == 1);
                 self.0.list(name, set, |text, bit| text.push_str(&bit.to_string()))
             }
-            Value::Unknown => self.0.plain(name, "null"),
+            Value::Unknown => self.0.null(name),
         };
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 
-use crate::digits::push_hex;
+use crate::digits::{push_decimal, push_hex, push_short_hex};
 
 /// Version of the JSON that the command line prints. It changes when a key or a kind is renamed or removed, not when one is
 /// added.
@@ -47,6 +47,20 @@ impl<'b> Object<'b> {
         self
     }
 
+    /// Adds a number.
+    pub fn number(&mut self, key: &str, value: u64) -> &mut Self {
+        self.key(key);
+        push_decimal(self.text, value);
+        self
+    }
+
+    /// Adds `null`.
+    pub fn null(&mut self, key: &str) -> &mut Self {
+        self.key(key);
+        self.text.push_str("null");
+        self
+    }
+
     /// Adds `true` or `false`.
     pub fn flag(&mut self, key: &str, value: bool) -> &mut Self {
         self.key(key);
@@ -66,14 +80,16 @@ impl<'b> Object<'b> {
     pub fn nullable(&mut self, key: &str, value: Option<impl Display>) -> &mut Self {
         match value {
             Some(value) => self.plain(key, value),
-            None => self.plain(key, "null"),
+            None => self.null(key),
         }
     }
 
     /// Adds a number as a hexadecimal string.
     pub fn hex(&mut self, key: &str, value: u64) -> &mut Self {
         self.key(key);
-        let _ = write!(self.text, "\"{value:#x}\"");
+        self.text.push('"');
+        push_short_hex(self.text, value);
+        self.text.push('"');
         self
     }
 
@@ -88,7 +104,7 @@ impl<'b> Object<'b> {
     pub fn nullable_string(&mut self, key: &str, value: Option<impl Display>) -> &mut Self {
         match value {
             Some(value) => self.string(key, value),
-            None => self.plain(key, "null"),
+            None => self.null(key),
         }
     }
 
@@ -96,7 +112,7 @@ impl<'b> Object<'b> {
     pub fn nullable_hex(&mut self, key: &str, value: Option<u64>) -> &mut Self {
         match value {
             Some(value) => self.hex(key, value),
-            None => self.plain(key, "null"),
+            None => self.null(key),
         }
     }
 
@@ -195,6 +211,8 @@ mod tests {
         let mut object = Object::new(&mut text);
         object
             .plain("n", 1)
+            .number("u", u64::MAX)
+            .hex("z", 0)
             .hex("a", 0x1000)
             .bytes("b", &[0, 0xab])
             .string("s", "a \"b\"\\\n")
@@ -203,8 +221,7 @@ mod tests {
         object.list("l", [1, 2], |text, number| Object::nested(text).plain("i", number).close_nested());
         object.list("e", [], |_, (): ()| {});
         object.write_line(&mut out).unwrap_or_default();
-        let expected =
-            r#"{"n":1,"a":"0x1000","b":"0x00ab","s":"a \"b\"\\\u000a","m":null,"l":[{"i":1},{"i":2}],"e":[]}"#;
+        let expected = r#"{"n":1,"u":18446744073709551615,"z":"0x0","a":"0x1000","b":"0x00ab","s":"a \"b\"\\\u000a","m":null,"l":[{"i":1},{"i":2}],"e":[]}"#;
         assert_eq!(String::from_utf8_lossy(&out), format!("{expected}\n"));
     }
 }

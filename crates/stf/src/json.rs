@@ -52,7 +52,7 @@ impl Json {
         match mode {
             Some(mode) => put_name_or_number(&mut object, "mode", names::mode(mode), mode),
             None => {
-                object.plain("mode", "null");
+                object.null("mode");
             }
         }
         object.nullable_hex("target", kinds.pc_target).flag("forced", is_forced);
@@ -336,7 +336,7 @@ fn put_number_and_name(object: &mut Object<'_>, key: &str, number: u16, name: Op
 fn put_nullable(object: &mut Object<'_>, key: &str, text: Option<&str>) {
     match text {
         Some(text) => object.string(key, text),
-        None => object.plain(key, "null"),
+        None => object.null(key),
     };
 }
 

@@ -14,7 +14,7 @@ pub fn push_json(position: Position, line: &Line<'_>, with_raw: bool, scratch: &
     object.plain("line", position.line).plain("offset", position.offset);
     match line.stamp {
         Stamp::At(time) => drop(object.string("time", time)),
-        Stamp::Dashes => drop(object.plain("time", "null")),
+        Stamp::Dashes => drop(object.null("time")),
         Stamp::Absent => {}
     }
     if let Some(core) = line.core {
@@ -108,7 +108,7 @@ fn push_access(access: &Access<'_>, object: &mut Object<'_>) {
     }
     match access.data {
         Some(data) => object.string("data", Text(data.0)),
-        None => object.plain("data", "null"),
+        None => object.null("data"),
     };
     object.flag("aborted", access.is_aborted).flag("exclusive", access.is_exclusive);
     if let Some((address, serial)) = access.owner {
