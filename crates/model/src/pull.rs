@@ -212,10 +212,47 @@ impl ChunkReader {
                 Ok(true)
             }
             Err(_) => {
-                let Some(Ok((ended, losses))) = self.worker.take().map(JoinHandle::join) else { return Ok(false) };
+                let Some(worker) = self.worker.take() else { return Ok(false) };
+                let Ok((ended, losses)) = worker.join() else {
+                    return Err(SourceError { text: "the reading thread has failed".into(), is_damage: false });
+                };
                 self.losses = losses;
                 ended.map(|()| false)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+
+    /// A source with a defect.
+    struct Defective;
+
+    impl StepSource for Defective {
+        fn coverage(&self) -> Coverage {
+            Coverage::default()
+        }
+
+        fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+            let _ = take(&Step::default());
+            panic!("a defect");
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_source_is_not_the_end_of_the_trace() {
+        let mut steps = Pull::new(Defective).unwrap();
+        let error = loop {
+            match steps.next_step() {
+                Ok(step) => assert!(step.is_some(), "the end"),
+                Err(error) => break error,
+            }
+        };
+        assert!(!error.is_damage, "{error}");
+        assert!(steps.next_step().unwrap().is_none());
     }
 }

@@ -122,8 +122,14 @@ impl Opened {
 
     /// Selects one source of a capture, by name or trace id. The default is all sources, one after the other.
     #[must_use]
-    pub fn with_source(self, source: impl Into<String>) -> Self {
-        Self { source: Some(source.into()), ..self }
+    pub fn with_source(mut self, source: impl Into<String>) -> Self {
+        self.select_source(source);
+        self
+    }
+
+    /// As [`with_source`](Self::with_source), in place.
+    pub fn select_source(&mut self, source: impl Into<String>) {
+        self.source = Some(source.into());
     }
 
     /// Adds the code and symbols of an ELF file. It takes precedence over the images of a capture.
@@ -132,10 +138,20 @@ impl Opened {
     ///
     /// If the file cannot be read as ELF.
     pub fn with_image(mut self, path: impl AsRef<Path>) -> Result<Self, Error> {
+        self.add_image(path)?;
+        Ok(self)
+    }
+
+    /// As [`with_image`](Self::with_image), in place. After an error, nothing has changed.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read as ELF.
+    pub fn add_image(&mut self, path: impl AsRef<Path>) -> Result<(), Error> {
         let (code, _) = Code::from_file(path, None)?;
         self.codes.insert(0, code);
         self.program = OnceLock::new();
-        Ok(self)
+        Ok(())
     }
 
     /// Format.

@@ -2,12 +2,14 @@
 //!
 //! producer ─▶ batches ─▶ **next**, next, next
 //!
-//! Only a few batches exist, so that memory does not grow with the trace. Dropping the iterator ends the thread.
+//! Only a few batches exist, so that memory does not grow with the trace. Dropping the iterator ends the thread and waits
+//! for its end, so that its files are closed. A panic of the thread continues in the thread of the caller.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::vec::IntoIter;
 
 use unspool_coresight::frame::FrameError;
@@ -26,8 +28,10 @@ type Sent<T> = Result<Vec<T>, Error>;
 /// sources may follow it.
 #[derive(Debug)]
 pub struct Items<T> {
-    batches: Receiver<Sent<T>>,
+    /// `None`: nothing more is received.
+    batches: Option<Receiver<Sent<T>>>,
     batch: IntoIter<T>,
+    producer: Option<JoinHandle<()>>,
 }
 
 impl<T> Iterator for Items<T> {
@@ -39,11 +43,30 @@ impl<T> Iterator for Items<T> {
             if let Some(item) = self.batch.next() {
                 return Some(Ok(item));
             }
-            match self.batches.recv().ok()? {
-                Ok(batch) => self.batch = batch.into_iter(),
-                Err(error) => return Some(Err(error)),
+            match self.batches.as_ref()?.recv() {
+                Ok(Ok(batch)) => self.batch = batch.into_iter(),
+                Ok(Err(error)) => return Some(Err(error)),
+                Err(_) => self.end(),
             }
         }
+    }
+}
+
+impl<T> Items<T> {
+    /// Waits for the producer. What it did not produce because of a panic must not look like the end of the trace.
+    fn end(&mut self) {
+        self.batches = None;
+        if let Some(Err(panic)) = self.producer.take().map(JoinHandle::join) {
+            resume_unwind(panic);
+        }
+    }
+}
+
+impl<T> Drop for Items<T> {
+    fn drop(&mut self) {
+        self.batches = None;
+        // A panic was of no consequence for what was taken.
+        let _ = self.producer.take().map(JoinHandle::join);
     }
 }
 
@@ -100,6 +123,43 @@ pub(super) fn spawn<T: Send + 'static>(produce: impl FnOnce(&mut Feed<T>) + Send
         // The iterator may be gone: then the rest is dropped.
         let _ = feed.flush();
     };
-    thread::Builder::new().name("items".into()).spawn(work).map_err(Error::Thread)?;
-    Ok(Items { batches, batch: Vec::new().into_iter() })
+    let producer = thread::Builder::new().name("items".into()).spawn(work).map_err(Error::Thread)?;
+    Ok(Items { batches: Some(batches), batch: Vec::new().into_iter(), producer: Some(producer) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_producer_is_not_the_end_of_the_trace() {
+        let mut items = spawn(|feed: &mut Feed<u32>| {
+            for item in 0..2 * BATCH as u32 {
+                let _ = feed.push(item);
+            }
+            panic!("a defect");
+        })
+        .unwrap();
+        assert_eq!(items.by_ref().take(2 * BATCH).filter(Result::is_ok).count(), 2 * BATCH);
+        let panic = catch_unwind(AssertUnwindSafe(|| items.next().is_none())).unwrap_err();
+        assert_eq!(panic.downcast_ref(), Some(&"a defect"));
+        assert!(items.next().is_none());
+    }
+
+    #[test]
+    fn dropping_waits_for_the_producer() {
+        let file = Arc::new(());
+        let of_producer = Arc::clone(&file);
+        let mut items = spawn(move |feed: &mut Feed<u64>| {
+            let _file = of_producer;
+            (0..).try_for_each(|item| feed.push(item));
+        })
+        .unwrap();
+        assert_eq!(items.next().unwrap().unwrap(), 0);
+        drop(items);
+        assert_eq!(Arc::strong_count(&file), 1);
+    }
 }
