@@ -1,6 +1,6 @@
 //! The interface to the emulator: its callbacks, and the functions that they call.
 //!
-//! This module is the only one of the project with `unsafe` code, which cannot be avoided: the emulator is written in C and
+//! This module is the only one of the crate with `unsafe` code, which cannot be avoided: the emulator is written in C and
 //! loads the plugin by name. Its functions are declared by hand (`interface`). Everything else is safe code.
 //!
 //! The emulator passes a word to each callback, and that word is all that a callback needs: it is no pointer, unless

@@ -18,6 +18,9 @@ const HEADING: &str = "## The arrows";
 /// A crate may hold one part in this many of the source lines.
 const MIN_PARTS: usize = 5;
 
+/// Crates that `cargo test` leaves out: each has a script that `.ci/run` calls.
+const BINDINGS: [&str; 1] = ["capi"];
+
 fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
@@ -41,13 +44,18 @@ fn quoted(cell: &str) -> Vec<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_string).collect()
 }
 
-/// Normal dependencies between the packages of the workspace.
-fn in_manifests() -> Arrows {
+/// What cargo knows of the workspace.
+fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = ["metadata", "--format-version", "1", "--no-deps"];
     let output = Command::new(cargo).args(arguments).current_dir(root()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Normal dependencies between the packages of the workspace.
+fn in_manifests() -> Arrows {
+    let metadata = metadata();
     let packages = metadata["packages"].as_array().unwrap();
     let names: BTreeSet<&str> = packages.iter().map(|package| text(&package["name"])).collect();
     let uses = |package: &Value| {
@@ -73,6 +81,19 @@ fn document_and_manifests_agree() {
     let documented = documented();
     assert!(!documented.is_empty(), "ARCHITECTURE.md has no table under '{HEADING}'");
     assert_eq!(documented, in_manifests(), "left: ARCHITECTURE.md, right: cargo metadata");
+}
+
+/// Only bindings for other languages are left out of `cargo test`, since `.ci/run` tests them by themselves.
+#[test]
+fn the_default_members_are_all_crates_but_the_bindings() {
+    let metadata = metadata();
+    let tested = metadata["workspace_default_members"].as_array().unwrap();
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    let left_out: Vec<String> = packages
+        .filter(|package| !tested.contains(&package["id"]))
+        .map(|package| noun(text(&package["name"])))
+        .collect();
+    assert_eq!(left_out, BINDINGS, "left: members that are not in `default-members` of Cargo.toml");
 }
 
 #[test]
