@@ -83,7 +83,7 @@ impl<'a> Page<'a> {
 
     /// Program texts: the block, and the file that the comment before it names.
     fn programs(&self) -> impl Iterator<Item = (&Block<'a>, &'a str)> {
-        self.blocks("rust").map(|block| {
+        self.blocks.iter().filter(|block| ["rust", "c"].contains(&block.language)).map(|block| {
             let comment = block.start.checked_sub(2).and_then(|index| self.lines[index].strip_prefix("<!-- "));
             let file = comment.and_then(|rest| rest.strip_suffix(" -->"));
             (block, file.unwrap_or_else(|| panic!("{}: no '<!-- FILE -->' before a program", self.path)))
