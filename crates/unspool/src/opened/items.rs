@@ -155,7 +155,7 @@ mod tests {
         let of_producer = Arc::clone(&file);
         let mut items = spawn(move |feed: &mut Feed<u64>| {
             let _file = of_producer;
-            (0..).try_for_each(|item| feed.push(item));
+            let _ = (0..).try_for_each(|item| feed.push(item));
         })
         .unwrap();
         assert_eq!(items.next().unwrap().unwrap(), 0);
