@@ -3,6 +3,10 @@
 //! Takes the bytes that are not emitted yet. Produces the offset up to which frames can be emitted, or another start. An id
 //! that is not familiar starts a search (`realign.rs`); so does the start of a buffer, which may be inside a frame. Searches
 //! that decide nothing become rare, so that a buffer without evidence is read as fast as any other.
+//!
+//! Where the sources are not known, a new id may be that of a source that starts late. Then frames start elsewhere only if
+//! there are also ids that no source may have; an even number of bytes away, where ids say little, also if all synchronizations
+//! there are intact.
 
 use super::evidence::SourceEvidence;
 use super::group::{GROUP, Group};
@@ -280,11 +284,18 @@ impl LookAhead {
             if here.is_plausible(if is_due { 0 } else { 1 }) {
                 return self.stay(is_due, &here);
             }
+            let is_known = !sources.ids().is_empty();
+            if !is_known && !is_due && here.is_possible() {
+                // A source starts here, or the damage shows later.
+                self.window = FIRST_WINDOW;
+                return Decision::Stay;
+            }
             self.spent += (FRAME_LENGTH * window.len()) as u64;
             let scores = Scores::of(window, sources);
             let (start, best) = scores.best();
             let lead = best.value() - here.value();
-            if scores.is_clear() && lead >= lead_needed || is_last && best.is_evidence() && lead >= lead_needed {
+            let is_better = lead >= lead_needed && (is_known || best.is_credible(start, &here));
+            if is_better && (scores.is_clear() || is_last && best.is_evidence()) {
                 self.window = FIRST_WINDOW;
                 let start = self.first_frame(base, &bytes[..end], at + start, sources);
                 return Decision::Shift { start, end };

@@ -54,6 +54,18 @@ impl Score {
         self.value() >= PLAUSIBLE && self.fit.malformed + self.unexpected <= contradictions
     }
 
+    /// All ids may be those of sources.
+    pub(super) fn is_possible(&self) -> bool {
+        self.unexpected == 0
+    }
+
+    /// Whether frames that start this far from others may be believed although the sources are not known: fewer of them have
+    /// ids that no source has or, since an even distance leaves ids where they are, all their synchronizations are intact.
+    pub(super) fn is_credible(&self, distance: usize, other: &Self) -> bool {
+        let is_intact = distance.is_multiple_of(2) && self.fit.malformed == 0;
+        is_intact || self.unexpected < other.unexpected
+    }
+
     /// Well-formed bytes, less what contradicts this start.
     pub(super) fn value(&self) -> i64 {
         value(&self.fit) - UNEXPECTED * self.unexpected as i64

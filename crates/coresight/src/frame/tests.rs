@@ -284,6 +284,27 @@ fn ids_that_nothing_is_known_of_are_no_damage() {
     assert_eq!((record.bytes.len(), record.marks), (2800, vec![]));
 }
 
+/// Synchronizations after a zero are no known ones, so other starts of frames seem to fit better.
+#[test]
+fn a_source_that_starts_late_is_no_damage() {
+    for late in 300..340_u32 {
+        let mut formatter = Formatter::new();
+        for n in 0..700_u32 {
+            let id = if n >= late && n % 4 == 0 { 0x13 } else { 0x10 + (n % 2) as u8 };
+            if n % 20 == 0 {
+                formatter.push(id, &[0; 11][..11 - usize::from(n > 250) * (n as usize / 20 % 3)]);
+                formatter.push(id, &[0; 1][..usize::from(n > 250)]);
+                formatter.push(id, &[0x80]);
+            }
+            let noise = u64::from(n + late).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let zeros = if n > 250 { 0x00ff_0000_00ff_0000 } else { u64::MAX };
+            formatter.push(id, &((noise ^ noise >> 29) & zeros).to_le_bytes());
+        }
+        let record = Record::of(Layout::FromStart, &[&formatter.finish()]);
+        assert_eq!(record.marks, [], "{late}");
+    }
+}
+
 #[test]
 fn damaged_frame_is_skipped() {
     let mut bytes = two_sources();

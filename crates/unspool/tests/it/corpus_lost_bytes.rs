@@ -9,11 +9,12 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use unspool::capture::Capture;
-use unspool::coresight::frame::FRAME_LENGTH;
+use unspool::capture::{Buffer, BufferFormat, Capture};
+use unspool::coresight::frame::{BadFrame, Deformatter, FRAME_LENGTH, FrameSink, Layout, Mark, Span};
 use unspool::coresight::{PacketItem, Transactions};
 use unspool::flow::{FlowItem, FlowSink, Run};
 use unspool::{Program, Trace, Watch};
@@ -183,13 +184,18 @@ fn compare(whole: &[Decoded], found: &[Decoded], at: u64, moved: i64) -> (usize,
     (expected, kept, invented)
 }
 
+/// The folders of all captures.
+fn captures(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.join("snapshot.ini").is_file());
+    paths.sort();
+    paths
+}
+
 /// Runs a job for each buffer, on all processors.
 fn each_buffer(job: impl Fn(&Copy) + Sync) {
     let Some(folder) = corpus("coresight") else { return };
-    let mut paths: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.join("snapshot.ini").is_file());
-    paths.sort();
-    let copies: Vec<Copy> = paths.iter().flat_map(|path| Copy::all(path)).collect();
+    let copies: Vec<Copy> = captures(&folder).iter().flat_map(|path| Copy::all(path)).collect();
     assert!(copies.len() >= 8, "{} has only {} formatted buffers", folder.display(), copies.len());
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -217,4 +223,38 @@ fn ranges_come_back_after_a_lost_or_added_byte() {
 #[test]
 fn ranges_of_a_capture_that_starts_inside_a_frame_are_found() {
     each_buffer(Copy::cut);
+}
+
+/// Where a deformatter takes frames to start elsewhere.
+#[derive(Default)]
+struct Shifts(Vec<Mark>);
+
+impl FrameSink for Shifts {
+    fn span(&mut self, _span: Span<'_>) {}
+
+    fn mark(&mut self, mark: Mark) {
+        let is_shift = |mark: &Mark| matches!(mark, Mark::Lost(error) if error.kind == BadFrame::Shifted);
+        self.0.extend(Some(mark).filter(is_shift));
+    }
+}
+
+fn layout(buffer: &Buffer) -> Layout {
+    if buffer.format == BufferFormat::DstreamFormatted { Layout::FromFullSync } else { Layout::FromStart }
+}
+
+#[test]
+fn frames_of_undamaged_buffers_are_not_shifted_if_sources_are_unknown() {
+    let Some(folder) = corpus("coresight") else { return };
+    for path in captures(&folder) {
+        let capture = Capture::open(&path).unwrap();
+        for index in (0..capture.buffers.len()).filter(|index| capture.buffers[*index].format.is_formatted()) {
+            let mut bytes = Vec::new();
+            capture.reader(index).unwrap().read_to_end(&mut bytes).unwrap();
+            let mut shifts = Shifts::default();
+            let mut deformatter = Deformatter::new(layout(&capture.buffers[index]));
+            deformatter.push(&bytes, &mut shifts);
+            deformatter.finish(&mut shifts);
+            assert_eq!(shifts.0, [], "{} buffer {index}", path.display());
+        }
+    }
 }
