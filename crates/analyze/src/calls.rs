@@ -176,6 +176,19 @@ pub enum Began {
     Gap,
 }
 
+impl Began {
+    /// Its name in JSON and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Before => "before",
+            Self::Called => "called",
+            Self::Exception => "exception",
+            Self::Gap => "gap",
+        }
+    }
+}
+
 /// End of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ended {
@@ -187,6 +200,18 @@ pub enum Ended {
     InGap,
     /// With the trace.
     AtEnd,
+}
+
+impl Ended {
+    /// Its name in JSON and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Returned => "returned",
+            Self::Unwound => "left",
+            Self::InGap => "gap",
+            Self::AtEnd => "at_end",
+        }
+    }
 }
 
 /// A call.

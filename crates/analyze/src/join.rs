@@ -85,7 +85,7 @@ impl StepSource for Join {
     fn each(&mut self, sink: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
         let Some(sources) = self.pairing.take() else { return Ok(()) };
         let partners = Pull::new(Partners { sources: Some(sources), options: self.options.clone() });
-        let partners = partners.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
+        let partners = partners.map_err(SourceError::unreadable)?;
         let mut joiner = Joiner::new(sink, partners, self.options.cores[0], self.added);
         let (mut failure, mut is_stopped) = (None, false);
         let result = self.source.each(&mut |step| {
@@ -102,7 +102,7 @@ impl StepSource for Join {
         }
         if !is_stopped && joiner.number > 0 && !joiner.is_paired {
             let text = "the two traces have no instruction in common".to_string();
-            failure = failure.or(Some(SourceError { text, is_damage: false }));
+            failure = failure.or(Some(SourceError::unreadable(text)));
         }
         failure.map_or(result, Err)
     }
@@ -125,8 +125,7 @@ impl StepSource for Partners {
 
     fn each(&mut self, sink: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
         let Some([first, second]) = self.sources.take() else { return Ok(()) };
-        let pull =
-            |source| Pull::new(source).map_err(|error| SourceError { text: error.to_string(), is_damage: false });
+        let pull = |source| Pull::new(source).map_err(SourceError::unreadable);
         let (mut step, mut context) = (Step::default(), Context::default());
         let ended = Differ::new(self.options.clone()).pairs([pull(first)?, pull(second)?], &mut |pair| {
             let around = pair.exceptions.iter().map(|exception| Event::Exception(*exception));

@@ -424,7 +424,7 @@ impl Report {
 
     /// Totals per Security state; `None` (first) if it was not reported.
     pub fn by_security(&self) -> BTreeMap<Option<&'static str>, Tally> {
-        self.by(|group| group.security.map(security_name))
+        self.by(|group| group.security.map(Security::name))
     }
 
     /// Totals per process; `None` (first) if it was not reported. The processes beyond the limit come last.
@@ -455,15 +455,6 @@ fn gap_index(gap: Gap) -> usize {
         Gap::Damaged => 4,
         Gap::Contradiction => 5,
         Gap::TransactionFailed => 6,
-    }
-}
-
-fn security_name(security: Security) -> &'static str {
-    match security {
-        Security::Secure => "secure",
-        Security::NonSecure => "nonsecure",
-        Security::Root => "root",
-        Security::Realm => "realm",
     }
 }
 

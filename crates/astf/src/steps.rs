@@ -212,7 +212,8 @@ pub const NOT_IN_STEPS: &[Loss] = &[Loss::Notes];
 
 /// The error that ends the steps.
 fn ended(error: &ReadError) -> SourceError {
-    SourceError { text: error.to_string(), is_damage: !matches!(error.kind, ReadErrorKind::Io(_)) }
+    let is_damage = !matches!(error.kind, ReadErrorKind::Io(_));
+    SourceError { text: error.to_string(), is_damage, position: Some(error.record) }
 }
 
 /// Emits a batch, known blocks at once.

@@ -214,7 +214,7 @@ impl ChunkReader {
             Err(_) => {
                 let Some(worker) = self.worker.take() else { return Ok(false) };
                 let Ok((ended, losses)) = worker.join() else {
-                    return Err(SourceError { text: "the reading thread has failed".into(), is_damage: false });
+                    return Err(SourceError::unreadable("the reading thread has failed"));
                 };
                 self.losses = losses;
                 ended.map(|()| false)

@@ -73,7 +73,7 @@ impl ReadAhead {
     fn end(&mut self) -> Result<bool, SourceError> {
         let Some(worker) = self.worker.take() else { return Ok(false) };
         let Ok((ended, losses)) = worker.join() else {
-            return Err(SourceError { text: "the reading thread has failed".into(), is_damage: false });
+            return Err(SourceError::unreadable("the reading thread has failed"));
         };
         self.losses = losses;
         ended.map(|()| false)
@@ -126,7 +126,7 @@ mod tests {
                     return Ok(());
                 }
             }
-            Err(SourceError { text: "that is all".into(), is_damage: true })
+            Err(SourceError { text: "that is all".into(), is_damage: true, position: None })
         }
     }
 

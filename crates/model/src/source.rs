@@ -37,6 +37,16 @@ pub struct SourceError {
     pub text: String,
     /// Whether the trace is damaged, and all steps before the damage were produced. If not, it could not be read.
     pub is_damage: bool,
+    /// Position of the first damage, as the source counts: a record or a line. A compressed log has none.
+    pub position: Option<u64>,
+}
+
+impl SourceError {
+    /// The trace could not be read.
+    #[allow(clippy::needless_pass_by_value, reason = "it is what `map_err` passes on")]
+    pub fn unreadable(reason: impl ToString) -> Self {
+        Self { text: reason.to_string(), is_damage: false, position: None }
+    }
 }
 
 impl<S: StepSource + ?Sized> StepSource for Box<S> {

@@ -124,6 +124,21 @@ pub enum ExceptionKind {
     Debug,
 }
 
+impl ExceptionKind {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Reset => "reset",
+            Self::Synchronous => "synchronous",
+            Self::Irq => "irq",
+            Self::Fiq => "fiq",
+            Self::SError => "serror",
+            Self::Debug => "debug",
+        }
+    }
+}
+
 /// State that execution is in. `None`: unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Context {
@@ -189,6 +204,18 @@ pub enum Security {
     Realm,
 }
 
+impl Security {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Secure => "secure",
+            Self::NonSecure => "nonsecure",
+            Self::Root => "root",
+            Self::Realm => "realm",
+        }
+    }
+}
+
 /// Reason why part of the execution is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Gap {
@@ -208,6 +235,21 @@ pub enum Gap {
     TransactionFailed,
 }
 
+impl Gap {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Overflow => "overflow",
+            Self::Discard => "discard",
+            Self::NoCode(_) => "no-code",
+            Self::Damaged => "damaged",
+            Self::Contradiction => "contradiction",
+            Self::TransactionFailed => "transaction-failed",
+        }
+    }
+}
+
 /// Direction of a memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
@@ -219,6 +261,18 @@ pub enum Direction {
     Both,
     /// Neither, as for a prefetch.
     Neither,
+}
+
+impl Direction {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Both => "both",
+            Self::Neither => "neither",
+        }
+    }
 }
 
 /// New contents of a register or of a part of it.

@@ -45,6 +45,7 @@ pub(crate) fn record(
             _ => format!("the stream of the emulator: {error}"),
         },
         is_damage: error.kind() == io::ErrorKind::InvalidData,
+        position: None,
     })
 }
 

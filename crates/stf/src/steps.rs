@@ -84,14 +84,18 @@ impl<R: Read> StepSource for Steps<R> {
             // What follows damage does not depend on what was before.
             self.point = None;
             let Some(warning) = self.reader.resume(&error, follower) else { return Err(source_error(&error)) };
-            damaged.get_or_insert_with(|| warning.to_string());
+            damaged.get_or_insert_with(|| SourceError {
+                text: warning.to_string(),
+                is_damage: true,
+                position: Some(error.record),
+            });
             let mut gap = Step::default();
             (gap.position, gap.event) = (error.record, Event::Gap(Gap::Damaged));
             if sink(&gap).is_break() {
                 break;
             }
         }
-        damaged.map_or(Ok(()), |text| Err(SourceError { text, is_damage: true }))
+        damaged.map_or(Ok(()), Err)
     }
 
     fn losses(&self) -> Losses {
@@ -153,7 +157,8 @@ impl<R: Read> Steps<R> {
 }
 
 fn source_error(error: &ReadError) -> SourceError {
-    SourceError { text: error.to_string(), is_damage: !matches!(error.kind, ReadErrorKind::Io(_)) }
+    let is_damage = !matches!(error.kind, ReadErrorKind::Io(_));
+    SourceError { text: error.to_string(), is_damage, position: Some(error.record) }
 }
 
 /// Emits groups as steps.

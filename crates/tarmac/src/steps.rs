@@ -144,7 +144,8 @@ pub const NOT_IN_STEPS: &[Loss] = {
 };
 
 fn source_error(error: &ReadError) -> SourceError {
-    SourceError { text: error.to_string(), is_damage: !matches!(error.kind, ReadErrorKind::Io(_)) }
+    let is_damage = !matches!(error.kind, ReadErrorKind::Io(_));
+    SourceError { text: error.to_string(), is_damage, position: None }
 }
 
 impl StepEmitter<'_> {

@@ -73,12 +73,12 @@ pub fn transfer(
 ) -> Result<Transferred, TransferError> {
     let mut done = Transferred::default();
     let (mut is_met, mut others) = (core.is_none(), None);
-    let mut steps = Pull::new(source).map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
+    let mut steps = Pull::new(source).map_err(SourceError::unreadable)?;
     loop {
         let step = match steps.next_step() {
             Ok(Some(step)) => step,
             Ok(None) => break,
-            Err(SourceError { text, is_damage: true }) => {
+            Err(SourceError { text, is_damage: true, .. }) => {
                 done.damage = Some(text);
                 break;
             }

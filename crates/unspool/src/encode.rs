@@ -58,7 +58,7 @@ pub fn encode(
     options: EncodeOptions,
 ) -> Result<(Encoded, Losses), EncodeError> {
     if sources.iter().any(|source| source.time_unit() != options.time_unit) {
-        return Err(refused("the traces have times in different units".into()).into());
+        return Err(SourceError::unreadable("the traces have times in different units").into());
     }
     let mut encoder = Encoder::new(directory, options)?;
     if sources.len() > 1 {
@@ -71,7 +71,7 @@ pub fn encode(
 
 fn take_turns(encoder: &mut Encoder, sources: Vec<OpenedSteps>) -> Result<Losses, EncodeError> {
     let sources: Result<Vec<ReadAhead>, _> = sources.into_iter().map(ReadAhead::new).collect();
-    let mut sources = sources.map_err(|error| refused(error.to_string()))?;
+    let mut sources = sources.map_err(SourceError::unreadable)?;
     let mut cores = (sources.len() > 1).then(Vec::new);
     let mut left: Vec<usize> = (0..sources.len()).collect();
     while !left.is_empty() {
@@ -87,10 +87,6 @@ fn take_turns(encoder: &mut Encoder, sources: Vec<OpenedSteps>) -> Result<Losses
     let mut losses = Losses::default();
     sources.iter().for_each(|source| losses.add_all(source.losses()));
     Ok(losses)
-}
-
-fn refused(text: String) -> SourceError {
-    SourceError { text, is_damage: false }
 }
 
 /// Why a source was not encoded.

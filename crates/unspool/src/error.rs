@@ -82,6 +82,12 @@ pub enum Error {
         /// Names of the sources that have it.
         known: String,
     },
+    /// The trace does not have what its steps are selected by.
+    #[error("steps cannot be selected by {facet}: the trace has none")]
+    NotCovered {
+        /// What it does not have.
+        facet: &'static str,
+    },
     /// The capture has several sources, and steps are those of one.
     #[error("the capture has several sources ({known}); name one with --source")]
     WhichSource {

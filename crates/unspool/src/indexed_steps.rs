@@ -206,7 +206,7 @@ impl<'s, 'p> Build<'s, 'p> {
 
 /// The error of a segment that cannot be read.
 fn unreadable(error: impl std::fmt::Display) -> SourceError {
-    SourceError { text: error.to_string(), is_damage: false }
+    SourceError::unreadable(error)
 }
 
 /// Error of a checkpoint that is none of this format.

@@ -25,13 +25,14 @@
 //! ```
 //!
 //! [`open`] takes a capture (a directory or zip archive of CoreSight trace), an ASTF file, an STF file or a Tarmac log, and
-//! finds out which. [`Opened`] iterates over it at four levels:
+//! finds out which. [`Opened`] iterates over it at five levels:
 //!
 //! | method | item | of |
 //! |---|---|---|
 //! | [`packets`](Opened::packets) | [`SourcePacket`]: what a trace unit sent | captures |
 //! | [`blocks`](Opened::blocks) | [`ExecutedBlock`]: straight-line code with one exit | all |
 //! | [`instructions`](Opened::instructions) | [`ExecutedInstruction`]: address, opcode, branch outcome | all |
+//! | [`calls`](Opened::calls) | [`ExecutedCall`]: function, depth, positions, instructions | all |
 //! | [`steps`](Opened::steps) | [`Step`](model::Step): instructions with accesses and register writes, exceptions, gaps | all |
 //!
 //! The folder `examples/` of this crate has ten short programs, one per task.
@@ -129,7 +130,7 @@ pub use executed_image::{ExecutedImage, ImageTotals};
 pub use file::{FileError, FileOptions, OpenedSteps, TraceFile};
 pub use identify::{Identity, Wanted, WrongKind};
 pub use meter::{Meter, OnProgress};
-pub use opened::{ExecutedBlock, ExecutedInstruction, Items, Opened, SourcePacket, open};
+pub use opened::{ExecutedBlock, ExecutedCall, ExecutedInstruction, Items, NamedSteps, Opened, SourcePacket, open};
 pub use overview::{BufferOverview, Overview, SyncSpacing, TraceOverview, overview};
 pub use parallel::{Parts, Progress};
 pub use placement::{place_images, place_images_by_steps};

@@ -1,7 +1,7 @@
 //! Anything that can be opened, as iterators: the easy way into the library.
 //!
 //! ```text
-//! path ─▶ open ─▶ Opened ─▶ instructions(), blocks(), steps(), packets()
+//! path ─▶ open ─▶ Opened ─▶ instructions(), blocks(), calls(), steps(), packets()
 //! ```
 //!
 //! Works for captures, ASTF, STF and Tarmac. Images and symbols are found in the capture or beside the file. Each iterator
@@ -10,19 +10,24 @@
 
 mod beside;
 mod blocks;
+mod calls;
 mod items;
 
 use std::ops::{ControlFlow, Deref};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use unspool_analyze::calls::Call;
+use unspool_analyze::step_selection::{SelectedSource, StepSelection};
 use unspool_capture::{Capture, Code};
 use unspool_coresight::frame::FrameError;
 use unspool_coresight::{PacketItem, Sink, Transactions};
-use unspool_model::{Event, Instruction, Step, StepSource};
+use unspool_model::{Event, Instruction, SourceError, Step, StepSource};
 
 pub use self::blocks::ExecutedBlock;
-use self::blocks::{BlockJoiner, RangeFeed};
+use self::blocks::{BlockFeed, BlockJoiner, RangeFeed};
+pub use self::calls::ExecutedCall;
+use self::calls::feed_calls;
 pub use self::items::Items;
 use self::items::{Feed, spawn};
 use crate::file::OpenedSteps;
@@ -64,13 +69,24 @@ pub struct Opened {
     /// Selected source of a capture.
     source: Option<String>,
     codes: Vec<Code>,
+    selection: StepSelection,
     program: OnceLock<Program>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Contents {
     Capture(Box<Capture>),
     File { path: PathBuf, kind: FileKind },
+}
+
+/// Steps of a source of a capture, or of a trace file.
+pub struct NamedSteps {
+    /// Name of the source, or path of the file.
+    pub name: String,
+    /// Its steps.
+    pub steps: OpenedSteps,
+    /// The code that it executed.
+    pub program: Arc<Program>,
 }
 
 /// An executed instruction, with its position and time.
@@ -105,6 +121,20 @@ pub struct SourcePacket {
     pub packet: PacketItem,
 }
 
+/// The same trace, for another source or selection. The program is looked for anew.
+impl Clone for Opened {
+    fn clone(&self) -> Self {
+        let Self { contents, source, codes, selection, .. } = self;
+        Self {
+            contents: contents.clone(),
+            source: source.clone(),
+            codes: codes.clone(),
+            selection: selection.clone(),
+            program: OnceLock::new(),
+        }
+    }
+}
+
 impl From<Capture> for Opened {
     fn from(capture: Capture) -> Self {
         Self::new(Contents::Capture(Box::new(capture)))
@@ -117,7 +147,7 @@ impl Opened {
             Contents::Capture(capture) => beside::of_capture(capture),
             Contents::File { path, .. } => beside::of_file(path),
         };
-        Self { contents, source: None, codes, program: OnceLock::new() }
+        Self { contents, source: None, codes, selection: StepSelection::default(), program: OnceLock::new() }
     }
 
     /// Selects one source of a capture, by name or trace id. The default is all sources, one after the other.
@@ -152,6 +182,13 @@ impl Opened {
         self.codes.insert(0, code);
         self.program = OnceLock::new();
         Ok(())
+    }
+
+    /// Selects steps by address, level, process, time and number, for [`steps`](Self::steps),
+    /// [`instructions`](Self::instructions) and [`blocks`](Self::blocks). What is left out is a gap of them.
+    #[must_use]
+    pub fn with_selection(self, selection: StepSelection) -> Self {
+        Self { selection, ..self }
     }
 
     /// Format.
@@ -202,10 +239,8 @@ impl Opened {
     ///
     /// If nothing can be read.
     pub fn steps(&self) -> Result<Items<Step>, Error> {
-        let parts = self.parts()?;
-        spawn(move |feed| {
-            feed_steps(parts, feed, |step, feed| feed.push(step.clone()));
-        })
+        let parts = self.selected_parts()?;
+        spawn(move |feed| parts.feed_steps(feed, |step, feed| feed.push(step.clone())))
     }
 
     /// Iterates over the executed instructions. See [`steps`](Self::steps) for errors.
@@ -214,10 +249,10 @@ impl Opened {
     ///
     /// If nothing can be read.
     pub fn instructions(&self) -> Result<Items<ExecutedInstruction>, Error> {
-        let parts = self.parts()?;
+        let parts = self.selected_parts()?;
         spawn(move |feed| {
             let mut gaps = Gaps::default();
-            feed_steps(parts, feed, |step, feed| match gaps.executed(step) {
+            parts.feed_steps(feed, |step, feed| match gaps.executed(step) {
                 Some(executed) => feed.push(executed),
                 None => ControlFlow::Continue(()),
             });
@@ -232,15 +267,39 @@ impl Opened {
     /// If nothing can be read.
     pub fn blocks(&self) -> Result<Items<ExecutedBlock>, Error> {
         let Contents::Capture(capture) = &self.contents else {
-            let parts = self.parts()?;
+            let parts = self.selected_parts()?;
             return spawn(move |feed| {
                 let mut joiner = BlockJoiner::default();
-                feed_steps(parts, feed, |step, feed| joiner.step(step, feed));
+                parts.feed_steps(feed, |step, feed| joiner.step(step, feed));
                 joiner.finish(feed);
             });
         };
+        if !self.selection.is_all() {
+            let parts = self.selected_parts()?;
+            return spawn(move |feed| parts.feed_blocks(feed));
+        }
         let (capture, codes, chosen) = (capture.clone(), self.codes.clone(), self.chosen()?);
         spawn(move |feed| feed_blocks(&capture, &codes, &chosen, feed))
+    }
+
+    /// Iterates over the calls that `keep` selects, stack by stack, in the order in which they began. They are inferred from
+    /// control flow and known when the trace has been read. Of a [selection](Self::with_selection), only processes apply.
+    ///
+    /// # Errors
+    ///
+    /// If nothing can be read.
+    pub fn calls(&self, keep: impl Fn(&Call) -> bool + Send + 'static) -> Result<Items<ExecutedCall>, Error> {
+        let (parts, codes, processes) = (self.parts()?, self.codes.clone(), self.selection.processes.clone());
+        spawn(move |feed| {
+            for part in parts {
+                if let Err(error) = feed_calls(part, &codes, &processes, &keep, feed) {
+                    feed.fail(error);
+                }
+                if feed.is_closed() {
+                    return;
+                }
+            }
+        })
     }
 
     /// Iterates over the packets of a capture, source by source.
@@ -276,7 +335,7 @@ impl Opened {
     pub fn each_step(&self, mut take: impl FnMut(&Step) -> ControlFlow<()>) -> Result<(), Error> {
         for part in self.parts()? {
             let mut flow = ControlFlow::Continue(());
-            part.open()?.each(&mut |step| {
+            select(part.open()?, &self.selection)?.each(&mut |step| {
                 flow = take(step);
                 flow
             })?;
@@ -287,18 +346,35 @@ impl Opened {
         Ok(())
     }
 
+    /// Opens the steps of each source of a capture, or of a trace file, for analyses.
+    ///
+    /// # Errors
+    ///
+    /// If one of them cannot be opened.
+    pub fn step_sources(&self) -> Result<Vec<NamedSteps>, Error> {
+        let program = || Arc::new(Program::new(self.codes.clone()));
+        let open = |part: Part| {
+            let opened = part.open_with(program)?;
+            Ok(NamedSteps { steps: select(opened.steps, &self.selection)?, ..opened })
+        };
+        self.parts()?.into_iter().map(open).collect()
+    }
+
     /// Opens the steps as one source, for conversion, encoding or comparison.
     ///
     /// # Errors
     ///
     /// If a capture has several sources and none was selected.
     pub fn open_steps(&self) -> Result<OpenedSteps, Error> {
-        match &self.contents {
+        let steps: OpenedSteps = match &self.contents {
             Contents::Capture(capture) => {
-                Ok(Box::new(CaptureSteps::new(Capture::clone(capture), self.source.as_deref(), &self.codes)?))
+                Box::new(CaptureSteps::new(Capture::clone(capture), self.source.as_deref(), &self.codes)?)
             }
-            Contents::File { path, kind } => open_steps(path, &OpenSteps { kind: Some(*kind), ..OpenSteps::default() }),
-        }
+            Contents::File { path, kind } => {
+                open_steps(path, &OpenSteps { kind: Some(*kind), ..OpenSteps::default() })?
+            }
+        };
+        select(steps, &self.selection)
     }
 
     /// Sources of a capture that are read, with their index.
@@ -308,6 +384,10 @@ impl Opened {
         let (Some(wanted), Some(capture)) = (&self.source, self.capture()) else { return Ok(all().collect()) };
         let chosen = Trace::named(capture, wanted)?;
         Ok(all().filter(|(_, name)| *name == chosen.source().name).collect())
+    }
+
+    fn selected_parts(&self) -> Result<SelectedParts, Error> {
+        Ok(SelectedParts { parts: self.parts()?, selection: self.selection.clone() })
     }
 
     /// Everything that has steps of its own.
@@ -335,25 +415,67 @@ enum Part {
 
 impl Part {
     fn open(self) -> Result<OpenedSteps, Error> {
+        Ok(self.open_with(Arc::default)?.steps)
+    }
+
+    /// Opens it; `program` makes that of a file.
+    fn open_with(self, program: impl FnOnce() -> Arc<Program>) -> Result<NamedSteps, Error> {
         match self {
-            Self::File { path, kind } => open_steps(&path, &OpenSteps { kind: Some(kind), ..OpenSteps::default() }),
+            Self::File { path, kind } => {
+                let steps = open_steps(&path, &OpenSteps { kind: Some(kind), ..OpenSteps::default() })?;
+                Ok(NamedSteps { name: path.display().to_string(), steps, program: program() })
+            }
             Self::Source { capture, source, core, codes } => {
-                Ok(Box::new(CaptureSteps::new(*capture, Some(&source), &codes)?.with_core(core)))
+                let steps = CaptureSteps::new(*capture, Some(&source), &codes)?.with_core(core);
+                let program = Arc::clone(steps.program());
+                Ok(NamedSteps { name: source, steps: Box::new(steps), program })
             }
         }
     }
 }
 
-/// Feeds what `take` makes of the steps of all parts.
-fn feed_steps<T>(parts: Vec<Part>, feed: &mut Feed<T>, mut take: impl FnMut(&Step, &mut Feed<T>) -> ControlFlow<()>) {
-    for part in parts {
-        let read = part.open().and_then(|mut steps| Ok(steps.each(&mut |step| take(step, feed))?));
-        if let Err(error) = read {
-            feed.fail(error);
+/// The selected steps of parts.
+struct SelectedParts {
+    parts: Vec<Part>,
+    selection: StepSelection,
+}
+
+impl SelectedParts {
+    /// Feeds what `read` makes of the steps of each part.
+    fn feed<T>(self, feed: &mut Feed<T>, mut read: impl FnMut(OpenedSteps, &mut Feed<T>) -> Result<(), SourceError>) {
+        for part in self.parts {
+            let steps = part.open().and_then(|steps| select(steps, &self.selection));
+            if let Err(error) = steps.and_then(|steps| Ok(read(steps, feed)?)) {
+                feed.fail(error);
+            }
+            if feed.is_closed() {
+                return;
+            }
         }
-        if feed.is_closed() {
-            return;
-        }
+    }
+
+    /// Feeds what `take` makes of each step.
+    fn feed_steps<T>(self, feed: &mut Feed<T>, mut take: impl FnMut(&Step, &mut Feed<T>) -> ControlFlow<()>) {
+        self.feed(feed, |mut steps, feed| steps.each(&mut |step| take(step, feed)));
+    }
+
+    /// Feeds the blocks, whole ones where the source has them.
+    fn feed_blocks(self, feed: &mut Feed<ExecutedBlock>) {
+        self.feed(feed, |mut steps, feed| {
+            let mut sink = BlockFeed::new(feed);
+            let ended = steps.follow(&mut sink);
+            sink.finish();
+            ended
+        });
+    }
+}
+
+/// The selected steps of a source. Fails if it does not have what the selection is about.
+fn select(steps: OpenedSteps, selection: &StepSelection) -> Result<OpenedSteps, Error> {
+    match selection.missing(steps.coverage()) {
+        Some(facet) => Err(Error::NotCovered { facet: facet.name() }),
+        None if selection.is_all() => Ok(steps),
+        None => Ok(Box::new(SelectedSource::new(steps, selection.clone()))),
     }
 }
 

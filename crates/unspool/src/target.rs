@@ -18,7 +18,7 @@ use unspool_container::{CompressOptions, CompressedWriter, Container};
 use unspool_stf as stf;
 
 pub use self::reserve::Reserve;
-pub(crate) use self::unfinished::TemporaryPath;
+pub use self::unfinished::TemporaryPath;
 pub use self::unfinished::remove_unfinished;
 use crate::file::is_standard;
 
@@ -42,7 +42,7 @@ impl WriteError {
 /// Output file, or a stream.
 pub enum Target {
     /// A pipe or a device: written data cannot be taken back.
-    Stream(Box<dyn Write>),
+    Stream(Box<dyn Write + Send>),
     /// A file that is not complete yet.
     Partial(Partial),
 }

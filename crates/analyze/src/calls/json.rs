@@ -2,7 +2,7 @@
 
 use unspool_model::json::Object;
 
-use super::{Began, Call, Ended};
+use super::Call;
 
 /// What a line about a call contains besides the call.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ impl Call {
         let mut object = Object::new(line);
         object.string("kind", "call").string("core", core).optional("process", process).optional("thread", thread);
         object.plain("depth", depth).hex("address", self.function).string("name", name);
-        object.string("began", began(self.began)).string("ended", ended(self.ended));
+        object.string("began", self.began.name()).string("ended", self.ended.name());
         object.plain(position, self.entry.position);
         object.plain(&format!("last_{position}"), self.exit.position);
         let [from, to, own] = [self.entry.time, self.exit.time, self.own.time].map(time);
@@ -49,24 +49,5 @@ impl Call {
             object.hex("return_address", back.pc);
         }
         object.end_line();
-    }
-}
-
-fn began(began: Began) -> &'static str {
-    match began {
-        Began::Start => "start",
-        Began::Before => "before",
-        Began::Called => "called",
-        Began::Exception => "exception",
-        Began::Gap => "gap",
-    }
-}
-
-fn ended(ended: Ended) -> &'static str {
-    match ended {
-        Ended::Returned => "returned",
-        Ended::Unwound => "left",
-        Ended::InGap => "gap",
-        Ended::AtEnd => "at_end",
     }
 }

@@ -549,8 +549,10 @@ fn one_core_of_each_source() {
 
 #[test]
 fn sources_that_fail() {
-    let failing =
-        |is_damage| Source { failure: Some(SourceError { text: "broken".into(), is_damage }), ..source(&line(50)) };
+    let failing = |is_damage| Source {
+        failure: Some(SourceError { text: "broken".into(), is_damage, position: None }),
+        ..source(&line(50))
+    };
     let (_, summary) = diff_sources(Options::default(), [source(&line(50)), failing(true)]);
     assert!(!summary.is_clean() && summary.damage[1].is_some() && summary.common == 50);
     let pulls = [failing(false), source(&line(50))].map(|source| Pull::new(source).unwrap());

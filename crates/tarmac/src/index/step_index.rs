@@ -193,7 +193,7 @@ impl<P: ResumeSteps, S: Read + Seek> Indexed<StepSegments<P>, S> {
         take: &mut dyn FnMut(&Step) -> ControlFlow<()>,
     ) -> Result<(), SourceError> {
         let Some(last) = self.index.directory.segments.len().checked_sub(1) else { return Ok(()) };
-        let of_index = |error: IndexError| SourceError { text: error.to_string(), is_damage: false };
+        let of_index = |error: IndexError| SourceError::unreadable(error);
         let mut segments = self.index.segments_with(addresses, 0..last).map_err(of_index)?;
         segments.push(last);
         for run in segments.chunk_by(|one, next| one + 1 == *next) {

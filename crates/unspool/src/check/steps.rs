@@ -70,7 +70,7 @@ impl StepCheck {
         if !self.findings.iter().all(|(position, finding)| take(position, finding)) {
             return (CheckedSteps::default(), Ok(()));
         }
-        let failed = |_| SourceError { text: "the checking thread has failed".into(), is_damage: false };
+        let failed = |_| SourceError::unreadable("the checking thread has failed");
         self.thread.join().unwrap_or_else(|error| (CheckedSteps::default(), Err(failed(error))))
     }
 }

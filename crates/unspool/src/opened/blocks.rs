@@ -1,11 +1,11 @@
-//! ExecutedInstruction blocks: straight-line code with one exit, from the ranges of a capture or the steps of a trace file.
+//! Executed blocks: straight-line code with one exit, from the ranges or blocks of a capture, or the steps of a trace file.
 
 use std::ops::ControlFlow;
 
 use unspool_coresight::frame::FrameError;
 use unspool_flow::{FlowItem, FlowSink, Item, Run};
 use unspool_isa::{Isa, decode};
-use unspool_model::{Event, Instruction, Step};
+use unspool_model::{BlockSink, BlockTrace, Event, Instruction, Step};
 
 use super::items::Feed;
 use crate::Watch;
@@ -93,6 +93,49 @@ impl Watch for RangeFeed<'_> {
     }
 }
 
+/// Sink of the selected blocks of one source of a capture, of which some are selected in part and come as steps.
+pub(super) struct BlockFeed<'f> {
+    feed: &'f mut Feed<ExecutedBlock>,
+    joiner: BlockJoiner,
+}
+
+impl<'f> BlockFeed<'f> {
+    pub(super) fn new(feed: &'f mut Feed<ExecutedBlock>) -> Self {
+        Self { feed, joiner: BlockJoiner::default() }
+    }
+
+    /// Feeds the blocks that the end of the trace ends.
+    pub(super) fn finish(mut self) {
+        self.joiner.finish(self.feed);
+    }
+}
+
+impl BlockSink for BlockFeed<'_> {
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        self.joiner.step(step, self.feed)
+    }
+
+    fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
+        let core = self.joiner.core(trace.core);
+        core.end(self.feed)?;
+        let mut follows_gap = std::mem::take(&mut core.follows_gap);
+        trace.each_execution(|index, position| {
+            let execution = trace.executions[index];
+            let block = &trace.blocks[execution.number()];
+            self.feed.push(ExecutedBlock {
+                core: trace.core,
+                position,
+                follows_gap: std::mem::take(&mut follows_gap),
+                start: block.start,
+                end: block.end(),
+                instructions: block.opcodes.len() as u32,
+                isa: block.isa,
+                taken: block.ends_in_branch && execution.is_taken(),
+            })
+        })
+    }
+}
+
 /// Joins the instructions of each core to blocks.
 #[derive(Default)]
 pub(super) struct BlockJoiner {
@@ -107,12 +150,7 @@ struct Core {
 
 impl BlockJoiner {
     pub(super) fn step(&mut self, step: &Step, feed: &mut Feed<ExecutedBlock>) -> ControlFlow<()> {
-        let known = self.cores.iter().position(|core| core.number == step.core);
-        let index = known.unwrap_or(self.cores.len());
-        if known.is_none() {
-            self.cores.push(Core { number: step.core, block: None, follows_gap: true });
-        }
-        let core = &mut self.cores[index];
+        let core = self.core(step.core);
         match &step.event {
             Event::Instruction(instruction) => core.instruction(step.position, instruction, feed),
             Event::Exception(_) | Event::ExceptionReturn { .. } => core.end(feed),
@@ -122,6 +160,15 @@ impl BlockJoiner {
             }
             Event::State | Event::Context(_) | Event::Note => ControlFlow::Continue(()),
         }
+    }
+
+    fn core(&mut self, number: u32) -> &mut Core {
+        let known = self.cores.iter().position(|core| core.number == number);
+        let index = known.unwrap_or(self.cores.len());
+        if known.is_none() {
+            self.cores.push(Core { number, block: None, follows_gap: true });
+        }
+        &mut self.cores[index]
     }
 
     /// Feeds the blocks that the end of the trace ends.

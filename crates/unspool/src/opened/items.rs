@@ -34,6 +34,31 @@ pub struct Items<T> {
     producer: Option<JoinHandle<()>>,
 }
 
+impl<T> Items<T> {
+    /// The next items, as many as are at hand and at least one: for a caller to whom each call has a cost. `None`: there are no
+    /// more.
+    pub fn next_batch(&mut self) -> Option<Result<Vec<T>, Error>> {
+        let rest = std::mem::take(&mut self.batch);
+        if rest.len() > 0 { Some(Ok(rest.collect())) } else { self.receive() }
+    }
+
+    fn receive(&mut self) -> Option<Sent<T>> {
+        if let Ok(sent) = self.batches.as_ref()?.recv() {
+            return Some(sent);
+        }
+        self.end();
+        None
+    }
+
+    /// Waits for the producer. What it did not produce because of a panic must not look like the end of the trace.
+    fn end(&mut self) {
+        self.batches = None;
+        if let Some(Err(panic)) = self.producer.take().map(JoinHandle::join) {
+            resume_unwind(panic);
+        }
+    }
+}
+
 impl<T> Iterator for Items<T> {
     type Item = Result<T, Error>;
 
@@ -43,21 +68,10 @@ impl<T> Iterator for Items<T> {
             if let Some(item) = self.batch.next() {
                 return Some(Ok(item));
             }
-            match self.batches.as_ref()?.recv() {
-                Ok(Ok(batch)) => self.batch = batch.into_iter(),
-                Ok(Err(error)) => return Some(Err(error)),
-                Err(_) => self.end(),
+            match self.receive()? {
+                Ok(batch) => self.batch = batch.into_iter(),
+                Err(error) => return Some(Err(error)),
             }
-        }
-    }
-}
-
-impl<T> Items<T> {
-    /// Waits for the producer. What it did not produce because of a panic must not look like the end of the trace.
-    fn end(&mut self) {
-        self.batches = None;
-        if let Some(Err(panic)) = self.producer.take().map(JoinHandle::join) {
-            resume_unwind(panic);
         }
     }
 }
@@ -161,5 +175,18 @@ mod tests {
         assert_eq!(items.next().unwrap().unwrap(), 0);
         drop(items);
         assert_eq!(Arc::strong_count(&file), 1);
+    }
+
+    #[test]
+    fn batches_are_all_items_in_order() {
+        let mut items = spawn(|feed| {
+            let _ = (0..3000).try_for_each(|number| feed.push(number));
+        })
+        .unwrap();
+        let mut all = vec![items.next().unwrap().unwrap()];
+        while let Some(batch) = items.next_batch() {
+            all.extend(batch.unwrap());
+        }
+        assert!(all.into_iter().eq(0..3000));
     }
 }

@@ -149,7 +149,7 @@ impl CaptureSteps {
             emitter.start(trace);
             let decoded = decode(trace, &self.program, &mut emitter);
             emitter.end();
-            decoded.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
+            decoded.map_err(SourceError::unreadable)?;
             if emitter.flow.is_break() {
                 break;
             }

@@ -47,11 +47,11 @@ fn all() -> MutexGuard<'static, BTreeSet<PathBuf>> {
 /// A temporary path beside a file or directory, for its content until it is complete. What is at the path is removed at the
 /// end.
 #[derive(Debug)]
-pub(crate) struct TemporaryPath(PathBuf);
+pub struct TemporaryPath(PathBuf);
 
 impl TemporaryPath {
     /// The temporary path of a file in the same directory.
-    pub(crate) fn beside(target: &Path) -> Self {
+    pub fn beside(target: &Path) -> Self {
         Self::named(target, "part")
     }
 
@@ -65,7 +65,8 @@ impl TemporaryPath {
         Self(path)
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// The path itself.
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }

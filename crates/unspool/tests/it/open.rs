@@ -4,6 +4,8 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use unspool::analyze::calls::Call;
+use unspool::analyze::step_selection::StepSelection;
 use unspool::capture::Capture;
 use unspool::model::{Event, Step};
 use unspool::{Error, FileKind, OpenSteps, Opened, Trace, open, open_steps};
@@ -118,6 +120,51 @@ fn blocks_of_a_log_end_at_branches_and_do_not_mix_cores() {
 }
 
 #[test]
+fn a_selection_leaves_gaps_and_is_the_same_for_instructions_and_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in files(folder.path()) {
+        let whole = open(&path).unwrap();
+        let all: Vec<_> = whole.instructions().unwrap().map(Result::unwrap).collect();
+        let addresses = all[0].address..all[0].address + 8;
+        let expected: Vec<_> = all.iter().filter(|it| addresses.contains(&it.address)).map(|it| it.position).collect();
+        let selection = StepSelection { addresses: vec![addresses], ..StepSelection::default() };
+        let part = whole.clone().with_selection(selection);
+        let found: Vec<_> = part.instructions().unwrap().map(Result::unwrap).collect();
+        assert_eq!(found.iter().map(|it| it.position).collect::<Vec<_>>(), expected, "{path:?}");
+        let blocks: Vec<_> = part.blocks().unwrap().map(Result::unwrap).collect();
+        assert_eq!(blocks.iter().map(|block| block.instructions as usize).sum::<usize>(), expected.len(), "{path:?}");
+        let gaps = found.iter().filter(|it| it.follows_gap).count();
+        assert_eq!(blocks.iter().filter(|block| block.follows_gap).count(), gaps, "{path:?}");
+        // All addresses are a selection too, and blocks of a capture come another way then.
+        let every = StepSelection { addresses: std::iter::once(0..u64::MAX).collect(), ..StepSelection::default() };
+        let every: Vec<_> = whole.clone().with_selection(every).blocks().unwrap().map(Result::unwrap).collect();
+        assert_eq!(every, whole.blocks().unwrap().map(Result::unwrap).collect::<Vec<_>>(), "{path:?}");
+    }
+    let levels = StepSelection { processes: vec![1], ..StepSelection::default() };
+    let mut steps = open(example("hello-qemu")).unwrap().with_selection(levels).steps().unwrap();
+    assert_eq!(
+        steps.next().unwrap().unwrap_err().to_string(),
+        "steps cannot be selected by processes: the trace has none"
+    );
+}
+
+#[test]
+fn calls_are_a_tree_of_all_instructions() {
+    let calls: Vec<_> = open(example("hello-qemu")).unwrap().calls(|_| true).unwrap().map(Result::unwrap).collect();
+    assert_eq!((calls[0].depth, calls[0].name.as_deref(), calls[0].is_root()), (0, Some("_start"), true));
+    let total = open(example("hello-qemu")).unwrap().instructions().unwrap().count() as u64;
+    assert_eq!(calls.iter().map(|call| call.own.instructions).sum::<u64>(), total);
+    let complete = open(example("hello-qemu")).unwrap().calls(Call::is_complete).unwrap();
+    assert!(complete.map(Result::unwrap).all(|call| call.is_complete()));
+    // The cores of a log have names.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.log");
+    fs::write(&path, LOG).unwrap();
+    let cores = open(&path).unwrap().calls(|_| true).unwrap().map(|call| call.unwrap().core_name);
+    assert_eq!(cores.collect::<Vec<_>>(), [Some("cpu0".into()), Some("cpu1".into())]);
+}
+
+#[test]
 fn packets_are_those_of_each_source() {
     let path = example("hello-ete");
     let opened = open(&path).unwrap();
@@ -179,6 +226,8 @@ fn an_error_takes_the_place_of_what_cannot_be_read() {
     let (last, before) = items.split_last().unwrap();
     assert!(matches!(last, Err(Error::Steps(error)) if error.is_damage), "{last:?}");
     assert!(!before.is_empty() && before.iter().all(Result::is_ok));
+    let position = before.last().and_then(|item| item.as_ref().ok()).map(|item| item.position);
+    assert!(matches!(last, Err(Error::Steps(error)) if error.position > position), "{last:?}");
 }
 
 #[test]

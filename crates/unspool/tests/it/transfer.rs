@@ -27,7 +27,7 @@ impl StepSource for Source {
             }
             self.losses.add(Loss::Unreadable, position + 1);
         }
-        let error = SourceError { text: "line 7: broken".to_string(), is_damage: true };
+        let error = SourceError { text: "line 7: broken".to_string(), is_damage: true, position: Some(7) };
         if self.is_damaged { Err(error) } else { Ok(()) }
     }
 

@@ -58,8 +58,7 @@ impl CaptureSteps {
                 self.losses.add_all(&losses);
                 whole.merge(sink, end.seam);
             };
-            run_on(trace, &self.program, parts, &|| start(trace), &mut take)
-                .map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
+            run_on(trace, &self.program, parts, &|| start(trace), &mut take).map_err(SourceError::unreadable)?;
         }
         Ok(())
     }

@@ -153,7 +153,7 @@ impl CaptureSteps {
             emitter.start(trace);
             let decoded = read_buffer(trace, &self.program, here, &mut emitter);
             emitter.end();
-            decoded.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
+            decoded.map_err(SourceError::unreadable)?;
             if emitter.flow.is_break() {
                 break;
             }
