@@ -28,6 +28,7 @@ pub(crate) mod pack;
 pub(crate) mod packets;
 pub(crate) mod profile;
 pub(crate) mod program;
+pub(crate) mod query;
 #[cfg(unix)]
 pub(crate) mod record;
 #[cfg(not(unix))]
@@ -37,4 +38,5 @@ pub(crate) mod slice;
 mod stacks;
 pub(crate) mod state;
 pub(crate) mod stats;
+pub(crate) mod tables;
 pub(crate) mod tuples;

@@ -2,6 +2,8 @@
 //!
 //! Takes arguments; produces a file of the library, and reports damage, oddities and unreadable lines.
 
+#[cfg(any(unix, feature = "tables"))]
+use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
@@ -206,4 +208,12 @@ pub(crate) fn losses_verdict(name: &str, losses: &Losses) -> Verdict {
         diagnostic::error(format_args!("{name}: {lines} cannot be read, the first is line {}", lost.first));
     }
     Verdict::of(lost.count > 0)
+}
+
+/// The folder in the cache of the user; `None`: there is no cache.
+#[cfg(any(unix, feature = "tables"))]
+pub(crate) fn cache_folder() -> Option<PathBuf> {
+    let named = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    Some(named.or_else(|| Some(home()?.join(".cache")))?.join("unspool"))
 }

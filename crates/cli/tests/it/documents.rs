@@ -21,7 +21,7 @@ use page::Page;
 const HOW: &str = "cargo test --test it documents";
 
 /// Lines of `sh` blocks: commands that this test does not run, each with the reason.
-const NOT_RUN: [(&str, &str); 23] = [
+const NOT_RUN: [(&str, &str); 24] = [
     ("cargo run -- decode examples/hello-qemu", "`.ci/run` runs it from README.md"),
     ("cargo test", "`.ci/run` runs it from README.md; this test is a part of it"),
     ("cargo build --release -p unspool-capi", "`.ci/capi` runs it, and the following"),
@@ -32,6 +32,7 @@ const NOT_RUN: [(&str, &str); 23] = [
     ("target/functions examples/hello-qemu", "needs it"),
     ("cargo install --path crates/cli", "compiles the workspace once more"),
     ("cargo build --release", "compiles the workspace once more"),
+    ("pip install crates/python", "compiles the workspace once more; `.ci/python` builds the same"),
     ("tools/package", "compiles the workspace once more; `.ci/run` runs it"),
     ("cargo run --release --features measure --example closed_loop -- TRACE...", "measures for minutes"),
     ("cargo run --release --features measure --example convert_speed -- TRACE...", "measures for minutes"),

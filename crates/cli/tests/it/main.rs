@@ -17,6 +17,7 @@ mod profile_exports;
 mod profiles;
 #[cfg(target_os = "linux")]
 mod programs;
+mod queries;
 mod record;
 mod record_crash;
 mod record_linux;

@@ -5,7 +5,6 @@
 //! A file is used only if its contents are those of the binary, in a folder that no other user can write to. It is written under
 //! a temporary name first, so that recordings that start at once do not disturb each other.
 
-use std::env;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -15,6 +14,8 @@ use anyhow::Context;
 use rustix::process::geteuid;
 use tempfile::{NamedTempFile, TempDir};
 use unspool::record::plugin_beside_executable;
+
+use crate::file::cache_folder;
 
 /// The plugin; empty on targets that have none.
 const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libunspool_plugin.so"));
@@ -47,13 +48,6 @@ impl Plugin {
         let path = unpacked_in(folder.path()).context("cannot unpack the plugin")?;
         Ok(Self { path: Some(path), _folder: Some(folder) })
     }
-}
-
-/// The folder in the cache of the user; `None`: there is no cache.
-fn cache_folder() -> Option<PathBuf> {
-    let named = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    Some(named.or_else(|| Some(home()?.join(".cache")))?.join("unspool"))
 }
 
 /// The plugin in this folder, where it is written if it is missing.
