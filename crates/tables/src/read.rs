@@ -32,7 +32,7 @@ impl TableReader {
         let thread = thread::spawn(move || {
             let mut take = Sender { table, batches: sender };
             if let Err(error) = read(&trace, table, &mut take) {
-                // Nobody may be left who wants it.
+                // The stream may be gone.
                 let _ = take.batches.send(Err(ArrowError::ExternalError(Box::new(error))));
             }
         });

@@ -89,10 +89,11 @@ fn the_default_members_are_all_crates_but_these() {
     let metadata = metadata();
     let tested = metadata["workspace_default_members"].as_array().unwrap();
     let packages = metadata["packages"].as_array().unwrap().iter();
-    let left_out: Vec<String> = packages
+    let mut left_out: Vec<String> = packages
         .filter(|package| !tested.contains(&package["id"]))
         .map(|package| noun(text(&package["name"])))
         .collect();
+    left_out.sort();
     assert_eq!(left_out, BESIDES, "left: members that are not in `default-members` of Cargo.toml");
 }
 
