@@ -21,7 +21,7 @@ use page::Page;
 const HOW: &str = "cargo test --test it documents";
 
 /// Lines of `sh` blocks: commands that this test does not run, each with the reason.
-const NOT_RUN: [(&str, &str); 24] = [
+const NOT_RUN: [(&str, &str); 28] = [
     ("cargo run -- decode examples/hello-qemu", "`.ci/run` runs it from README.md"),
     ("cargo test", "`.ci/run` runs it from README.md; this test is a part of it"),
     ("cargo build --release -p unspool-capi", "`.ci/capi` runs it, and the following"),
@@ -33,6 +33,16 @@ const NOT_RUN: [(&str, &str); 24] = [
     ("cargo install --path crates/cli", "compiles the workspace once more"),
     ("cargo build --release", "compiles the workspace once more"),
     ("pip install crates/python", "compiles the workspace once more; `.ci/python` builds the same"),
+    ("unspool tables examples/hello-qemu -o hello.tables", "needs the feature `tables`; `.ci/tables` tests it"),
+    (
+        "unspool query examples/hello-qemu \"SELECT function, instructions FROM hot_functions LIMIT 3\"",
+        "needs the feature `tables` and DuckDB; `.ci/tables` tests it",
+    ),
+    (
+        "unspool query examples/hello-qemu \"SELECT * FROM steps WHERE function = 'say' LIMIT 10\" --json",
+        "as the line before",
+    ),
+    ("unspool query examples/hello-qemu", "as the line before, and needs a terminal"),
     ("tools/package", "compiles the workspace once more; `.ci/run` runs it"),
     ("cargo run --release --features measure --example closed_loop -- TRACE...", "measures for minutes"),
     ("cargo run --release --features measure --example convert_speed -- TRACE...", "measures for minutes"),
