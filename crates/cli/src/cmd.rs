@@ -40,3 +40,4 @@ pub(crate) mod state;
 pub(crate) mod stats;
 pub(crate) mod tables;
 pub(crate) mod tuples;
+pub(crate) mod view;

@@ -8,10 +8,11 @@
 
 mod astf;
 mod capture;
+mod points;
 mod stf;
 
 use std::fs::File;
-use std::io::{self, Seek as _};
+use std::io::{self, Read, Seek};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -23,9 +24,11 @@ use unspool_tarmac::index::{
 use self::astf::AstfSegments;
 use self::capture::CaptureSegments;
 pub use self::capture::{
-    CaptureStart, capture_index_path, capture_start, fingerprint_of, make_capture_index, open_capture_index,
-    with_capture_index,
+    CaptureStart, capture_index_path, capture_start, find_capture_points, fingerprint_of, make_capture_index,
+    open_capture_index, with_capture_index,
 };
+use self::points::FoundPoints;
+pub use self::points::StepPoints;
 use self::stf::StfSegments;
 use crate::FileKind;
 use crate::indexed_log::{LogError, open, write_index};
@@ -91,28 +94,9 @@ fn make_with_segments(
     let totals = write_index(index, |out| {
         let start = Start { out, fingerprint, meter: &meter, progress };
         let of_index = |error| LogError::of_index(index, error);
-        let (built, ended) = match kind {
-            FileKind::Astf => {
-                let mut steps = astf::open(trace, meter.counted(file))?;
-                let mut build = Build::new(start, steps.time_unit()).map_err(of_index)?;
-                let ended = steps.each_with_points(distance, &mut |item| match item {
-                    astf::StepOrPoint::Step(step) => build.step(step),
-                    astf::StepOrPoint::Point(point) => build.point(point.offset, astf::encode(point)),
-                });
-                (build, ended)
-            }
-            _ => {
-                let mut steps = stf::open(trace, meter.counted(file))?;
-                let mut build = Build::new(start, steps.time_unit()).map_err(of_index)?;
-                let ended = steps.each_with_points(distance, &mut |item| match item {
-                    stf::StepOrPoint::Step(step) => build.step(step),
-                    // The offsets of a .zstf file are those of its contents, and may be past its end.
-                    stf::StepOrPoint::Point(point) => build.point(0, stf::encode(point)),
-                });
-                (build, ended)
-            }
-        };
-        match ended {
+        let mut steps = PointedSteps::open(trace, kind, meter.counted(file))?;
+        let mut built = Build::new(start, steps.time_unit()).map_err(of_index)?;
+        match steps.each(distance, &mut built) {
             // An STF file may continue after damage, and its index would not.
             Err(error) if error.is_damage && kind == FileKind::Astf => damage = Some(error),
             Err(error) if error.is_damage => return Err(not_seekable(trace, "the trace is damaged, and has no index")),
@@ -126,6 +110,99 @@ fn make_with_segments(
         }
     })?;
     Ok((totals, damage))
+}
+
+/// Finds the points of an ASTF or STF file that it can be read from. `None`: only its beginning, or it is small. Of a damaged file,
+/// they are those before the damage.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub fn find_step_points(trace: &Path, progress: &mut OnProgress<'_>) -> Result<Option<StepPoints>, LogError> {
+    points_with_distance(trace, SEGMENT, progress)
+}
+
+/// The same, with points about this number of instructions apart.
+fn points_with_distance(
+    trace: &Path,
+    distance: u64,
+    progress: &mut OnProgress<'_>,
+) -> Result<Option<StepPoints>, LogError> {
+    let kind = FileKind::at(trace).map_err(|error| LogError::of_file(trace, error))?;
+    let (mut file, fingerprint) = open(trace)?;
+    file.rewind().map_err(|error| LogError::of_file(trace, error))?;
+    let meter = Meter::new(Some(fingerprint.length));
+    let mut steps = PointedSteps::open(trace, kind, meter.counted(file))?;
+    let mut found = Reported { found: FoundPoints::new(distance), meter: &meter, progress };
+    match steps.each(distance, &mut found) {
+        Err(error) if !error.is_damage => return Err(LogError::of_file(trace, io::Error::other(error))),
+        _ => {}
+    }
+    let Reported { found, .. } = found;
+    let (file, _) = open(trace)?;
+    Ok(found.finish(segments_of(trace, kind, file)?.0))
+}
+
+/// Steps of a file, with the points that it can be read from.
+enum PointedSteps<R> {
+    Astf(unspool_astf::steps::Steps<R>),
+    Stf(stf::FileSteps),
+}
+
+impl<R: Read + Seek + Send + 'static> PointedSteps<R> {
+    fn open(trace: &Path, kind: FileKind, file: R) -> Result<Self, LogError> {
+        match kind {
+            FileKind::Astf => astf::open(trace, file).map(Self::Astf),
+            _ => stf::open(trace, file).map(Self::Stf),
+        }
+    }
+
+    fn time_unit(&self) -> TimeUnit {
+        match self {
+            Self::Astf(steps) => steps.time_unit(),
+            Self::Stf(steps) => steps.time_unit(),
+        }
+    }
+
+    /// Passes on the steps, with points about this number of instructions apart.
+    fn each(&mut self, distance: u64, sink: &mut impl TakePoints) -> Result<(), SourceError> {
+        match self {
+            Self::Astf(steps) => steps.each_with_points(distance, &mut |item| match item {
+                astf::StepOrPoint::Step(step) => sink.step(step),
+                astf::StepOrPoint::Point(point) => sink.point(point.offset, astf::encode(point)),
+            }),
+            Self::Stf(steps) => steps.each_with_points(distance, &mut |item| match item {
+                stf::StepOrPoint::Step(step) => sink.step(step),
+                // The offsets of a .zstf file are those of its contents, and may be past its end.
+                stf::StepOrPoint::Point(point) => sink.point(0, stf::encode(point)),
+            }),
+        }
+    }
+}
+
+/// Consumer of steps, and of the points that reading can start at.
+trait TakePoints {
+    fn step(&mut self, step: &Step) -> ControlFlow<()>;
+    fn point(&mut self, offset: u64, resume: Vec<u8>) -> ControlFlow<()>;
+}
+
+/// Points that are found, with the progress.
+struct Reported<'m, 'p> {
+    found: FoundPoints,
+    meter: &'m Meter,
+    progress: &'m mut OnProgress<'p>,
+}
+
+impl TakePoints for Reported<'_, '_> {
+    #[inline]
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        self.found.step(step)
+    }
+
+    fn point(&mut self, offset: u64, resume: Vec<u8>) -> ControlFlow<()> {
+        self.meter.report(self.progress);
+        self.found.point(offset, resume)
+    }
 }
 
 /// What to do with a trace that can only be read from its beginning.
@@ -148,17 +225,17 @@ pub fn open_step_index(trace: &Path, index: &Path) -> Result<IndexedSteps, LogEr
     if !opened.is_of_steps(&fingerprint) {
         return Err(LogError::of_index(index, IndexError::Changed));
     }
-    let (segments, unit) = match FileKind::at(trace).map_err(|error| LogError::of_file(trace, error))? {
-        FileKind::Astf => {
-            let (segments, unit) = AstfSegments::new(trace, file)?;
-            (TraceSegments::Astf(segments), unit)
-        }
-        _ => {
-            let (segments, unit) = StfSegments::new(trace, file)?;
-            (TraceSegments::Stf(segments), unit)
-        }
-    };
+    let kind = FileKind::at(trace).map_err(|error| LogError::of_file(trace, error))?;
+    let (segments, unit) = segments_of(trace, kind, file)?;
     Ok(Indexed::new(StepSegments::new(segments, unit), opened))
+}
+
+/// What reads a file from its points, and the unit of its times.
+fn segments_of(trace: &Path, kind: FileKind, file: File) -> Result<(TraceSegments, TimeUnit), LogError> {
+    match kind {
+        FileKind::Astf => AstfSegments::new(trace, file).map(|(segments, unit)| (TraceSegments::Astf(segments), unit)),
+        _ => StfSegments::new(trace, file).map(|(segments, unit)| (TraceSegments::Stf(segments), unit)),
+    }
 }
 
 /// The file of an index, the trace that it is of, and the progress through it.
@@ -185,6 +262,13 @@ impl<'s, 'p> Build<'s, 'p> {
         Ok(Self { indexer, meter, progress, has_points: false, failed: None })
     }
 
+    fn done(&mut self, result: Result<(), IndexError>) -> ControlFlow<()> {
+        self.failed = result.err();
+        if self.failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+impl TakePoints for Build<'_, '_> {
     fn step(&mut self, step: &Step) -> ControlFlow<()> {
         let taken = self.indexer.step(step);
         self.done(taken)
@@ -196,11 +280,6 @@ impl<'s, 'p> Build<'s, 'p> {
         self.meter.report(self.progress);
         let cut = self.indexer.cut(offset, resume);
         self.done(cut)
-    }
-
-    fn done(&mut self, result: Result<(), IndexError>) -> ControlFlow<()> {
-        self.failed = result.err();
-        if self.failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

@@ -130,7 +130,9 @@ pub use executed_image::{ExecutedImage, ImageTotals};
 pub use file::{FileError, FileOptions, OpenedSteps, TraceFile};
 pub use identify::{Identity, Wanted, WrongKind};
 pub use meter::{Meter, OnProgress};
-pub use opened::{ExecutedBlock, ExecutedCall, ExecutedInstruction, Items, NamedSteps, Opened, SourcePacket, open};
+pub use opened::{
+    ExecutedBlock, ExecutedCall, ExecutedInstruction, Items, NamedSteps, Opened, SeekableSteps, SourcePacket, open,
+};
 pub use overview::{BufferOverview, Overview, SyncSpacing, TraceOverview, overview};
 pub use parallel::{Parts, Progress};
 pub use placement::{place_images, place_images_by_steps};

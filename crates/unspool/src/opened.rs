@@ -12,6 +12,7 @@ mod beside;
 mod blocks;
 mod calls;
 mod items;
+mod seek;
 
 use std::ops::{ControlFlow, Deref};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ pub use self::calls::ExecutedCall;
 use self::calls::feed_calls;
 pub use self::items::Items;
 use self::items::{Feed, spawn};
+pub use self::seek::SeekableSteps;
 use crate::file::OpenedSteps;
 use crate::identify::{Identity, Wanted};
 use crate::steps::{CaptureSteps, OpenSteps, open_capture, open_steps};
@@ -179,9 +181,14 @@ impl Opened {
     /// If the file cannot be read as ELF.
     pub fn add_image(&mut self, path: impl AsRef<Path>) -> Result<(), Error> {
         let (code, _) = Code::from_file(path, None)?;
+        self.add_code(code);
+        Ok(())
+    }
+
+    /// Adds code and symbols. They take precedence over the images of a capture.
+    pub fn add_code(&mut self, code: Code) {
         self.codes.insert(0, code);
         self.program = OnceLock::new();
-        Ok(())
     }
 
     /// Selects steps by address, level, process, time and number, for [`steps`](Self::steps),
@@ -408,6 +415,7 @@ impl Opened {
 }
 
 /// Part of a capture or trace file that has steps of its own.
+#[derive(Clone)]
 enum Part {
     File { path: PathBuf, kind: FileKind },
     Source { capture: Box<Capture>, source: String, core: u32, codes: Vec<Code> },

@@ -21,7 +21,9 @@ use page::Page;
 const HOW: &str = "cargo test --test it documents";
 
 /// Lines of `sh` blocks: commands that this test does not run, each with the reason.
-const NOT_RUN: [(&str, &str); 28] = [
+const NOT_RUN: [(&str, &str); 30] = [
+    ("unspool view examples/hello-qemu", "serves until it is ended; `.ci/view` tests it"),
+    ("unspool view examples/sum.tarmac examples/example.astf", "the same"),
     ("cargo run -- decode examples/hello-qemu", "`.ci/run` runs it from README.md"),
     ("cargo test", "`.ci/run` runs it from README.md; this test is a part of it"),
     ("cargo build --release -p unspool-capi", "`.ci/capi` runs it, and the following"),

@@ -13,6 +13,7 @@ use super::checkpoint::Checkpoint;
 use super::directory::{Directory, Index, Segment};
 use super::segment::{SegmentText, Track, each_line};
 use super::{IndexError, IndexOptions, IndexResult};
+use crate::dialect::Dialect;
 use crate::record::{Line, Stamp, Time};
 use crate::state::{Core, EarlierState, GRANULE, Granule, Known, LastWrite, Machine, Memory, Registers, bytes_of};
 
@@ -32,6 +33,14 @@ pub struct SegmentAt<'d> {
     /// Contexts of the cores of steps.
     pub contexts: &'d [Context],
     pub(super) options: IndexOptions,
+}
+
+impl<'d> SegmentAt<'d> {
+    /// A segment without an index: only what a reader of steps needs to continue.
+    pub fn to_continue(offset: u64, resume: &'d [u8]) -> Self {
+        let options = IndexOptions::of(Dialect::Other);
+        Self { offset, end: u64::MAX, is_within_line: false, lines: 0, resume, steps: u64::MAX, contexts: &[], options }
+    }
 }
 
 /// Reader of the lines of segments.

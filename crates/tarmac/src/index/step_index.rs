@@ -204,6 +204,34 @@ impl<P: ResumeSteps, S: Read + Seek> Indexed<StepSegments<P>, S> {
         Ok(())
     }
 
+    /// Passes on the steps from the start of the segment that has an instruction, until `take` breaks, each with the number of
+    /// instructions up to and including it. The contexts of the cores at the start come first.
+    ///
+    /// # Errors
+    ///
+    /// If the trace is damaged, or it or the index cannot be read.
+    pub fn each_step_from(
+        &mut self,
+        instruction: u64,
+        take: &mut dyn FnMut(u64, &Step) -> ControlFlow<()>,
+    ) -> Result<(), SourceError> {
+        let Some(segment) = self.index.segment_of_line(instruction.max(1)) else { return Ok(()) };
+        let Self { log: StepSegments { reader, .. }, index: Index { directory, .. } } = self;
+        let mut count = directory.tree.node((0, segment)).map_or(0, |node| node.base);
+        let at = segment_at(directory, segment);
+        let mut step = Step::default();
+        for (core, context) in (0..).zip(at.contexts) {
+            (step.core, step.event) = (core, Event::Context(*context));
+            if take(count, &step).is_break() {
+                return Ok(());
+            }
+        }
+        reader.each_from(&at, &mut |step| {
+            count += u64::from(step.event.instruction().is_some());
+            take(count, step)
+        })
+    }
+
     /// Passes on the steps of consecutive segments.
     fn each_step_of(
         &mut self,

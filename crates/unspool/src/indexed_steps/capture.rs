@@ -15,11 +15,14 @@ use unspool_tarmac::index::{
     Fingerprint, Index, IndexError, Indexed, Position, ResumeSteps, SegmentAt, StepSegments, Totals,
 };
 
-use super::{Build, INVALID, IndexedSteps, SEGMENT, Start, TraceSegments, not_seekable, put_numbers, unreadable};
+use super::{
+    Build, FoundPoints, INVALID, IndexedSteps, Reported, SEGMENT, Start, StepPoints, TakePoints as _, TraceSegments,
+    not_seekable, put_numbers, unreadable,
+};
 use crate::indexed_log::{LogError, index_path, open, write_index};
 use crate::meter::OnProgress;
 use crate::steps::{CapturePoint, StepOrPoint};
-use crate::{CaptureSteps, SpaceOptions, Trace};
+use crate::{CaptureSteps, Error, SpaceOptions, Trace};
 
 /// Makes the index of a source of a capture.
 ///
@@ -71,6 +74,28 @@ pub(super) fn make_with_segments(
             Build { indexer, .. } => indexer.finish().map_err(of_index),
         }
     })
+}
+
+/// Finds the points of a source of a capture that it can be read from. `None`: only its beginning, or it is small.
+///
+/// # Errors
+///
+/// If it cannot be read.
+pub fn find_capture_points(
+    mut steps: CaptureSteps,
+    progress: &mut OnProgress<'_>,
+) -> Result<Option<StepPoints>, Error> {
+    if steps.why_no_points()?.is_some() {
+        return Ok(None);
+    }
+    let meter = steps.meter();
+    let mut found = Reported { found: FoundPoints::new(SEGMENT), meter: &meter, progress };
+    steps.each_with_points(SEGMENT, &mut |item| match item {
+        StepOrPoint::Step(step) => found.step(step),
+        StepOrPoint::Point(point) => found.point(0, encode(*point)),
+    })?;
+    let Reported { found, .. } = found;
+    Ok(found.finish(TraceSegments::Capture(Box::new(CaptureSegments { steps }))))
 }
 
 /// Greatest number of steps between two points: instructions of a segment are counted with 32 bits.

@@ -18,7 +18,7 @@ use unspool_tarmac::index::{ResumeSteps, SegmentAt};
 use super::{INVALID, MAX, numbers, put_numbers, unreadable};
 use crate::indexed_log::LogError;
 
-type FileSteps = Steps<Box<dyn Read + Send>>;
+pub(super) type FileSteps = Steps<Box<dyn Read + Send>>;
 
 /// Opens the steps of a whole file.
 pub(super) fn open<R: Read + Seek + Send + 'static>(path: &Path, file: R) -> Result<FileSteps, LogError> {

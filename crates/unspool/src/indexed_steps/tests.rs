@@ -59,6 +59,7 @@ fn assert_same(folder: &Path, name: &str, bytes: &[u8], distance: u64, unit: Uni
         let [found, expected] = [found, expected].map(|state| state.as_ref().map(shown));
         assert_eq!(found, expected, "{name} {distance} {text}");
     }
+    assert_same_steps(&trace, distance, &mut indexed);
     for address in (0..24).map(|at| 0x1000 + 4 * at) {
         let (mut steps, _) = TraceFile::open(&trace, &FileOptions::default()).unwrap().into_steps(false);
         let expected = instructions_at(address, |take| steps.each(take));
@@ -66,6 +67,40 @@ fn assert_same(folder: &Path, name: &str, bytes: &[u8], distance: u64, unit: Uni
             instructions_at(address, |take| indexed.each_step_near(slice::from_ref(&(address..address + 1)), take));
         assert_eq!(found, expected, "{name} {distance} {address:x}");
     }
+}
+
+/// Compares the steps from the index and from points with those from the beginning, at all instructions. Returns whether there are
+/// points.
+fn assert_same_steps(trace: &Path, distance: u64, indexed: &mut IndexedSteps) -> bool {
+    let (mut steps, _) = TraceFile::open(trace, &FileOptions::default()).unwrap().into_steps(false);
+    let (mut all, mut count) = (Vec::new(), 0);
+    steps
+        .each(&mut |step| {
+            count += u64::from(step.event.instruction().is_some());
+            all.push((count, step.clone()));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    let mut points = points_with_distance(trace, distance, &mut |_, _| {}).unwrap();
+    assert!(points.as_ref().is_none_or(|points| points.instructions == count));
+    for number in 1..=count {
+        let expected: Vec<_> = all.iter().filter(|(count, _)| *count >= number).collect();
+        let mut compare = |read: &mut dyn FnMut(&mut dyn FnMut(u64, &Step) -> ControlFlow<()>)| {
+            let mut found = Vec::new();
+            read(&mut |count, step| {
+                found.push((count, step.clone()));
+                ControlFlow::Continue(())
+            });
+            // What is at the instruction before is not asked for.
+            found.retain(|(count, _)| *count >= number);
+            assert!(found.iter().eq(expected.iter().copied()), "{} {distance} {number}", trace.display());
+        };
+        compare(&mut |take| indexed.each_step_from(number, take).unwrap());
+        if let Some(points) = &mut points {
+            compare(&mut |take| points.each_step_from(number, take).unwrap());
+        }
+    }
+    points.is_some()
 }
 
 /// The instructions at an address, each with its effects.
