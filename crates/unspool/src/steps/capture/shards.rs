@@ -44,7 +44,7 @@ pub struct Carried {
 }
 
 /// Where a shard ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ShardEnd {
     /// The number of shards that it consists of; `None`: it is the rest of the source.
     pub shards: Option<usize>,
@@ -123,7 +123,7 @@ impl CaptureSteps {
         let mut emitter = StepEmitter::new(self.time_unit, ShardSink { sink, is_muted: false });
         (emitter.bytes_read, emitter.core) = (Some(Arc::clone(&self.bytes_read)), self.core);
         let (mut batch, mut present, mut ended) = (BlockBatch::default(), PresentIds::default(), None);
-        let mut end = ShardEnd { shards: None, carried: Carried::default(), is_other_buffer: false };
+        let mut end = ShardEnd::default();
         for (index, trace) in self.all_traces().iter().enumerate().skip(shard.start.trace) {
             let is_first = index == shard.start.trace;
             end.is_other_buffer |= !is_first || shard.start.inside.is_none();
