@@ -43,8 +43,8 @@ mod _unspool {
     use crate::packet::{Packet, PacketIterator};
     #[pymodule_export]
     use crate::shards::{
-        assemble_shards, count_code, count_shard, finish_tables, merge_code, split_trace, unreadable_trace, whole_shard,
-        write_code, write_shard,
+        assemble_shards, count_code, count_shard, finish_tables, merge_code, split_trace, unreadable_trace,
+        whole_shard, write_code, write_shard,
     };
     #[pymodule_export]
     use crate::step::{Access, Context, RegisterWrite, Step, StepIterator, TakenException};

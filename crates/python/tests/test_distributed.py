@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from distributed import Client, LocalCluster
 from unspool.distributed import Summary, write_tables
 
 from conftest import EXAMPLES
+from large_loop import make_capture
 
 TABLES = ["sources", "blocks", "instructions", "calls", "accesses", "events"]
 
@@ -34,21 +34,8 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A capture with many synchronization points: a loop with calls and branches of random outcome."""
-    folder = tmp_path_factory.mktemp("capture")
-    chance, start = random.Random(31), 0xFFFFFFC008010000
-    with unspool.Writer(folder / "loop.stf") as writer:
-        for lap in range(60_000):
-            is_taken = chance.random() < 0.5
-            writer.instruction(start, 0xD503201F)  # nop
-            writer.instruction(start + 4, 0x54000060, taken=is_taken, target=start + 16)  # b.eq
-            if not is_taken:
-                writer.instruction(start + 8, 0x94000006, taken=True, target=start + 32)  # bl
-                writer.instruction(start + 32, 0xD65F03C0, taken=True, target=start + 12)  # ret
-                writer.instruction(start + 12, 0xD503201F)
-            writer.instruction(start + 16, 0x17FFFFFC, taken=True, target=start)  # b
-    unspool.encode(folder / "loop.stf", folder / "capture", registers={"TRCSYNCPR": 8})
-    return folder / "capture"
+    """A capture with many synchronization points."""
+    return make_capture(tmp_path_factory.mktemp("capture"))
 
 
 def rows_of(table: Any) -> list[tuple[Any, ...]]:

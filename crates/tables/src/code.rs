@@ -190,12 +190,8 @@ impl Code {
 
 /// A block as one piece, for those who only count.
 fn counted(block: &[Executed], ends_in_branch: bool) -> Vec<Piece> {
-    let piece = |first: &Executed| Piece {
-        address: first.address,
-        instructions: block.len() as u32,
-        code: 0,
-        ends_in_branch,
-    };
+    let piece =
+        |first: &Executed| Piece { address: first.address, instructions: block.len() as u32, code: 0, ends_in_branch };
     block.first().map(piece).into_iter().collect()
 }
 

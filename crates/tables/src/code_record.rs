@@ -166,7 +166,8 @@ mod tests {
     use super::*;
 
     fn executed(address: u64, opcodes: &[u32]) -> Vec<Executed> {
-        let at = |(index, opcode): (u64, &u32)| Executed { address: address + 4 * index, opcode: Some(*opcode), size: 4 };
+        let at =
+            |(index, opcode): (u64, &u32)| Executed { address: address + 4 * index, opcode: Some(*opcode), size: 4 };
         (0..).zip(opcodes).map(at).collect()
     }
 

@@ -33,7 +33,9 @@ pub enum Error {
     #[error(transparent)]
     Trace(#[from] unspool::Error),
     /// There is more code than the shards of a trace can have.
-    #[error("more than eight million instructions of code were executed: write the tables with 'unspool tables' on one machine")]
+    #[error(
+        "more than eight million instructions of code were executed: write the tables with 'unspool tables' on one machine"
+    )]
     MuchCode,
     /// Bytes that should be the code of a shard are not.
     #[error("this is not the code of a shard")]

@@ -18,7 +18,8 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt8Array, UInt32Array, U
 use unspool::analyze::calls::Tracker;
 use unspool::isa::Disassembler;
 use unspool::model::{
-    BlockExecution, BlockSink, BlockTrace, Context, Coverage, Event, Facet, Gap, SourceError, Step, StepSource, TimeUnit,
+    BlockExecution, BlockSink, BlockTrace, Context, Coverage, Event, Facet, Gap, SourceError, Step, StepSource,
+    TimeUnit,
 };
 use unspool::software_marks::{SoftwareMark, SoftwareSource, Timing};
 use unspool::{CaptureShard, CaptureSteps, Carried, Meter, Program, ShardEnd};
@@ -123,11 +124,7 @@ impl<'t> Extraction<'t> {
     }
 
     /// Starts with no trace. Rows are not made: only the code of a source is recorded, and the instructions are counted.
-    pub(crate) fn counting(
-        wanted: impl IntoIterator<Item = Table>,
-        take: &'t mut dyn TakeBatch,
-        source: u16,
-    ) -> Self {
+    pub(crate) fn counting(wanted: impl IntoIterator<Item = Table>, take: &'t mut dyn TakeBatch, source: u16) -> Self {
         Self { is_counting: true, ..Self::with_code(wanted, take, Code::recorded(source), 0) }
     }
 

@@ -98,7 +98,10 @@ enum Part {
     Capture(Box<CaptureSteps>),
     Software(Box<SoftwareSource>),
     /// It cannot be opened.
-    Problem { name: String, text: String },
+    Problem {
+        name: String,
+        text: String,
+    },
 }
 
 impl Part {

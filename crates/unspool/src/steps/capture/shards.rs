@@ -13,8 +13,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use unspool_coresight::frame::FrameError;
 use unspool_coresight::TraceConfig;
+use unspool_coresight::frame::FrameError;
 use unspool_flow::{FlowItem, FlowSink, Run};
 use unspool_model::{BlockSink, BlockTrace, SourceError, Step};
 
@@ -58,10 +58,7 @@ impl ShardEnd {
     /// The times at its end, if these are the ones at its start.
     pub fn carry(&self, before: &Carried) -> Carried {
         let before = if self.is_other_buffer { Carried::default() } else { *before };
-        Carried {
-            time: self.carried.time.or(before.time),
-            timestamp: self.carried.timestamp.or(before.timestamp),
-        }
+        Carried { time: self.carried.time.or(before.time), timestamp: self.carried.timestamp.or(before.timestamp) }
     }
 }
 
