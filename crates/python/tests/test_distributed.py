@@ -69,13 +69,13 @@ def test_rows_are_those_of_one_process_while_a_worker_is_killed(
     writing = threading.Thread(
         target=lambda: found.append(write_tables(capture, tmp_path / "many", client, shard_bytes=700))
     )
-    workers: dict[str, int] = client.run(os.getpid)  # type: ignore[no-untyped-call]
+    workers: dict[str, int] = client.run(os.getpid)
     assert len(workers) == 4
     writing.start()
     victim = kill_one_that_writes(client, workers, tmp_path)
     writing.join(300)
     assert not writing.is_alive() and found, "it ends in spite of the killed worker"
-    assert victim not in client.run(os.getpid).values(), "it was killed"  # type: ignore[no-untyped-call]
+    assert victim not in client.run(os.getpid).values(), "it was killed"
     assert found[0].shards > 20
     assert_same(tmp_path / "many", capture, found[0])
 

@@ -207,7 +207,7 @@ class _Run:
         return futures
 
     def summary(self, traces: list[_TracePlan], written: list[dict[str, int]], target: str) -> Summary:
-        rows = {table: sum(counts.get(table, 0) for counts in written) for table in self.tables}
+        rows: dict[str, int] = {table: sum(counts.get(table, 0) for counts in written) for table in self.tables}
         if "sources" in rows:
             rows["sources"] = sum(len(trace.sources) for trace in traces)
         return Summary(
