@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use unspool::Opened;
@@ -24,9 +23,7 @@ pub(crate) struct ArrowTable {
 
 impl ArrowTable {
     pub(crate) fn new(trace: Opened, table: &str) -> PyResult<Self> {
-        let names = || Table::ALL.map(Table::name).join("', '");
-        let unknown = || PyValueError::new_err(format!("no table '{table}': there are '{}'", names()));
-        Ok(Self { trace: Arc::new(trace), table: Table::named(table).ok_or_else(unknown)? })
+        Ok(Self { trace: Arc::new(trace), table: crate::shards::table(table)? })
     }
 }
 

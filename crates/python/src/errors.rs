@@ -155,6 +155,16 @@ impl Failing for Error {
     }
 }
 
+impl Failing for unspool_tables::Error {
+    fn failure(&self, unit: &'static str) -> Failure {
+        match self {
+            Self::Trace(error) => Failure::library(error, unit),
+            Self::File { .. } | Self::Occupied { .. } => Failure::of(Class::Write, self),
+            _ => Failure::of(Class::Error, self),
+        }
+    }
+}
+
 impl Failing for SinkError {
     fn failure(&self, unit: &'static str) -> Failure {
         Failure::sink(self, unit)

@@ -19,6 +19,7 @@ mod iterate;
 mod names;
 mod packet;
 mod selection;
+mod shards;
 mod step;
 mod trace;
 mod writer;
@@ -40,6 +41,11 @@ mod _unspool {
     use crate::instruction::{Block, BlockIterator, Instruction, InstructionIterator};
     #[pymodule_export]
     use crate::packet::{Packet, PacketIterator};
+    #[pymodule_export]
+    use crate::shards::{
+        assemble_shards, count_code, count_shard, finish_tables, merge_code, split_trace, unreadable_trace,
+        whole_shard, write_code, write_shard,
+    };
     #[pymodule_export]
     use crate::step::{Access, Context, RegisterWrite, Step, StepIterator, TakenException};
     #[pymodule_export]

@@ -6,7 +6,6 @@ use unspool::isa::Disassembler;
 use unspool::model::{self, Event};
 
 use crate::iterate::iterator;
-use crate::names::{direction_name, exception_name, gap_name, security_name};
 
 /// One event on one core. What it does not have is None, or an empty list.
 #[pyclass(frozen, eq, module = "unspool")]
@@ -138,7 +137,7 @@ impl Step {
     /// 'transaction-failed'.
     #[getter]
     fn gap(&self) -> Option<&'static str> {
-        if let Event::Gap(gap) = self.0.event { Some(gap_name(gap)) } else { None }
+        if let Event::Gap(gap) = self.0.event { Some(gap.name()) } else { None }
     }
 
     /// Text of a note.
@@ -209,7 +208,7 @@ impl Access {
     /// Direction: 'read', 'write', 'both', or 'neither', as for a prefetch.
     #[getter]
     fn direction(&self) -> &'static str {
-        direction_name(self.direction)
+        self.direction.name()
     }
 
     /// Address.
@@ -315,7 +314,7 @@ impl TakenException {
     /// Kind: 'unknown', 'reset', 'synchronous', 'irq', 'fiq', 'serror' or 'debug'.
     #[getter]
     fn kind(&self) -> &'static str {
-        exception_name(self.0.kind)
+        self.0.kind.name()
     }
 
     /// Exception class (EC of ESR_ELx).
@@ -369,7 +368,7 @@ impl Context {
     /// Security state: 'secure', 'nonsecure', 'root' or 'realm'.
     #[getter]
     fn security(&self) -> Option<&'static str> {
-        self.0.security.map(security_name)
+        self.0.security.map(model::Security::name)
     }
 
     /// Whether the core is in AArch64 state.

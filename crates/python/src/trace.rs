@@ -95,7 +95,18 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    fn unit(&self) -> &'static str {
+    /// The trace itself.
+    pub(crate) fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// Path, as it was given.
+    pub(crate) fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// What positions count.
+    pub(crate) fn unit(&self) -> &'static str {
         self.opened.kind().unit()
     }
 

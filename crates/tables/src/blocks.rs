@@ -51,6 +51,13 @@ impl NumberedBlocks {
     pub(crate) fn len(&self) -> usize {
         self.first.len()
     }
+
+    /// The number of instructions of a block.
+    pub(crate) fn instructions(&self, number: usize) -> u64 {
+        let others = if self.has_more[number] { self.others.get(&number) } else { None };
+        let pieces = self.first.get(number).into_iter().chain(others.into_iter().flatten());
+        pieces.map(|piece| u64::from(piece.instructions)).sum()
+    }
 }
 
 /// Rows of one core.

@@ -16,6 +16,8 @@ use unspool::isa::Isa;
 use unspool::lines::Lines;
 use unspool::{Program, demangle};
 
+use crate::code_record::CodeRecord;
+
 /// Versions that are compared with new code: the first and the last ones.
 const COMPARED: usize = 64;
 
@@ -70,11 +72,45 @@ pub(crate) struct Code {
     names: HashMap<String, Arc<str>>,
     functions: HashMap<String, Arc<str>>,
     lines: Lines,
+    /// All of it is held, however much it is: its versions do not depend on what was read.
+    is_held: bool,
+    /// What is added, if it is recorded.
+    record: Option<CodeRecord>,
 }
 
 impl Code {
+    /// Code that is held in memory as a whole. Its versions are numbered from `first` on.
+    pub(crate) fn held(first: u32) -> Self {
+        Self { first, is_held: true, ..Self::default() }
+    }
+
+    /// Code of a source, which is only recorded.
+    pub(crate) fn recorded(source: u16) -> Self {
+        Self { record: Some(CodeRecord::of_source(source)), ..Self::held(0) }
+    }
+
+    /// The record, if there is one.
+    pub(crate) fn into_record(self) -> CodeRecord {
+        self.record.unwrap_or_default()
+    }
+
+    /// The number of versions.
+    pub(crate) fn versions(&self) -> usize {
+        self.versions.len()
+    }
+
+    /// The number of instructions.
+    pub(crate) fn instructions(&self) -> usize {
+        self.instructions
+    }
+
     /// Adds the instructions of a block.
     pub(crate) fn add(&mut self, isa: Isa, block: &[Executed], ends_in_branch: bool, names: &Names<'_>) -> Vec<Piece> {
+        if let Some(record) = &mut self.record {
+            // The table of instructions and the names are made of the records of all shards.
+            record.add(names.process, isa, block);
+            return counted(block, ends_in_branch);
+        }
         let known: Vec<(u64, Known)> = block.iter().map(|at| (at.address, self.describe(isa, at, names))).collect();
         let mut pieces = Vec::with_capacity(1);
         for part in known.chunk_by(|(_, before), (_, after)| is_same_function(before, after)) {
@@ -89,7 +125,7 @@ impl Code {
 
     /// Whether there is so much of it that it should be taken.
     pub(crate) fn is_large(&self) -> bool {
-        self.instructions >= LARGE
+        self.instructions >= LARGE && !self.is_held
     }
 
     /// Takes the versions of the code with their numbers, each sorted by address. Pieces that were made of them stay what they
@@ -150,6 +186,13 @@ impl Code {
         }
         self.first + index as u32
     }
+}
+
+/// A block as one piece, for those who only count.
+fn counted(block: &[Executed], ends_in_branch: bool) -> Vec<Piece> {
+    let piece =
+        |first: &Executed| Piece { address: first.address, instructions: block.len() as u32, code: 0, ends_in_branch };
+    block.first().map(piece).into_iter().collect()
 }
 
 /// Whether an instruction is in this version, or there is room for it.

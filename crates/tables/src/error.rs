@@ -32,6 +32,17 @@ pub enum Error {
     /// The trace cannot be opened.
     #[error(transparent)]
     Trace(#[from] unspool::Error),
+    /// There is more code than the shards of a trace can have.
+    #[error(
+        "more than eight million instructions of code were executed: write the tables with 'unspool tables' on one machine"
+    )]
+    MuchCode,
+    /// Bytes that should be the code of a shard are not.
+    #[error("this is not the code of a shard")]
+    NoRecord,
+    /// Text that should describe a shard does not.
+    #[error("this does not describe a shard of the trace")]
+    NoShard,
     /// A thread ended early.
     #[error("a thread that makes tables ended early")]
     Thread,

@@ -18,10 +18,11 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt8Array, UInt32Array, U
 use unspool::analyze::calls::Tracker;
 use unspool::isa::Disassembler;
 use unspool::model::{
-    BlockExecution, BlockSink, BlockTrace, Context, Event, Facet, SourceError, Step, StepSource, TimeUnit,
+    BlockExecution, BlockSink, BlockTrace, Context, Coverage, Event, Facet, Gap, SourceError, Step, StepSource,
+    TimeUnit,
 };
 use unspool::software_marks::{SoftwareMark, SoftwareSource, Timing};
-use unspool::{Meter, Program};
+use unspool::{CaptureShard, CaptureSteps, Carried, Meter, Program, ShardEnd};
 
 use crate::Error;
 use crate::accesses::AccessRows;
@@ -53,23 +54,78 @@ pub struct Extraction<'t> {
     /// Rows of the table `instructions` so far.
     number: u32,
     disassembler: Disassembler,
+    /// Number of the first source.
+    first_source: u32,
     sources: Vec<Source>,
+    /// Rows are not made, but what other shards need is found.
+    is_counting: bool,
+    gaps: Gaps,
 }
 
 /// A row of the table `sources`.
-struct Source {
-    name: String,
-    core: u32,
-    instructions: u64,
-    time_unit: Option<String>,
-    problem: Option<String>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) core: u32,
+    pub(crate) instructions: u64,
+    pub(crate) time_unit: Option<String>,
+    pub(crate) problem: Option<String>,
+}
+
+/// Gaps of the traces so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Gaps {
+    pub(crate) count: u64,
+    /// Gaps because of damage, and the position of the first one.
+    pub(crate) damaged: u64,
+    pub(crate) first_damage: Option<u64>,
+}
+
+impl Gaps {
+    fn add(&mut self, gap: Gap, position: u64) {
+        self.count += 1;
+        if gap == Gap::Damaged {
+            self.damaged += 1;
+            self.first_damage = self.first_damage.or(Some(position));
+        }
+    }
+}
+
+/// Where a core is in its execution.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct CoreState {
+    /// Instructions so far.
+    pub(crate) count: u64,
+    pub(crate) process: Option<u64>,
+    pub(crate) thread: Option<u64>,
 }
 
 impl<'t> Extraction<'t> {
     /// Starts with no trace.
     pub fn new(wanted: impl IntoIterator<Item = Table>, take: &'t mut dyn TakeBatch) -> Self {
-        let (wanted, code, disassembler) = (wanted.into_iter().collect(), Code::default(), Disassembler::new());
-        Self { wanted, take, code, number: 0, disassembler, sources: Vec::new() }
+        Self::with_code(wanted, take, Code::default(), 0)
+    }
+
+    /// Starts with code that is known. The traces have sources from this number on.
+    pub(crate) fn with_code(
+        wanted: impl IntoIterator<Item = Table>,
+        take: &'t mut dyn TakeBatch,
+        code: Code,
+        first_source: u32,
+    ) -> Self {
+        let (wanted, disassembler) = (wanted.into_iter().collect(), Disassembler::new());
+        let (sources, gaps) = (Vec::new(), Gaps::default());
+        Self { wanted, take, code, number: 0, disassembler, first_source, sources, is_counting: false, gaps }
+    }
+
+    /// Starts with code whose rows are numbered from a number on.
+    pub(crate) fn of_code(take: &'t mut dyn TakeBatch, code: Code, number: u32) -> Self {
+        Self { number, ..Self::with_code([Table::Instructions], take, code, 0) }
+    }
+
+    /// Starts with no trace. Rows are not made: only the code of a source is recorded, and the instructions are counted.
+    pub(crate) fn counting(wanted: impl IntoIterator<Item = Table>, take: &'t mut dyn TakeBatch, source: u16) -> Self {
+        Self { is_counting: true, ..Self::with_code(wanted, take, Code::recorded(source), 0) }
     }
 
     /// Reads a trace file, or a source of a capture. The inner error is that of the trace: all before it is in the tables.
@@ -83,18 +139,57 @@ impl<'t> Extraction<'t> {
         steps: &mut dyn StepSource,
         program: &Program,
     ) -> Result<Result<(), SourceError>, Error> {
-        let has_accesses = self.wants(Table::Accesses) && steps.coverage().has(Facet::Accesses);
-        let tracker = self.wants(Table::Calls).then(|| Tracker::new(EndedCalls::default()));
+        let about = About { coverage: steps.coverage(), unit: steps.time_unit(), start: None };
+        let (ended, _) = self.rows(name, &about, program, |rows| {
+            // Blocks come without the data of their accesses.
+            if rows.has_accesses { steps.each(&mut |step| rows.step(step)) } else { steps.follow(rows) }
+        })?;
+        Ok(ended)
+    }
+
+    /// Reads a shard of a source of a capture, which starts in a state. Returns where the trace ended, and the state there.
+    ///
+    /// # Errors
+    ///
+    /// If batches cannot be made or taken.
+    pub(crate) fn shard(
+        &mut self,
+        name: &str,
+        steps: &mut CaptureSteps,
+        (shard, carried): (&CaptureShard, &Carried),
+        start: CoreState,
+    ) -> Result<(Result<ShardEnd, SourceError>, CoreState), Error> {
+        let about = About { coverage: steps.coverage(), unit: steps.time_unit(), start: Some(start) };
+        let program = Arc::clone(steps.program());
+        let mut end = ShardEnd::default();
+        let (ended, state) = self.rows(name, &about, &program, |rows| {
+            end = steps.follow_shard(shard, carried, rows)?;
+            Ok(())
+        })?;
+        Ok((ended.map(|()| end), state))
+    }
+
+    /// Makes the rows of what `read` reads. Returns how that ended, and the state of its first core at the end.
+    fn rows(
+        &mut self,
+        name: &str,
+        about: &About,
+        program: &Program,
+        read: impl FnOnce(&mut Rows<'_, '_>) -> Result<(), SourceError>,
+    ) -> Result<(Result<(), SourceError>, CoreState), Error> {
+        let has_accesses = self.wants(Table::Accesses) && about.coverage.has(Facet::Accesses);
+        let wants_calls = self.wants(Table::Calls) && !self.is_counting;
+        let tracker = wants_calls.then(|| Tracker::new(EndedCalls::default()));
         let first = self.sources.len();
-        let unit = steps.time_unit();
         let mut rows = Rows {
             to: self,
             name,
             program,
-            unit,
-            has_times: steps.coverage().has(Facet::Times),
+            unit: about.unit,
+            has_times: about.coverage.has(Facet::Times),
             first,
             has_accesses,
+            start: about.start,
             cores: Vec::new(),
             current: 0,
             numbered: HashMap::new(),
@@ -102,17 +197,16 @@ impl<'t> Extraction<'t> {
             left_out: 0,
             failed: None,
         };
-        // Blocks come without the data of their accesses.
-        let ended = if has_accesses { steps.each(&mut |step| rows.step(step)) } else { steps.follow(&mut rows) };
+        let ended = read(&mut rows);
         let left_out = rows.left_out;
-        rows.finish()?;
+        let state = rows.finish()?;
         if left_out > 0 {
             self.problem(first, name, &format!("cores beyond the first {MAX_CORES} are left out"));
         }
         if let Err(problem) = &ended {
             self.problem(first, name, &problem.text);
         }
-        Ok(ended)
+        Ok((ended, state))
     }
 
     /// Reads the software trace of a source of a capture: each text, value and loss is an event.
@@ -121,9 +215,9 @@ impl<'t> Extraction<'t> {
     ///
     /// If the trace cannot be read, or batches cannot be made or taken.
     pub fn software(&mut self, source: &SoftwareSource, meter: &Meter) -> Result<(), Error> {
-        let number = self.sources.len() as u32;
+        let number = self.first_source + self.sources.len() as u32;
         self.sources.push(Source::new(source.name(), 0, TimeUnit::Unknown));
-        if !self.wants(Table::Events) {
+        if !self.wants(Table::Events) || self.is_counting {
             return Ok(());
         }
         let times = source.times(meter)?;
@@ -152,10 +246,15 @@ impl<'t> Extraction<'t> {
     pub fn finish(mut self) -> Result<(), Error> {
         self.instructions()?;
         if self.wants(Table::Sources) {
-            let columns = sources(&mem::take(&mut self.sources));
+            let columns = source_columns(self.first_source, &mem::take(&mut self.sources));
             self.put(Table::Sources, 0, columns)?;
         }
         Ok(())
+    }
+
+    /// Ends without the tables about all traces: the code, the sources and the gaps.
+    pub(crate) fn into_parts(self) -> (Code, Vec<Source>, Gaps) {
+        (self.code, self.sources, self.gaps)
     }
 
     /// Whether this table is wanted.
@@ -164,7 +263,7 @@ impl<'t> Extraction<'t> {
     }
 
     fn put(&mut self, table: Table, source: u32, columns: Vec<ArrayRef>) -> Result<(), Error> {
-        if !self.wants(table) || columns.first().is_none_or(|column| column.is_empty()) {
+        if self.is_counting || !self.wants(table) || columns.first().is_none_or(|column| column.is_empty()) {
             return Ok(());
         }
         self.take.batch(table, source, RecordBatch::try_new(table.schema(), columns)?)
@@ -176,6 +275,11 @@ impl<'t> Extraction<'t> {
             self.sources.push(Source::new(name, 0, TimeUnit::Unknown));
         }
         self.sources[first..].iter_mut().for_each(|source| source.problem = Some(text.to_string()));
+    }
+
+    /// Adds a source that cannot be opened.
+    pub(crate) fn unreadable(&mut self, name: &str, problem: &str) {
+        self.problem(self.sources.len(), name, problem);
     }
 
     /// Puts the code so far into the table.
@@ -192,7 +296,8 @@ impl<'t> Extraction<'t> {
     }
 }
 
-fn instruction_columns(
+/// Columns of the table `instructions`: of one version, and numbered from a number on.
+pub(crate) fn instruction_columns(
     (version, number): (u32, u32),
     rows: &[(u64, &Known)],
     disassembler: &mut Disassembler,
@@ -219,7 +324,7 @@ fn instruction_columns(
 }
 
 impl Source {
-    fn new(name: &str, core: u32, unit: TimeUnit) -> Self {
+    pub(crate) fn new(name: &str, core: u32, unit: TimeUnit) -> Self {
         let time_unit = match unit {
             TimeUnit::Unknown => None,
             TimeUnit::Cycles => Some("cycles".to_string()),
@@ -229,16 +334,25 @@ impl Source {
     }
 }
 
-fn sources(sources: &[Source]) -> Vec<ArrayRef> {
+/// Columns of the table `sources`, whose numbers start with `first`.
+pub(crate) fn source_columns(first: u32, sources: &[Source]) -> Vec<ArrayRef> {
     let of = || sources.iter();
     vec![
-        Arc::new(UInt32Array::from_iter_values(0..sources.len() as u32)),
+        Arc::new(UInt32Array::from_iter_values(first..first + sources.len() as u32)),
         Arc::new(StringArray::from_iter_values(of().map(|source| &source.name))),
         Arc::new(UInt32Array::from_iter_values(of().map(|source| source.core))),
         Arc::new(UInt64Array::from_iter_values(of().map(|source| source.instructions))),
         Arc::new(StringArray::from_iter(of().map(|source| source.time_unit.as_ref()))),
         Arc::new(StringArray::from_iter(of().map(|source| source.problem.as_ref()))),
     ]
+}
+
+/// What is known of a trace before it is read.
+struct About {
+    coverage: Coverage,
+    unit: TimeUnit,
+    /// Of a shard: the state that its core starts in.
+    start: Option<CoreState>,
 }
 
 /// Rows of one trace.
@@ -251,6 +365,8 @@ struct Rows<'r, 't> {
     /// Number of the source of the first core.
     first: usize,
     has_accesses: bool,
+    /// The state that the first core starts in.
+    start: Option<CoreState>,
     cores: Vec<Core>,
     /// Index of the core of the last step.
     current: usize,
@@ -330,7 +446,9 @@ impl Rows<'_, '_> {
         if self.current >= MAX_CORES {
             self.left_out += 1;
         } else if known.is_none() {
-            self.cores.push(Core { number, ..Core::default() });
+            let CoreState { count, process, thread } = self.start.take().unwrap_or_default();
+            let context = Context { process, thread, ..Context::default() };
+            self.cores.push(Core { number, count, context, ..Core::default() });
             self.to.sources.push(Source::new(self.name, number, self.unit));
         }
         self.current < MAX_CORES
@@ -342,6 +460,11 @@ impl Rows<'_, '_> {
         let numbered = self.numbered.entry(process).or_default();
         if numbered.len() < trace.blocks.len() {
             numbered.learn(trace.blocks, &mut self.to.code, &Names { program: self.program, process });
+        }
+        if self.to.is_counting {
+            let counts = executions.iter().map(|execution| numbered.instructions(execution.number()));
+            core.count += counts.sum::<u64>();
+            return;
         }
         let cycles = trace.time.filter(|_| self.unit == TimeUnit::Cycles);
         core.count += core.blocks.executions(executions, numbered, &core.place(trace.time), cycles);
@@ -372,10 +495,15 @@ impl Rows<'_, '_> {
             self.end_block();
         }
         let Some(core) = self.cores.get_mut(self.current) else { return };
-        if let Event::Context(context) = event {
-            core.context = context.over(&core.context);
+        match event {
+            Event::Context(context) => core.context = context.over(&core.context),
+            Event::Gap(gap) => self.to.gaps.add(*gap, step.position),
+            _ => {}
         }
-        if let Some(row) = EventRow::of(event, step.note()).filter(|_| self.to.wanted.contains(&Table::Events)) {
+        if !self.to.wanted.contains(&Table::Events) || self.to.is_counting {
+            return;
+        }
+        if let Some(row) = EventRow::of(event, step.note()) {
             core.events.add(row, &core.place(step.time), step.position);
         }
     }
@@ -414,7 +542,8 @@ impl Rows<'_, '_> {
     }
 
     fn put_core(&mut self, index: usize) -> Result<(), Error> {
-        let (source, Some(core)) = ((self.first + index) as u32, self.cores.get_mut(index)) else { return Ok(()) };
+        let source = self.first_source() + index as u32;
+        let Some(core) = self.cores.get_mut(index) else { return Ok(()) };
         let blocks = core.blocks.take(source);
         let (accesses, events) = (core.accesses.take(source), core.events.take(source));
         self.to.put(Table::Blocks, source, blocks)?;
@@ -423,17 +552,23 @@ impl Rows<'_, '_> {
     }
 
     fn put_calls(&mut self) -> Result<(), Error> {
+        let first = self.first_source();
         let Some(tracker) = &mut self.tracker else { return Ok(()) };
         let columns = tracker.sink_mut().take(
-            |core| source_of(self.first, &self.cores, core),
+            |core| source_of(first, &self.cores, core),
             (&mut self.to.code, self.program),
             self.has_times,
         );
-        self.to.put(Table::Calls, self.first as u32, columns)
+        self.to.put(Table::Calls, first, columns)
+    }
+
+    /// The number of the source of the first core.
+    fn first_source(&self) -> u32 {
+        self.to.first_source + self.first as u32
     }
 
     /// Puts what is left into batches.
-    fn finish(mut self) -> Result<(), Error> {
+    fn finish(mut self) -> Result<CoreState, Error> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -443,20 +578,25 @@ impl Rows<'_, '_> {
             self.put_core(index)?;
             self.to.sources[self.first + index].instructions = self.cores[index].count;
         }
+        let first = self.first_source();
         if let Some(tracker) = self.tracker.take() {
             let columns = tracker.finish().take(
-                |core| source_of(self.first, &self.cores, core),
+                |core| source_of(first, &self.cores, core),
                 (&mut self.to.code, self.program),
                 self.has_times,
             );
-            self.to.put(Table::Calls, self.first as u32, columns)?;
+            self.to.put(Table::Calls, first, columns)?;
         }
-        Ok(())
+        let state = self.cores.first().map(|Core { count, context, .. }| {
+            let Context { process, thread, .. } = *context;
+            CoreState { count: *count, process, thread }
+        });
+        Ok(state.or(self.start).unwrap_or_default())
     }
 }
 
 /// The number of the source of a core.
-fn source_of(first: usize, cores: &[Core], number: u32) -> u32 {
+fn source_of(first: u32, cores: &[Core], number: u32) -> u32 {
     let index = cores.iter().position(|core| core.number == number).unwrap_or_default();
-    (first + index) as u32
+    first + index as u32
 }

@@ -59,6 +59,15 @@ pub fn write_tables(trace: &Opened, out: impl AsRef<Path>, tables: &[Table]) -> 
     folder.publish(&made_of)
 }
 
+/// Fails if there is something else than tables at a path.
+pub(crate) fn require_free(target: &Path) -> Result<(), Error> {
+    if target.exists() && TableFolder::at(target).is_err() && !is_empty(target) {
+        let problem = "this is not a folder of tables; choose another name, or remove it";
+        return Err(Error::Occupied { path: target.display().to_string(), problem });
+    }
+    Ok(())
+}
+
 /// What tables were made of.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MadeOf {
@@ -76,8 +85,9 @@ pub struct FolderWriter {
     threads: BTreeMap<Table, TableThread>,
 }
 
+/// The thread that writes the files of a table.
 #[derive(Debug)]
-struct TableThread {
+pub(crate) struct TableThread {
     batches: SyncSender<(u32, RecordBatch)>,
     thread: JoinHandle<Result<(), Error>>,
 }
@@ -89,16 +99,13 @@ impl FolderWriter {
     ///
     /// If there is something else at the path, or the folder cannot be created.
     pub fn create(target: &Path, tables: &[Table]) -> Result<Self, Error> {
-        if target.exists() && TableFolder::at(target).is_err() && !is_empty(target) {
-            let problem = "this is not a folder of tables; choose another name, or remove it";
-            return Err(Error::Occupied { path: target.display().to_string(), problem });
-        }
+        require_free(target)?;
         let unfinished = TemporaryPath::beside(target);
         let mut threads = BTreeMap::new();
         for table in tables {
             let folder = unfinished.path().join(table.name());
             fs::create_dir_all(&folder).map_err(|error| Error::of_file(&folder, error))?;
-            threads.insert(*table, TableThread::start(*table, folder));
+            threads.insert(*table, TableThread::start(*table, FileNames { folder, shard: None }));
         }
         Ok(Self { target: target.to_path_buf(), unfinished, threads })
     }
@@ -115,21 +122,26 @@ impl FolderWriter {
             all = all.and(thread.finish());
         }
         all?;
-        let contents = self.unfinished.path().join(CONTENTS);
-        let write = || File::create(&contents)?.write_all(contents_of(&tables, made_of).as_bytes());
-        write().map_err(|error| Error::of_file(&contents, error))?;
-        let replaced = TemporaryPath::beside(&self.target.with_extension("replaced"));
-        if self.target.exists() {
-            fs::rename(&self.target, replaced.path()).map_err(|error| Error::of_file(&self.target, error))?;
-        }
-        fs::rename(self.unfinished.path(), &self.target).map_err(|error| Error::of_file(&self.target, error))
+        complete(self.unfinished.path(), &self.target, &tables, made_of)
     }
+}
+
+/// Completes a folder that has all files of these tables, and gives it its name.
+pub(crate) fn complete(unfinished: &Path, target: &Path, tables: &[Table], made_of: &MadeOf) -> Result<(), Error> {
+    let contents = unfinished.join(CONTENTS);
+    let write = || File::create(&contents)?.write_all(contents_of(tables, made_of).as_bytes());
+    write().map_err(|error| Error::of_file(&contents, error))?;
+    let replaced = TemporaryPath::beside(&target.with_extension("replaced"));
+    if target.exists() {
+        fs::rename(target, replaced.path()).map_err(|error| Error::of_file(target, error))?;
+    }
+    fs::rename(unfinished, target).map_err(|error| Error::of_file(target, error))
 }
 
 impl TakeBatch for FolderWriter {
     fn batch(&mut self, table: Table, source: u32, batch: RecordBatch) -> Result<(), Error> {
         let Some(thread) = self.threads.get(&table) else { return Ok(()) };
-        if thread.batches.send((source, batch)).is_ok() {
+        if thread.send(source, batch) {
             return Ok(());
         }
         // The thread ended: its error says why.
@@ -137,14 +149,34 @@ impl TakeBatch for FolderWriter {
     }
 }
 
+/// Names of the files of a table.
+#[derive(Debug, Clone)]
+pub(crate) struct FileNames {
+    pub(crate) folder: PathBuf,
+    /// The files are those of a shard of a source.
+    pub(crate) shard: Option<u32>,
+}
+
+impl FileNames {
+    fn path(&self, source: u32, count: usize) -> PathBuf {
+        let shard = self.shard.map_or_else(String::new, |shard| format!("{shard:06}-"));
+        self.folder.join(format!("{source:04}-{shard}{count:06}.parquet"))
+    }
+}
+
 impl TableThread {
-    fn start(table: Table, folder: PathBuf) -> Self {
+    pub(crate) fn start(table: Table, names: FileNames) -> Self {
         let (batches, received) = sync_channel(WAITING);
-        let thread = std::thread::spawn(move || write_table(table, &folder, &received));
+        let thread = std::thread::spawn(move || write_table(table, &names, &received));
         Self { batches, thread }
     }
 
-    fn finish(self) -> Result<(), Error> {
+    /// Writes rows of a source. False: the thread ended, and [`finish`](Self::finish) says why.
+    pub(crate) fn send(&self, source: u32, batch: RecordBatch) -> bool {
+        self.batches.send((source, batch)).is_ok()
+    }
+
+    pub(crate) fn finish(self) -> Result<(), Error> {
         drop(self.batches);
         self.thread.join().unwrap_or(Err(Error::Thread))
     }
@@ -169,7 +201,7 @@ impl SourceFiles {
     }
 }
 
-fn write_table(table: Table, folder: &Path, batches: &Receiver<(u32, RecordBatch)>) -> Result<(), Error> {
+fn write_table(table: Table, names: &FileNames, batches: &Receiver<(u32, RecordBatch)>) -> Result<(), Error> {
     let properties = properties(table);
     let mut sources: BTreeMap<u32, SourceFiles> = BTreeMap::new();
     for (source, batch) in batches {
@@ -180,7 +212,7 @@ fn write_table(table: Table, folder: &Path, batches: &Receiver<(u32, RecordBatch
         let files = sources.entry(source).or_default();
         let file = match &mut files.file {
             Some(file) => file,
-            none => none.insert(new_file(table, folder, (source, files.count), &properties)?),
+            none => none.insert(new_file(table, &names.path(source, files.count), &properties)?),
         };
         file.write(&batch)?;
         files.rows += batch.num_rows();
@@ -188,9 +220,9 @@ fn write_table(table: Table, folder: &Path, batches: &Receiver<(u32, RecordBatch
             files.close()?;
         }
     }
-    if sources.is_empty() {
+    if sources.is_empty() && names.shard.is_none() {
         // So that a reader finds the columns.
-        close(new_file(table, folder, (0, 0), &properties)?)?;
+        close(new_file(table, &names.path(0, 0), &properties)?)?;
     }
     sources.values_mut().try_for_each(SourceFiles::close)
 }
@@ -200,14 +232,8 @@ fn close(file: ArrowWriter<File>) -> Result<(), Error> {
     Ok(())
 }
 
-fn new_file(
-    table: Table,
-    folder: &Path,
-    (source, count): (u32, usize),
-    properties: &WriterProperties,
-) -> Result<ArrowWriter<File>, Error> {
-    let path = folder.join(format!("{source:04}-{count:06}.parquet"));
-    let file = File::create(&path).map_err(|error| Error::of_file(&path, error))?;
+fn new_file(table: Table, path: &Path, properties: &WriterProperties) -> Result<ArrowWriter<File>, Error> {
+    let file = File::create(path).map_err(|error| Error::of_file(path, error))?;
     Ok(ArrowWriter::try_new(file, table.schema(), Some(properties.clone()))?)
 }
 

@@ -29,6 +29,7 @@ mod accesses;
 mod blocks;
 mod calls;
 mod code;
+mod code_record;
 mod error;
 mod events;
 mod extract;
@@ -36,6 +37,8 @@ mod folder;
 mod read;
 mod rows;
 mod schema;
+mod shard_files;
+pub mod shards;
 pub mod views;
 
 pub use error::Error;

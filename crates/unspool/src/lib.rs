@@ -141,7 +141,9 @@ pub use program::{Program, SpaceOptions};
 pub use sniff::{FileKind, Peeked};
 #[cfg(feature = "text")]
 pub use stats::{Counted, count_steps, step_statistics};
-pub use steps::{CaptureSteps, CountedCycles, OpenSteps, open_capture, open_steps, open_steps_of};
+pub use steps::{
+    CaptureShard, CaptureSteps, Carried, CountedCycles, OpenSteps, ShardEnd, open_capture, open_steps, open_steps_of,
+};
 pub use trace::{Trace, read_frames};
 pub use watch::Watch;
 

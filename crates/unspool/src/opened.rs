@@ -367,6 +367,20 @@ impl Opened {
         self.parts()?.into_iter().map(open).collect()
     }
 
+    /// Opens the steps of a source of a capture, without the selection.
+    ///
+    /// # Errors
+    ///
+    /// If it is no capture, or the source has no instructions.
+    pub fn capture_steps(&self, source: &str) -> Result<CaptureSteps, Error> {
+        match &self.contents {
+            Contents::Capture(capture) => CaptureSteps::new(Capture::clone(capture), Some(source), &self.codes),
+            Contents::File { path, kind } => {
+                Err(Identity::known(*kind).refused(path.display().to_string(), Wanted::Capture).into())
+            }
+        }
+    }
+
     /// Opens the steps as one source, for conversion, encoding or comparison.
     ///
     /// # Errors

@@ -219,7 +219,7 @@ impl<'p, C: InstructionDecoders, S: FlowSink + Watch, F: Fn() -> S> Plan<'p, C, 
         rest: &mut Stream,
     ) -> Option<Entry<C::Committed>> {
         let head = &rest.bytes()[..rest.bytes().len().min(HEAD)];
-        let (length, _) = first_entry(&self.config, decoder, head)?;
+        let (length, _) = first_entry(&self.config, decoder, head, &mut Nowhere)?;
         // Once more with offsets in the buffer, which may be part of the state.
         decoder.restart();
         let start = rest.start() + length;
@@ -236,10 +236,11 @@ pub(crate) fn first_entry<C: InstructionDecoders>(
     config: &C,
     decoder: &mut Decoder<'_, C>,
     head: &[u8],
+    sink: &mut impl FlowSink,
 ) -> Option<(u64, Entry<C::Committed>)> {
     for item in Packets::new(config, head) {
         let packet = item.ok()?;
-        decoder.push(Ok(packet), &mut Nowhere);
+        decoder.push(Ok(packet), sink);
         if let Some(entry) = decoder.entry() {
             return Some((packet.offset + packet.length, entry));
         }

@@ -53,13 +53,92 @@ impl Trace<'_> {
         from: Option<&StreamPoint>,
         sink: &mut impl PointSink,
     ) -> Result<(), Error> {
+        let cuts = if from.is_none() { Cuts::Everywhere } else { Cuts::At(&[]) };
+        self.flow_with_cuts(moments, from, cuts, sink)
+    }
+
+    /// The same, with points at these synchronizations.
+    pub(crate) fn flow_with_cuts(
+        &self,
+        moments: &Moments<'_>,
+        from: Option<&StreamPoint>,
+        cuts: Cuts<'_>,
+        sink: &mut impl PointSink,
+    ) -> Result<(), Error> {
         let source = self.open_source_at(from.map(|point| &point.chunk))?;
         with_instruction_decoders!(self.config()?.0, config => {
             let mut reader = PointReader::new(config, moments.first());
-            let read = reader.read(source, from, sink);
+            let read = reader.read(source, from, cuts, sink);
             reader.end(self.buffer().len(), sink);
             read
         }, _ => Err(self.no_instructions()?))
+    }
+
+    /// Passes on synchronizations at least `distance` bytes of the source apart, without decoding. `since`: bytes from the
+    /// one before to the start of the buffer; returns those to its end.
+    pub(crate) fn synchronizations(
+        &self,
+        since: u64,
+        distance: u64,
+        take: &mut impl FnMut(StreamPoint),
+    ) -> Result<u64, Error> {
+        let mut source = self.open_source()?;
+        let (mut next, mut is_last) = (distance.saturating_sub(since), false);
+        let config = self.config()?.0;
+        while !is_last {
+            let start = source.chunk_start();
+            is_last = !source.read_chunk()?;
+            source.lost().for_each(drop);
+            let window = source.stream();
+            if let Some(chunk) = start {
+                with_instruction_decoders!(&config, config => {
+                    while let Some(skip) = synchronization(config, window.bytes(), next.saturating_sub(chunk.position)) {
+                        take(StreamPoint { chunk, skip });
+                        next = chunk.position + skip + distance;
+                    }
+                }, _ => return Err(self.no_instructions()?));
+            }
+            skip_bytes(window, window.bytes().len());
+        }
+        let end = source.stream().end();
+        Ok((end + distance).saturating_sub(next))
+    }
+}
+
+/// The first synchronization in a chunk from an index on, with so many bytes after it that a decoder finds its state.
+fn synchronization<C: InstructionDecoders>(_: &C, bytes: &[u8], from: u64) -> Option<u64> {
+    let index = C::next_start(bytes, usize::try_from(from).ok()?)?;
+    (index + HEAD <= bytes.len()).then_some(index as u64)
+}
+
+/// Skips bytes of a window, and the breaks in them.
+fn skip_bytes(window: &mut Stream, count: usize) {
+    window.consume(count);
+    while window.next_break().is_some_and(|here| here <= window.start()) {
+        window.pass_break();
+    }
+}
+
+/// Where a reader looks for points.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Cuts<'c> {
+    /// At every synchronization.
+    Everywhere,
+    /// At these.
+    At(&'c [StreamPoint]),
+}
+
+impl Cuts<'_> {
+    /// Positions in the window of the points in a chunk, in order.
+    fn of<C: InstructionDecoders>(self, window: &Stream, chunk: &ChunkStart) -> Vec<u64> {
+        let starts = match self {
+            Self::Everywhere => synchronizations::<C>(window, chunk.position),
+            Self::At(points) => {
+                let here = points.iter().filter(|point| point.chunk.read == chunk.read);
+                here.map(|point| chunk.position.saturating_add(point.skip)).collect()
+            }
+        };
+        starts.into_iter().filter(|start| (window.start()..window.end()).contains(start)).collect()
     }
 }
 
@@ -165,16 +244,17 @@ impl<'p, C: InstructionDecoders> PointReader<'p, C> {
         &mut self,
         mut source: SourceBytes<'_>,
         from: Option<&StreamPoint>,
+        cuts: Cuts<'_>,
         sink: &mut impl PointSink,
     ) -> Result<(), Error> {
         let mut skip = from.map(|point| point.skip);
         loop {
-            let start = source.chunk_start().filter(|_| from.is_none());
+            let start = source.chunk_start();
             let last = !source.read_chunk()?;
             if let Some(count) = skip.take() {
                 self.start_after(source.stream(), count);
             }
-            self.chunk(source.stream(), start, last, sink);
+            self.chunk(source.stream(), (start, cuts), last, sink);
             source.lost().for_each(|error| sink.lost(error));
             sink.bytes_read(from.map_or(0, |point| point.chunk.position) + source.stream().start());
             sink.progress(source.read, source.length);
@@ -186,25 +266,29 @@ impl<'p, C: InstructionDecoders> PointReader<'p, C> {
 
     /// Starts after this many bytes of the first chunk.
     fn start_after(&mut self, window: &mut Stream, count: u64) {
-        window.consume(usize::try_from(count).unwrap_or(usize::MAX));
-        while window.next_break().is_some_and(|here| here <= window.start()) {
-            window.pass_break();
-        }
+        skip_bytes(window, usize::try_from(count).unwrap_or(usize::MAX));
         self.packets.decoder.resync_at(window.start());
     }
 
-    /// Decodes a window to which a chunk was added. `start`: points are looked for from there on.
-    fn chunk(&mut self, window: &mut Stream, start: Option<ChunkStart>, last: bool, sink: &mut impl PointSink) {
-        let mut pieces = match start {
-            Some(start) => split_at_synchronizations::<C>(window, start.position),
-            None => split_evenly(window),
+    /// Decodes a window to which a chunk was added. Points are looked for where it is cut.
+    fn chunk(
+        &mut self,
+        window: &mut Stream,
+        (start, cuts): (Option<ChunkStart>, Cuts<'_>),
+        last: bool,
+        sink: &mut impl PointSink,
+    ) {
+        let points = start.map_or_else(Vec::new, |start| cuts.of::<C>(window, &start));
+        let mut pieces = match cuts {
+            Cuts::Everywhere => split_at(window, &points),
+            Cuts::At(_) => split_at(window, &with_even_cuts(window, &points)),
         };
         while let Some(piece) = pieces.pop() {
             self.packets.decode(window, false, &mut self.flow.decoding(sink));
             if !sink.wants_more() {
                 return;
             }
-            match start {
+            match start.filter(|_| points.binary_search(&piece.start()).is_ok()) {
                 Some(start) => self.piece(window, piece, start, sink),
                 None => window.append(&piece),
             }
@@ -228,12 +312,15 @@ impl<'p, C: InstructionDecoders> PointReader<'p, C> {
         window.append(&rest);
     }
 
-    /// The entry of a decoder that starts with a piece, and the number of bytes up to there.
+    /// The entry of a decoder that starts with a piece, and the number of bytes up to there. `None`: blocks come before it,
+    /// and one who resumes there would take the first of them for the one after the point.
     fn entry(&mut self, piece: &Stream) -> Option<(u64, Entry<C::Committed>)> {
         let up_to_break = piece.next_break().map_or(u64::MAX, |here| here - piece.start());
         let length = piece.bytes().len().min(HEAD).min(usize::try_from(up_to_break).unwrap_or(usize::MAX));
         self.probe.restart();
-        first_entry(&self.config, &mut self.probe, &piece.bytes()[..length])
+        let mut blocks = Blocks::default();
+        let found = first_entry(&self.config, &mut self.probe, &piece.bytes()[..length], &mut blocks);
+        found.filter(|_| !blocks.has_any)
     }
 
     fn end(self, offset: u64, sink: &mut impl PointSink) {
@@ -243,23 +330,46 @@ impl<'p, C: InstructionDecoders> PointReader<'p, C> {
     }
 }
 
+/// Whether there are blocks in a flow.
+#[derive(Default)]
+struct Blocks {
+    has_any: bool,
+}
+
+impl FlowSink for Blocks {
+    fn run(&mut self, run: Run<'_>) {
+        self.has_any |= run.instructions() > 0;
+    }
+
+    fn item(&mut self, _item: FlowItem) {}
+}
+
 /// Bytes of trace after which a reader that resumes at a point asks whether more is wanted: few instructions are.
 const PIECE: usize = 4096;
 
-/// Leaves the part of a window before the first synchronization at or after a position. The pieces after it start with a
-/// synchronization each; the last is the first.
-fn split_at_synchronizations<C: InstructionDecoders>(window: &mut Stream, from: u64) -> Vec<Stream> {
+/// Positions of the synchronizations of a window, at or after one.
+fn synchronizations<C: InstructionDecoders>(window: &Stream, from: u64) -> Vec<u64> {
     let (bytes, mut starts) = (window.bytes(), Vec::new());
     let mut next = usize::try_from(from.saturating_sub(window.start())).unwrap_or(usize::MAX);
     while let Some(index) = C::next_start(bytes, next) {
         starts.push(window.start() + index as u64);
         next = index + 1;
     }
-    starts.into_iter().rev().map(|start| window.split_off(start)).collect()
+    starts
 }
 
-/// Leaves the first piece of a window. The last of the others is the first.
-fn split_evenly(window: &mut Stream) -> Vec<Stream> {
-    let starts = (PIECE..window.bytes().len()).step_by(PIECE).map(|index| window.start() + index as u64);
-    starts.collect::<Vec<u64>>().into_iter().rev().map(|start| window.split_off(start)).collect()
+/// Positions in order, with others between them: at most a piece apart, and a decoder has a piece to find its state in.
+fn with_even_cuts(window: &Stream, points: &[u64]) -> Vec<u64> {
+    let (mut all, mut last) = (Vec::new(), window.start());
+    for point in points.iter().copied().chain([window.end()]) {
+        all.extend((1..).map(|count| last + count * PIECE as u64).take_while(|position| *position < point));
+        all.extend([point].into_iter().filter(|point| *point < window.end()));
+        last = point;
+    }
+    all
+}
+
+/// Leaves the part of a window before the first position. The pieces after it start with one each; the last is the first.
+fn split_at(window: &mut Stream, positions: &[u64]) -> Vec<Stream> {
+    positions.iter().rev().map(|start| window.split_off(*start)).collect()
 }

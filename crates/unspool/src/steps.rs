@@ -18,7 +18,7 @@ use unspool_capture::{Capture, Code};
 use unspool_tarmac as tarmac;
 
 pub(crate) use self::capture::{CapturePoint, Inside, StepOrPoint};
-pub use self::capture::{CaptureSteps, CountedCycles};
+pub use self::capture::{CaptureShard, CaptureSteps, Carried, CountedCycles, ShardEnd};
 pub(crate) use self::capture::{StepEmitter, choose, coverage, coverage_of_captures, time_unit};
 use crate::channel_events::add_channel_events;
 use crate::file::{AstfFile, FileError, FileOptions, Input, OpenedSteps, StfFile, TarmacFile, peek_input};

@@ -21,7 +21,7 @@ use page::Page;
 const HOW: &str = "cargo test --test it documents";
 
 /// Lines of `sh` blocks: commands that this test does not run, each with the reason.
-const NOT_RUN: [(&str, &str); 30] = [
+const NOT_RUN: [(&str, &str); 31] = [
     ("unspool view examples/hello-qemu", "serves until it is ended; `.ci/view` tests it"),
     ("unspool view examples/sum.tarmac examples/example.astf", "the same"),
     ("cargo run -- decode examples/hello-qemu", "`.ci/run` runs it from README.md"),
@@ -35,6 +35,7 @@ const NOT_RUN: [(&str, &str); 30] = [
     ("cargo install --path crates/cli", "compiles the workspace once more"),
     ("cargo build --release", "compiles the workspace once more"),
     ("pip install crates/python", "compiles the workspace once more; `.ci/python` builds the same"),
+    ("pip install 'crates/python[distributed]'", "compiles the workspace once more; `.ci/cluster` tests it"),
     ("unspool tables examples/hello-qemu -o hello.tables", "needs the feature `tables`; `.ci/tables` tests it"),
     (
         "unspool query examples/hello-qemu \"SELECT function, instructions FROM hot_functions LIMIT 3\"",

@@ -50,7 +50,7 @@ fn assert_all(folder: &str) {
 }
 
 /// Traces below a folder: captures are folders, and everything inside of them belongs to them.
-fn find(folder: &Path, traces: &mut Vec<PathBuf>) {
+pub(crate) fn find(folder: &Path, traces: &mut Vec<PathBuf>) {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     for path in paths {

@@ -12,4 +12,5 @@ mod corpus;
 mod document;
 mod expanded;
 mod files;
+mod sharded;
 mod written;

@@ -47,6 +47,15 @@ impl Rows {
         };
         self.batches.iter().flat_map(of).collect()
     }
+
+    /// A column of bytes, as text.
+    pub(crate) fn bytes(&self, column: &str) -> Vec<Option<String>> {
+        let of = |batch: &RecordBatch| -> Vec<Option<String>> {
+            let bytes = batch.column_by_name(column).unwrap().as_binary::<i32>();
+            bytes.iter().map(|bytes| bytes.map(|bytes| format!("{bytes:x?}"))).collect()
+        };
+        self.batches.iter().flat_map(of).collect()
+    }
 }
 
 fn numbers(column: &dyn Array) -> Vec<Option<u64>> {

@@ -14,6 +14,7 @@ mod cycles;
 mod data;
 mod passes;
 mod points;
+mod shards;
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -39,6 +40,7 @@ pub(crate) use self::blocks::{BlockBatch, BlockEmitter};
 pub use self::cycles::CountedCycles;
 use self::data::DataJoin;
 pub(crate) use self::points::{CapturePoint, Inside, StepOrPoint};
+pub use self::shards::{CaptureShard, Carried, ShardEnd};
 use crate::order::{Owner, OwnerSink};
 use crate::{Error, Meter, PresentIds, Program, SpaceOptions, Trace, Watch};
 

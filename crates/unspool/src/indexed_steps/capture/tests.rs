@@ -10,7 +10,7 @@ use unspool_capture::{BufferFormat, Capture, Code, Region, Register, Registers, 
 use unspool_coresight::frame::Formatter;
 use unspool_coresight::{Protocol, Transactions};
 use unspool_flow::{Around, FlowItem, InstructionSink, Instructions};
-use unspool_model::Step;
+use unspool_model::{BlockSink, BlockTrace, Positions, Step, StepSource as _};
 use unspool_tarmac::index::{Position, State, StateView};
 use unspool_testing::{Random, corpus, note};
 
@@ -18,7 +18,7 @@ use super::super::tests::instructions_at;
 use super::*;
 use crate::place::{Place, PlaceFinder};
 use crate::state::replay;
-use crate::{Bare, Trace, Watch, open_bare, open_capture};
+use crate::{Bare, CaptureShard, Carried, Trace, Watch, open_bare, open_capture};
 
 /// Steps after a point that are compared.
 const COMPARED: usize = 1_000;
@@ -400,4 +400,84 @@ fn forged_points() {
         }
     }
     assert!(read > 10 && CapturePoint::from_numbers(&numbers[1..]).is_none());
+}
+
+/// Everything that a source hands over: executions of blocks, and steps.
+#[derive(Default)]
+struct Handed(Vec<String>);
+
+impl BlockSink for Handed {
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        self.0.push(format!("{step:x?}"));
+        ControlFlow::Continue(())
+    }
+
+    fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
+        let Positions::Each(positions) = trace.positions else { panic!("{:?}", trace.positions) };
+        for (execution, position) in trace.executions.iter().zip(positions) {
+            let (block, taken) = (&trace.blocks[execution.number()], execution.is_taken());
+            self.0.push(format!("{:#x} {:x?} {taken} {position} {:?}", block.start, block.opcodes, trace.time));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Compares all shards of a source, each read by itself, with the whole. Returns the number of shards that were read, and
+/// of those that belong to the one before.
+fn assert_shards(name: &str, steps: &mut CaptureSteps, bytes: u64) -> (usize, usize) {
+    let mut whole = Handed::default();
+    steps.follow(&mut whole).unwrap();
+    let Some(shards) = steps.shards(bytes).unwrap() else { return (0, 0) };
+    let (mut at, mut read, mut carried, mut seen) = (0, 0, Carried::default(), 0);
+    while at < shards.len() {
+        let shard = CaptureShard::from_numbers(&shards[at].to_numbers()).unwrap();
+        assert_eq!(shard, shards[at]);
+        let mut part = Handed::default();
+        // What is carried is known only when all shards before were read: the end of a shard must not depend on it.
+        let end = steps.follow_shard(&shard, &Carried::default(), &mut Handed::default()).unwrap();
+        let again = steps.follow_shard(&shard, &carried, &mut part).unwrap();
+        assert_eq!((end.shards, end.carry(&carried)), (again.shards, again.carry(&carried)), "{name} {shard:x?}");
+        let expected = &whole.0[seen..][..part.0.len().min(whole.0.len() - seen)];
+        let is_other = part.0.iter().zip(expected).position(|(found, expected)| found != expected);
+        if let Some(is_other) = is_other {
+            panic!("{name}: {shard:x?}\n found    {}\n expected {}", part.0[is_other], expected[is_other]);
+        }
+        assert_eq!(part.0.len(), expected.len(), "{name}");
+        (seen, read, carried) = (seen + part.0.len(), read + 1, end.carry(&carried));
+        at = end.shards.map_or(shards.len(), |count| at + count);
+    }
+    assert_eq!(seen, whole.0.len(), "{name}");
+    (read, shards.len() - read)
+}
+
+#[test]
+fn shards_of_damaged_trace_are_the_whole() {
+    let (mut read, mut merged) = (0, 0);
+    for seed in 0..6 {
+        let mut random = Random::new(100 + seed);
+        let configr = random.pick(&[0x1, 0x1001, 0x801, 0x811, 0x1011]);
+        let stream = random_stream(&mut random, 700_000);
+        let bytes = 20_000 + random.below(40_000);
+        let (_folder, mut steps) = steps_of(&stream, BufferFormat::Raw, configr);
+        let raw = assert_shards(&format!("raw {seed}"), &mut steps, bytes);
+        let frames = damaged_frames(&mut random, &stream);
+        let (_folder, mut steps) = steps_of(&frames, BufferFormat::Formatted, configr);
+        let formatted = assert_shards(&format!("formatted {seed}"), &mut steps, bytes);
+        read += raw.0 + formatted.0;
+        merged += raw.1 + formatted.1;
+    }
+    assert!(read > 60 && merged > 10, "{read} {merged}");
+}
+
+#[test]
+fn shards_of_the_corpus_are_the_whole() {
+    let (mut read, mut merged) = (0, 0);
+    for capture in captures() {
+        for mut steps in sources(&capture) {
+            let name = format!("{} {}", capture.path.display(), steps.source_name());
+            let (of_source, others) = assert_shards(&name, &mut steps, 40_000);
+            (read, merged) = (read + of_source, merged + others);
+        }
+    }
+    note(format_args!("{read} shards, and {merged} that belong to the one before"));
 }

@@ -58,7 +58,7 @@ pub(crate) struct BlockBatch {
     held: usize,
     /// Owners that changed before the held item with this number.
     owners: Vec<(usize, Owner)>,
-    around: Around,
+    pub(super) around: Around,
 }
 
 impl BlockTable {
@@ -177,6 +177,14 @@ impl<S: BlockSink> BlockEmitter<'_, S> {
     fn pass(&mut self, item: FlowItem) {
         self.batch.around.update(&item);
         self.steps.item(item);
+    }
+
+    /// Passes on all that waits for the address at which execution continues.
+    pub(super) fn settle(&mut self, next: u64) {
+        self.flush(Some(next));
+        if self.steps.is_holding() {
+            self.steps.continue_at(Some(next));
+        }
     }
 
     /// Ends a buffer.

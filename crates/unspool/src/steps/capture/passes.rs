@@ -78,7 +78,7 @@ impl CaptureSteps {
 }
 
 /// Only in order can system events be applied, cycles be summed up, and data be joined to instructions.
-fn is_in_order<S: BlockSink>(program: &Program, steps: &StepEmitter<S>) -> bool {
+pub(super) fn is_in_order<S: BlockSink>(program: &Program, steps: &StepEmitter<S>) -> bool {
     program.has_processes() || steps.counts_cycles || steps.needs_instructions()
 }
 

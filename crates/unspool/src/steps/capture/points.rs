@@ -27,11 +27,11 @@ use crate::{Error, PresentIds, Program, Trace, Watch};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CapturePoint {
     /// Index among the traces of the source.
-    trace: usize,
+    pub(super) trace: usize,
     /// Return address of the last exception.
-    interrupted: Option<u64>,
+    pub(super) interrupted: Option<u64>,
     /// `None`: the start of the buffer.
-    inside: Option<Inside>,
+    pub(super) inside: Option<Inside>,
 }
 
 /// Point inside a buffer.
@@ -39,7 +39,7 @@ pub(crate) struct CapturePoint {
 pub(crate) struct Inside {
     pub(crate) at: StreamPoint,
     /// Time of steps other than instructions.
-    time: Option<u64>,
+    pub(super) time: Option<u64>,
     /// Timestamp and cycles of instructions.
     pub(crate) timestamp: Option<u64>,
     pub(crate) cycles: Option<u64>,
