@@ -21,7 +21,9 @@ use page::Page;
 const HOW: &str = "cargo test --test it documents";
 
 /// Lines of `sh` blocks: commands that this test does not run, each with the reason.
-const NOT_RUN: [(&str, &str); 31] = [
+const NOT_RUN: [(&str, &str); 33] = [
+    ("dask scheduler", "needs a cluster; `.ci/cluster` starts one of its own"),
+    ("dask worker tcp://head:8786 --nworkers 32 --nthreads 1", "the same"),
     ("unspool view examples/hello-qemu", "serves until it is ended; `.ci/view` tests it"),
     ("unspool view examples/sum.tarmac examples/example.astf", "the same"),
     ("cargo run -- decode examples/hello-qemu", "`.ci/run` runs it from README.md"),
@@ -74,8 +76,17 @@ const NOT_RUN: [(&str, &str); 31] = [
 ];
 
 /// Options of other programs that the documents mention.
-const FOREIGN: [&str; 7] =
-    ["--path", "--release", "--features", "--example", "--enable-plugins", "--target-list", "--test"];
+const FOREIGN: [&str; 9] = [
+    "--path",
+    "--release",
+    "--features",
+    "--example",
+    "--enable-plugins",
+    "--target-list",
+    "--test",
+    "--nthreads",
+    "--nworkers",
+];
 
 /// The documents: README.md and all pages of the guide, from the root of the repository.
 fn documents() -> Vec<String> {

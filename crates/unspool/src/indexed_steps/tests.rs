@@ -69,6 +69,9 @@ fn assert_same(folder: &Path, name: &str, bytes: &[u8], distance: u64, unit: Uni
     }
 }
 
+/// Reads steps, each with the number of instructions up to it.
+type Read<'r> = dyn FnMut(&mut dyn FnMut(u64, &Step) -> ControlFlow<()>) + 'r;
+
 /// Compares the steps from the index and from points with those from the beginning, at all instructions. Returns whether there are
 /// points.
 fn assert_same_steps(trace: &Path, distance: u64, indexed: &mut IndexedSteps) -> bool {
@@ -85,7 +88,7 @@ fn assert_same_steps(trace: &Path, distance: u64, indexed: &mut IndexedSteps) ->
     assert!(points.as_ref().is_none_or(|points| points.instructions == count));
     for number in 1..=count {
         let expected: Vec<_> = all.iter().filter(|(count, _)| *count >= number).collect();
-        let mut compare = |read: &mut dyn FnMut(&mut dyn FnMut(u64, &Step) -> ControlFlow<()>)| {
+        let compare = |read: &mut Read<'_>| {
             let mut found = Vec::new();
             read(&mut |count, step| {
                 found.push((count, step.clone()));
