@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 
 use serde_json::{Value, json};
-use unspool::analyze::diff::{Differ, Ending, Finding, Options, Site};
+use unspool::analyze::diff::{Differ, Ending, Finding, Options, Site, SkipReason};
 use unspool::model::Pull;
+use unspool::number::many;
 
 use crate::Refusal;
 use crate::job::Job;
@@ -59,16 +60,13 @@ impl Differences {
         let number = |site: Option<&Site>| site.map(|site| site.number + 1);
         let (at, counts, text) = match finding {
             Finding::Skipped { reason, skipped, at } => {
-                let text = format!(
-                    "{reason:?}: {} instructions only in the first, {} only in the second",
-                    skipped[0], skipped[1]
-                );
+                let text = format!("{}: {}", reason_text(*reason), apart_text(*skipped));
                 ([number(at[0].as_ref()), number(at[1].as_ref())], *skipped, text)
             }
             Finding::Diverged { around, apart } => {
                 let counts = apart.unwrap_or_default();
                 let text = match apart {
-                    Some([a, b]) => format!("{a} instructions only in the first, {b} only in the second"),
+                    Some(counts) => apart_text(*counts),
                     None => "different from here on".to_string(),
                 };
                 ([number(around.here[0].first()), number(around.here[1].first())], counts, text)
@@ -85,6 +83,24 @@ impl Differences {
         }
         let [a, b] = at;
         self.items.push(json!({"a": a, "a_count": counts[0], "b": b, "b_count": counts[1], "text": text}));
+    }
+}
+
+fn apart_text([first, second]: [u64; 2]) -> String {
+    let texts = [(first, "first"), (second, "second")].into_iter().filter(|(count, _)| *count > 0);
+    let texts: Vec<String> =
+        texts.map(|(count, which)| format!("{} only in the {which}", many(count, "instruction"))).collect();
+    if texts.is_empty() { "nothing is left out".to_string() } else { texts.join(", ") }
+}
+
+/// Why instructions that only one trace has are no difference.
+fn reason_text(reason: SkipReason) -> &'static str {
+    match reason {
+        SkipReason::Start => "before the other one starts",
+        SkipReason::End => "after the other one has ended",
+        SkipReason::Gap(_) => "in a gap",
+        SkipReason::Island => "between two gaps, too few to compare",
+        SkipReason::Attempted => "attempted, and the other one has only the exception",
     }
 }
 

@@ -144,7 +144,7 @@ impl Trace {
 impl Source {
     fn new(steps: SeekableSteps) -> Self {
         Self {
-            name: steps.name.clone(),
+            name: short_name(&steps),
             program: Arc::clone(&steps.program),
             time_unit: steps.time_unit,
             coverage: steps.coverage,
@@ -199,6 +199,14 @@ impl Source {
     /// Name of the function at an address, and the offset in it.
     pub(crate) fn function(&self, process: Option<u64>, address: u64) -> Option<(&str, u64)> {
         self.program.symbol_of(process, address)
+    }
+}
+
+/// Name of a source of a capture, or of the file.
+fn short_name(steps: &SeekableSteps) -> String {
+    match steps.kind() {
+        FileKind::Capture => steps.name.clone(),
+        _ => Path::new(&steps.name).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
     }
 }
 
