@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The files are written into a folder of their own, and renamed when all of them are complete. A process that ends early
-//! leaves no file behind that counts, and one that does the same work again writes the same files with the same names.
+//! leaves no file that counts, and one that repeats the work writes the same files with the same names.
 
 use std::collections::BTreeMap;
 use std::fs;

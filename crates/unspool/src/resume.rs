@@ -105,7 +105,7 @@ impl Trace<'_> {
     }
 }
 
-/// The first synchronization in a chunk from an index on, with so many bytes after it that a decoder finds its state.
+/// The first synchronization in a chunk from an index on, with enough bytes after it for a decoder to find its state.
 fn synchronization<C: InstructionDecoders>(_: &C, bytes: &[u8], from: u64) -> Option<u64> {
     let index = C::next_start(bytes, usize::try_from(from).ok()?)?;
     (index + HEAD <= bytes.len()).then_some(index as u64)

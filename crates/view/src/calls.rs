@@ -277,14 +277,14 @@ pub(crate) struct SourceNumbers {
 #[derive(Debug)]
 struct CoreCounts {
     count: u64,
-    /// At some of the places where the core goes on: its instructions so far, and those of the source.
+    /// At some of the places where the core continues: its instructions so far, and those of the source.
     changes: Vec<(u64, u64)>,
-    /// Only each so many-th place is kept.
+    /// One of this number of places is kept.
     stride: u64,
     places: u64,
 }
 
-/// Limit of the places of a core. With more, every other one is left out: cores that take turns so often have about the same
+/// Limit of the places of a core. With more, every other one is left out: cores that alternate at that rate have about the same
 /// share of the instructions between two places.
 const MAX_CHANGES: usize = 1 << 21;
 

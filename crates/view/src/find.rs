@@ -1,6 +1,6 @@
 //! Search for the next or previous instruction that something is true of, and places.
 //!
-//! Each request searches for a fraction of a second, and says where it stopped: the page goes on, or the user stops it.
+//! Each request searches for a fraction of a second, and says where it stopped: the page asks again from there, unless the user stops it.
 
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};

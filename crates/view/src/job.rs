@@ -89,7 +89,7 @@ pub(crate) fn start(work: VecDeque<Work>, threads: usize) {
     let queue = Arc::new(Mutex::new(work));
     for _ in 0..threads {
         let queue = Arc::clone(&queue);
-        // Without a thread the page shows that the work goes on; nothing else depends on it.
+        // Without a thread the page shows work in progress; nothing else depends on it.
         let _ = thread::Builder::new().name("view-work".to_string()).spawn(move || {
             loop {
                 let Some(next) = locked(&queue).pop_front() else { break };

@@ -14,6 +14,7 @@ mod differences;
 mod find;
 mod findings;
 mod job;
+mod line_counts;
 mod marks;
 mod moves;
 mod packets;

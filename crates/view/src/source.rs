@@ -17,6 +17,7 @@ use crate::Refusal;
 use crate::calls::Calls;
 use crate::findings::Findings;
 use crate::job::{Job, NoResult, Work, locked};
+use crate::line_counts::LineCounts;
 use crate::rows::Reader;
 use crate::source_file::Files;
 
@@ -47,6 +48,7 @@ pub(crate) struct Source {
     pub(crate) index: Job<()>,
     pub(crate) calls: Job<Calls>,
     pub(crate) findings: Job<Findings>,
+    pub(crate) line_counts: Job<LineCounts>,
 }
 
 impl Trace {
@@ -80,7 +82,7 @@ impl Trace {
 
     /// What is done in the background for all sources: calls first, since the timeline is of them.
     pub(crate) fn work(self: &Arc<Self>) -> VecDeque<Work> {
-        let jobs: [fn(&Self, usize); 3] = [Self::find_calls, Self::make_index, Self::find_findings];
+        let jobs: [fn(&Self, usize); 4] = [Self::find_calls, Self::make_index, Self::find_findings, Self::count_lines];
         let each = jobs.into_iter().flat_map(|job| (0..self.sources.len()).map(move |number| (job, number)));
         each.map(|(job, number)| {
             let trace = Arc::clone(self);
@@ -103,6 +105,13 @@ impl Trace {
         let progress = &mut |done, total| source.findings.report(done, total);
         let found = self.steps_of(number).and_then(|steps| Findings::of(&steps, progress).map_err(NoResult::Failed));
         source.findings.end(found);
+    }
+
+    fn count_lines(&self, number: usize) {
+        let Some(source) = self.sources.get(number) else { return };
+        let counts =
+            self.steps_of(number).and_then(|steps| LineCounts::of(&steps, &source.lines).map_err(NoResult::Failed));
+        source.line_counts.end(counts);
     }
 
     fn make_index(&self, number: usize) {
@@ -154,6 +163,7 @@ impl Source {
             index: Job::default(),
             calls: Job::default(),
             findings: Job::default(),
+            line_counts: Job::default(),
         }
     }
 
@@ -192,7 +202,7 @@ impl Source {
         let instructions = indexed.or_else(|| self.calls.result().map(|calls| calls.instructions));
         json!({
             "index": self.index.json(), "calls": self.calls.json(), "findings": self.findings.json(),
-            "instructions": instructions,
+            "lines": self.line_counts.json(), "instructions": instructions,
         })
     }
 

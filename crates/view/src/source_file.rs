@@ -39,9 +39,10 @@ pub(crate) fn answer(source: &Source, parameters: &mut Parameters) -> Result<Val
     let number = parameters.number("file", 0..=usize::MAX)?;
     let path = locked(&source.files).0.get(number).cloned();
     let path = path.ok_or_else(|| Refusal::absent("no instruction so far comes from this file"))?;
+    let counts = source.line_counts.result().map_or_else(|| json!({}), |counts| counts.json(&path));
     Ok(match read(Path::new(&*path)) {
-        Ok(text) => json!({"path": &*path, "lines": text.lines().collect::<Vec<_>>(), "counts": {}, "why": null}),
-        Err(why) => json!({"path": &*path, "lines": [], "counts": {}, "why": format!("{path}: {why}")}),
+        Ok(text) => json!({"path": &*path, "lines": text.lines().collect::<Vec<_>>(), "counts": counts, "why": null}),
+        Err(why) => json!({"path": &*path, "lines": [], "counts": counts, "why": format!("{path}: {why}")}),
     })
 }
 

@@ -18,7 +18,7 @@ const MAX_TIMES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Times {
     times: Vec<(u64, u64)>,
-    /// Only each so many-th one is kept.
+    /// One of this number of them is kept.
     stride: u64,
     seen: u64,
 }

@@ -62,7 +62,7 @@ impl Served {
         let start = Instant::now();
         loop {
             let progress = self.answer("progress?t=0&s=0");
-            if ["index", "calls", "findings"].iter().all(|job| progress[job]["state"] != "running") {
+            if ["index", "calls", "findings", "lines"].iter().all(|job| progress[job]["state"] != "running") {
                 return progress;
             }
             assert!(start.elapsed() < Duration::from_secs(120), "{progress}");

@@ -14,7 +14,7 @@ export interface Traces { version: number; unspool: string; traces: TraceInfo[] 
 
 export type WorkState = "running" | "done" | "none" | "failed";
 export interface Work { state: WorkState; done: number; total: number | null; why: string | null }
-export interface Progress { index: Work; calls: Work; findings: Work; instructions: number | null }
+export interface Progress { index: Work; calls: Work; findings: Work; lines: Work; instructions: number | null }
 
 export interface Access { kind: "read" | "write"; address: string; size: number; value: string | null }
 export interface TraceEvent { kind: string; text: string }

@@ -40,7 +40,7 @@ export class Source {
 
   works(): [string, Work][] {
     return this.progress
-      ? [["Index", this.progress.index], ["Calls", this.progress.calls], ["Findings", this.progress.findings]]
+      ? [["Index", this.progress.index], ["Calls", this.progress.calls], ["Findings", this.progress.findings], ["Lines", this.progress.lines]]
       : [];
   }
 

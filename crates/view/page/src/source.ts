@@ -67,7 +67,7 @@ export class SourcePane implements Pane {
       count.classList.add(line.count > 0 ? "covered" : "uncovered");
       const share = line.count > 0 ? Math.log1p(line.count) / Math.log1p(this.most) : 0;
       count.style.backgroundSize = `${Math.round(share * 100)}% 100%`;
-      count.title = `${grouped(line.count)} executed instructions`;
+      count.title = `${grouped(line.count)} executions`;
     }
     return [count, span("number", String(line.number)), code(line.text)];
   }

@@ -11,6 +11,7 @@ def test_first_paint_does_not_wait_for_the_index(new_view, url):
         "index": {"state": "running", "done": 1, "total": 4, "why": None},
         "calls": {"state": "running", "done": 1, "total": 4, "why": None},
         "findings": {"state": "running", "done": 1, "total": None, "why": None},
+        "lines": {"state": "running", "done": 0, "total": None, "why": None},
         "instructions": None,
     }))
     view.open()
