@@ -73,7 +73,7 @@ impl Shown {
                 Some(calls) => tree::answer(&calls, parameters),
                 None => {
                     parameters.text("path");
-                    Ok(json!({"nodes": [], "state": "running"}))
+                    Ok(json!({"nodes": [], "state": source.calls.json()["state"]}))
                 }
             },
             "source" => source_file::answer(source, parameters),

@@ -9,21 +9,43 @@ use crate::parameters::Parameters;
 use crate::slices::Slice;
 use crate::source::Source;
 
+/// Where to go from an instruction.
+#[derive(Debug, Clone, Copy)]
+enum Move {
+    /// The next instruction that is in no call from here.
+    Over,
+    OverBack,
+    /// The instruction after the innermost call.
+    Out,
+    /// Its first instruction.
+    OutBack,
+}
+
+impl Move {
+    fn parse(name: &str) -> Result<Self, Refusal> {
+        match name {
+            "over" => Ok(Self::Over),
+            "over_back" => Ok(Self::OverBack),
+            "out" => Ok(Self::Out),
+            "out_back" => Ok(Self::OutBack),
+            _ => Err(Refusal::malformed("'move' is over, over_back, out or out_back")),
+        }
+    }
+}
+
 /// Answers a request for a move.
 pub(crate) fn answer(source: &Source, parameters: &mut Parameters) -> Result<Value, Refusal> {
     let at = parameters.instruction("at")?;
-    let wanted = parameters.text("move").ok_or_else(|| Refusal::malformed("'move' is missing"))?;
+    let wanted = Move::parse(&parameters.text("move").unwrap_or_default())?;
     let Some(row) = locked(&source.reader).row(at)? else { return Ok(json!({"n": null})) };
     let Some(calls) = source.calls.result() else { return Ok(source.calls.json()) };
     let stack = calls.stack_at(row.step.core, at);
     let around = calls.at(stack, at)?;
-    let found = match wanted.as_str() {
-        "over" => over(&calls, stack, &around, at)?,
-        "over_back" => over_back(&calls, stack, &around, at)?,
-        "out" => innermost(&around).map(|call| call.end),
-        "out_back" => innermost(&around).map(|call| call.start),
-        "into_caller" => innermost(&around).and_then(|call| call.start.checked_sub(1)),
-        _ => return Err(Refusal::malformed("'move' is over, over_back, out, out_back or into_caller")),
+    let found = match wanted {
+        Move::Over => over(&calls, stack, &around, at)?,
+        Move::OverBack => over_back(&calls, stack, &around, at)?,
+        Move::Out => innermost(&around).map(|call| call.end),
+        Move::OutBack => innermost(&around).map(|call| call.start),
     };
     let found = found.filter(|number| *number > 0 && *number != at);
     let exists = found.map(|number| locked(&source.reader).row(number)).transpose()?.flatten().is_some();

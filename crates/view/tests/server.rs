@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use unspool::Watch;
+use unspool::coresight::Sink;
 use unspool::model::{Event, StepSource as _};
 use unspool_testing::Random;
 use unspool_view::Viewer;
@@ -153,6 +155,39 @@ fn searches_go_both_ways() {
     }
 }
 
+/// Bytes of a source.
+#[derive(Default)]
+struct Bytes(Vec<u8>);
+
+impl<'b> Sink<&'b [u8]> for Bytes {
+    fn item(&mut self, bytes: &'b [u8]) {
+        self.0.extend(bytes);
+    }
+}
+
+impl Watch for Bytes {}
+
+#[test]
+fn packets_have_the_bytes_of_the_source() {
+    for name in ["hello-qemu", "hello-ete"] {
+        let trace = example(name);
+        let served = Served::new(std::slice::from_ref(&trace));
+        let answer = served.answer("packets?t=0&s=0&at=5");
+        assert!(answer["why"].is_null(), "{answer}");
+        let packets = answer["packets"].as_array().unwrap();
+        assert_eq!(packets.iter().filter(|packet| packet["here"] == true).count(), 1);
+        let shown: Vec<&str> = packets.iter().map(|packet| packet["bytes"].as_str().unwrap()).collect();
+        let opened = unspool::open(&trace).unwrap();
+        let (capture, mut bytes) = (opened.capture().unwrap(), Bytes::default());
+        let source = opened.sources()[0].to_string();
+        let all = unspool::Trace::all(capture);
+        all.iter().find(|trace| trace.source().name == source).unwrap().bytes(&mut bytes).unwrap();
+        let whole: Vec<String> = bytes.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(whole.join(" ").contains(&shown.join(" ")), "{name}: {shown:?} of {whole:?}");
+        assert!(shown.iter().all(|bytes| !bytes.is_empty()));
+    }
+}
+
 #[test]
 fn two_traces_are_compared() {
     let trace = example("example.astf");
@@ -168,6 +203,7 @@ fn two_traces_are_compared() {
 #[test]
 fn nothing_but_the_page_is_answered() {
     let served = Served::new(&[example("hello-qemu")]);
+    served.finish();
     let (host, base) = (&served.host, &served.path);
     assert_eq!(served.get("").0, 200);
     let get = |path: &str, headers: &str| {
