@@ -311,14 +311,13 @@ def test_a_malformed_link_is_harmless(new_view, url):
 
 def test_errors_are_sentences(view):
     view.page.route("**/api/state*", lambda route: route.fulfill(status=400, json={"error": "The state cannot be shown <b>here</b>."}))
-    view.press("s")
+    view.go_to("#2")
     expect(view.page.locator("#detail .message")).to_have_text("The state cannot be shown <b>here</b>.")
 
 
 def test_banner_when_the_server_is_gone(view):
     view.page.route("**/api/**", lambda route: route.abort())
-    # What is at hand needs no request: go where nothing was read.
-    view.press(*["s"] * 3, "End")
+    view.go_to("#9000")
     expect(view.page.locator("#banner")).to_be_visible()
     expect(view.page.locator("#banner")).to_contain_text("does not answer")
     view.page.unroute_all()
