@@ -23,8 +23,8 @@ const MAX: usize = 1 << 23;
 /// Instruction sets by number.
 const ISAS: [Isa; 5] = [Isa::A64, Isa::A32, Isa::T32, Isa::Rv32, Isa::Rv64];
 
-/// Flag of the size of an instruction: its opcode is known.
-const HAS_OPCODE: u8 = 0x80;
+/// Flag: the opcode of an instruction, or the process of a block, is known.
+const IS_KNOWN: u8 = 0x80;
 
 /// Blocks in the order in which they were added, each once.
 #[derive(Debug, Default)]
@@ -48,12 +48,12 @@ impl CodeRecord {
         let mut bytes = Vec::with_capacity(23 + 5 * block.len());
         bytes.extend(self.source.to_le_bytes());
         let number = ISAS.iter().position(|known| *known == isa).unwrap_or_default();
-        bytes.push(number as u8 | if process.is_some() { HAS_OPCODE } else { 0 });
+        bytes.push(number as u8 | if process.is_some() { IS_KNOWN } else { 0 });
         bytes.extend(process.unwrap_or_default().to_le_bytes());
         bytes.extend(first.address.to_le_bytes());
         bytes.extend((block.len() as u32).to_le_bytes());
         for Executed { opcode, size, .. } in block {
-            bytes.push(size | if opcode.is_some() { HAS_OPCODE } else { 0 });
+            bytes.push(size | if opcode.is_some() { IS_KNOWN } else { 0 });
             bytes.extend(opcode.unwrap_or_default().to_le_bytes());
         }
         self.add_encoded(bytes.into(), block.len());
@@ -144,7 +144,7 @@ fn read_block(bytes: &[u8]) -> Option<(RecordedBlock<'_>, &[u8])> {
     let (process, rest) = rest.split_first_chunk::<8>()?;
     let (address, rest) = rest.split_first_chunk::<8>()?;
     let (count, rest) = rest.split_first_chunk::<4>()?;
-    let isa = *ISAS.get(usize::from(kind & !HAS_OPCODE))?;
+    let isa = *ISAS.get(usize::from(kind & !IS_KNOWN))?;
     let length = usize::try_from(u32::from_le_bytes(*count)).ok()?.checked_mul(5)?;
     let (instructions, rest) = rest.split_at_checked(length)?;
     let mut address = u64::from_le_bytes(*address);
@@ -152,11 +152,11 @@ fn read_block(bytes: &[u8]) -> Option<(RecordedBlock<'_>, &[u8])> {
     for instruction in instructions.chunks_exact(5) {
         let (&[size], opcode) = instruction.split_first_chunk::<1>()?;
         let opcode = u32::from_le_bytes(opcode.try_into().ok()?);
-        let (has_opcode, size) = (size & HAS_OPCODE != 0, size & !HAS_OPCODE);
+        let (has_opcode, size) = (size & IS_KNOWN != 0, size & !IS_KNOWN);
         executed.push(Executed { address, opcode: has_opcode.then_some(opcode), size });
         address = address.wrapping_add(size.into()) & isa.address_mask();
     }
-    let process = (kind & HAS_OPCODE != 0).then_some(u64::from_le_bytes(*process));
+    let process = (kind & IS_KNOWN != 0).then_some(u64::from_le_bytes(*process));
     let bytes = bytes.get(..bytes.len() - rest.len())?;
     Some((RecordedBlock { bytes, source: u16::from_le_bytes(*source), process, isa, executed }, rest))
 }
