@@ -223,4 +223,16 @@ mod tests {
         let depths: Vec<u32> = slices.at(0, 7_001).unwrap().iter().map(|slice| slice.depth).collect();
         assert_eq!(depths, [0, 1, 2, 3]);
     }
+
+    #[test]
+    fn deep_recursion_is_found() {
+        let mut writer = SliceWriter::new().unwrap();
+        writer.start_stack().unwrap();
+        // Many calls of one class are in progress at once, in several segments.
+        let all: Vec<Slice> = (0..3_000)
+            .map(|depth| Slice { start: 1 + depth, end: 10_000 - depth, name: 0, depth: depth as u32, flags: 0 })
+            .collect();
+        all.iter().for_each(|slice| writer.add(*slice).unwrap());
+        assert_eq!(writer.finish().unwrap().at(0, 5_000).unwrap(), all);
+    }
 }

@@ -111,6 +111,18 @@ fn windows_are_the_steps_of_the_trace() {
 }
 
 #[test]
+fn times_are_those_of_the_rows() {
+    let trace = example("sum.tarmac");
+    let (served, count) = (Served::new(std::slice::from_ref(&trace)), addresses(&trace).len());
+    served.finish();
+    let rows = served.answer(&format!("instructions?t=0&s=0&from=1&count={count}"));
+    let expected: Vec<&Value> = rows["rows"].as_array().unwrap().iter().map(|row| &row["time"]).collect();
+    let times = served.answer(&format!("times?t=0&s=0&from=1&to={count}&buckets={count}"));
+    assert!(times["times"].as_array().unwrap().iter().eq(expected.iter().copied()), "{times} {expected:?}");
+    assert!(expected.iter().any(|time| time.is_string()));
+}
+
+#[test]
 fn moves_follow_calls() {
     let trace = example("hello-qemu");
     let (served, all) = (Served::new(std::slice::from_ref(&trace)), addresses(&trace));
