@@ -50,7 +50,7 @@ fn distribute(traces: &[&Opened], target: &Path, bytes: u64) -> (usize, usize) {
         (read, split_into) = (read + starts.len(), split_into + shards.len());
         all.push(assembled);
     }
-    fs::create_dir(folder.join("0000-000000-left-behind")).unwrap();
+    fs::create_dir(folder.join("0000-000000-unfinished")).unwrap();
     finish(&folder, target, &Table::ALL, &all).unwrap();
     assert!(!folder.exists());
     assert_eq!(fs::read_dir(target).unwrap().count(), 1 + Table::ALL.len());
