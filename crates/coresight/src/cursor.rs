@@ -21,6 +21,23 @@ pub(crate) fn short_address(bytes: &[u8]) -> Option<(u32, u8)> {
     Some((value, length as u8))
 }
 
+/// A field of 7 bits per byte, continued while bit 7 is set, at the start of eight bytes, the first one in the low bits.
+/// Returns the value and the number of bytes, 9 if the field does not end in them. Without a branch per byte.
+#[inline(always)]
+pub(crate) fn continued(word: u64) -> (u64, u32) {
+    let ends = !word & 0x8080_8080_8080_8080;
+    let up_to_end = ends ^ ends.wrapping_sub(1);
+    (sevens(word & up_to_end), ends.trailing_zeros() / 8 + 1)
+}
+
+/// Bits 6 to 0 of each byte, next to each other.
+#[inline(always)]
+pub(crate) fn sevens(word: u64) -> u64 {
+    let pairs = word & 0x007f_007f_007f_007f | (word & 0x7f00_7f00_7f00_7f00) >> 1;
+    let fours = pairs & 0x0000_3fff_0000_3fff | (pairs & 0x3fff_0000_3fff_0000) >> 2;
+    fours & 0x0fff_ffff | (fours & 0x0fff_ffff_0000_0000) >> 4
+}
+
 /// Bytes, and the number of them that have been read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {

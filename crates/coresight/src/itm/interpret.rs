@@ -12,7 +12,7 @@ use super::Config;
 use super::element::OwnElement;
 use super::packet::{Extension, Hardware, Packet, Relation};
 use crate::decode::DecodeElements;
-use crate::{Element, ElementItem, Extent, Located, PacketItem, Sink, Software, Time, TimeQuality};
+use crate::{Element, ElementItem, Extent, Located, PacketError, PacketItem, Sink, Software, Time, TimeQuality};
 
 /// Number of elements that wait for their timestamp. An ITM buffers fewer.
 const MAX_WAITING: usize = 256;
@@ -34,43 +34,32 @@ pub struct ElementDecoder {
 /// An element that waits for its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
-    Source(Source),
+    Software { channel: u16, size: u8, value: u32 },
+    Hardware(Hardware),
     Extension(Extension),
     ClockChange,
     Timestamp(u64),
 }
 
-/// The content of a source packet of either kind. Which of them comes next cannot be predicted, so both take the same way up to
-/// the element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Source {
-    is_hardware: bool,
-    /// Number of bytes.
-    size: u8,
-    /// The channel of software, or the discriminator of hardware.
-    number: u16,
-    value: u32,
-}
-
-impl Source {
+impl Waiting {
+    /// The element with this time. Inlined with a known variant, so that each has a path of its own to the sink and is put
+    /// together in registers.
     #[inline(always)]
-    fn software(self, time: Option<Time>) -> Element {
-        let Self { size, number, value, .. } = self;
-        Element::Software(Software {
-            master: None,
-            channel: Some(number),
-            payload: value.into(),
-            bits: 8 * size,
-            marked: false,
-            time,
-        })
-    }
-
-    #[inline(always)]
-    fn hardware(self, time: Option<Time>) -> Element {
-        let Self { size, number, value, .. } = self;
-        let hardware = Hardware { discriminator: number as u8, size, value };
-        Element::Itm(OwnElement::Event { event: hardware.event(), time })
+    fn dated(self, time: Option<Time>) -> Element {
+        match self {
+            Waiting::Software { channel, size, value } => Element::Software(Software {
+                master: None,
+                channel: Some(channel),
+                payload: value.into(),
+                bits: 8 * size,
+                marked: false,
+                time,
+            }),
+            Waiting::Hardware(hardware) => Element::Itm(OwnElement::Event { event: hardware.event(), time }),
+            Waiting::Extension(extension) => Element::Itm(OwnElement::Extension(extension)),
+            Waiting::ClockChange => Element::Itm(OwnElement::ClockChange),
+            Waiting::Timestamp(value) => Element::Timestamp { value, cycles: None },
+        }
     }
 }
 
@@ -103,9 +92,15 @@ impl ElementDecoder {
         }
     }
 
-    fn packet(&mut self, packet: &Located<Packet>, sink: &mut impl Sink<ElementItem>) {
-        let extent = Extent::of(packet);
+    #[inline(always)]
+    fn packet(&mut self, packet: Located<Packet>, sink: &mut impl Sink<ElementItem>) {
+        let extent = Extent::of(&packet);
         match packet.value {
+            Packet::Software { port, size, value } => {
+                let channel = u16::from(self.page) * 32 + u16::from(port);
+                self.wait(extent.locate(Waiting::Software { channel, size, value }), sink);
+            }
+            Packet::Hardware(hardware) => self.wait(extent.locate(Waiting::Hardware(hardware)), sink),
             Packet::Sync => {}
             Packet::Overflow => {
                 self.gap(sink);
@@ -127,34 +122,16 @@ impl ElementDecoder {
                 Some(page) => self.page = page,
                 None => self.wait(extent.locate(Waiting::Extension(extension)), sink),
             },
-            // These have taken the way of source packets.
-            Packet::Software { .. } | Packet::Hardware(_) => {}
         }
     }
 
-    /// The content of a source packet; `None`: it is another one.
-    #[inline(always)]
-    fn source(&self, packet: &Packet) -> Option<Source> {
-        let (is_hardware, number, size, value) = match *packet {
-            Packet::Software { port, size, value } => (false, port, size, value),
-            Packet::Hardware(Hardware { discriminator, size, value }) => (true, discriminator, size, value),
-            _ => return None,
-        };
-        let first = if is_hardware { 0 } else { u16::from(self.page) * 32 };
-        Some(Source { is_hardware, size, number: first + u16::from(number), value })
-    }
-
+    #[cold]
     #[inline(never)]
-    fn uncommon(&mut self, item: &PacketItem<Packet>, sink: &mut impl Sink<ElementItem>) {
-        match item {
-            Ok(packet) => self.packet(packet, sink),
-            Err(error) => {
-                self.gap(sink);
-                // Packets that are missing may have changed the time.
-                self.global = GlobalTime::default();
-                sink.item(Err((*error).into()));
-            }
-        }
+    fn error(&mut self, error: PacketError, sink: &mut impl Sink<ElementItem>) {
+        self.gap(sink);
+        // Packets that are missing may have changed the time.
+        self.global = GlobalTime::default();
+        sink.item(Err(error.into()));
     }
 
     /// An element that the next local timestamp dates.
@@ -167,18 +144,15 @@ impl ElementDecoder {
     }
 
     /// Releases the waiting elements with this time.
+    #[inline(never)]
     fn release(&mut self, time: Option<Time>, sink: &mut impl Sink<ElementItem>) {
         for waiting in &self.waiting {
             let extent = Extent::of(waiting);
-            // Each kind has a path of its own, so that its element is put together in registers.
             match waiting.value {
-                Waiting::Source(source) if source.is_hardware => sink.item(Ok(extent.locate(source.hardware(time)))),
-                Waiting::Source(source) => sink.item(Ok(extent.locate(source.software(time)))),
-                Waiting::Extension(extension) => {
-                    sink.item(Ok(extent.locate(Element::Itm(OwnElement::Extension(extension)))));
-                }
-                Waiting::ClockChange => sink.item(Ok(extent.locate(Element::Itm(OwnElement::ClockChange)))),
-                Waiting::Timestamp(value) => sink.item(Ok(extent.locate(Element::Timestamp { value, cycles: None }))),
+                it @ Waiting::Software { .. } => sink.item(Ok(extent.locate(it.dated(time)))),
+                it @ Waiting::Hardware(_) => sink.item(Ok(extent.locate(it.dated(time)))),
+                it @ Waiting::Timestamp(_) => sink.item(Ok(extent.locate(it.dated(time)))),
+                it => sink.item(Ok(extent.locate(it.dated(time)))),
             }
         }
         self.waiting.clear();
@@ -190,6 +164,7 @@ impl ElementDecoder {
         self.local = 0;
     }
 
+    #[inline(always)]
     fn local_timestamp(&mut self, extent: Extent, ticks: u32, relation: Relation, sink: &mut impl Sink<ElementItem>) {
         self.local = self.local.saturating_add(u64::from(ticks) * self.prescaler);
         let time = self.local;
@@ -197,6 +172,7 @@ impl ElementDecoder {
         sink.item(Ok(extent.locate(Element::Itm(OwnElement::LocalTimestamp { ticks, relation, time }))));
     }
 
+    #[inline(always)]
     fn global_low(&mut self, value: u64, bits: u8, wrap: bool, clock_change: bool) {
         let new = (1 << bits) - 1;
         self.global.low = match self.global.low {
@@ -209,6 +185,7 @@ impl ElementDecoder {
         self.global.clock_change |= clock_change;
     }
 
+    #[inline(always)]
     fn global_timestamp(&mut self, extent: Extent, sink: &mut impl Sink<ElementItem>) {
         let Some(value) = self.global.complete() else { return };
         if core::mem::take(&mut self.global.clock_change) {
@@ -232,13 +209,10 @@ impl DecodeElements for ElementDecoder {
 
     #[inline(always)]
     fn push(&mut self, item: PacketItem<Packet>, sink: &mut impl Sink<ElementItem>) {
-        // Nearly all packets are of sources: here they are not moved in memory.
-        if let Ok(packet) = &item
-            && let Some(source) = self.source(&packet.value)
-        {
-            return self.wait(Extent::of(packet).locate(Waiting::Source(source)), sink);
+        match item {
+            Ok(packet) => self.packet(packet, sink),
+            Err(error) => self.error(error, sink),
         }
-        self.uncommon(&item, sink);
     }
 
     fn finish(&mut self, sink: &mut impl Sink<ElementItem>) -> u64 {

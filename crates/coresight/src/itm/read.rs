@@ -9,8 +9,7 @@
 //! stream, and the chunk boundaries make no difference.
 
 use super::packet::Packet;
-use super::parse::{Fault, SYNC_END, SYNC_ZEROS, parse, source_packet, source_size};
-use crate::cursor::Cursor;
+use super::parse::{Emit, SYNC_END, SYNC_ZEROS, parse};
 use crate::decode::DecodePackets;
 use crate::{Located, Malformed, PacketError, Sink};
 
@@ -22,6 +21,9 @@ const PROBE: usize = 64 << 10;
 
 /// The shortest synchronization.
 const SYNC: [u8; SYNC_ZEROS as usize + 1] = [0, 0, 0, 0, 0, SYNC_END];
+
+/// Its bytes as a number, the first one in the low bits.
+const SYNC_WORD: u64 = (SYNC_END as u64) << (8 * SYNC_ZEROS);
 
 /// Finds the packets of a stream that arrives in chunks.
 #[derive(Debug, Clone)]
@@ -106,10 +108,9 @@ impl PacketDecoder {
             self.state = State::Zeros { start: offset };
             return Some((0, None));
         }
-        let mut cursor = Cursor::new(bytes);
-        match parse(&mut cursor) {
-            Ok(value) => {
-                let length = cursor.position();
+        let mut parsed = None;
+        match (parse(window(bytes), &mut parsed), parsed) {
+            (Ok(_), Some(Parsed { value, length })) if length <= bytes.len() => {
                 let Some(zeros) = zeros_of_sync(bytes, length, last)? else {
                     return Some((length, Some(Ok(Located { offset, length: length as u64, value }))));
                 };
@@ -118,12 +119,12 @@ impl PacketDecoder {
                 self.state = State::Zeros { start };
                 Some((length, Skip { start: offset, zeros: 0, kind: Malformed::CutBySync }.up_to(start)))
             }
-            Err(Fault::Ended) if !last => None,
-            Err(Fault::Ended) => {
+            (Ok(_), _) if !last => None,
+            (Ok(_), _) => {
                 self.state = State::Skipping { start: offset, zeros: 0, kind: Malformed::Truncated };
                 Some((0, None))
             }
-            Err(Fault::Malformed(kind)) => Some(self.malformed(offset, 1, kind)),
+            (Err(kind), _) => Some(self.malformed(offset, 1, kind)),
         }
     }
 
@@ -172,6 +173,28 @@ impl PacketDecoder {
         (bytes.len(), None)
     }
 
+    /// Reads packets. Returns the index of the first that is malformed, near the end, or that a synchronization may cut.
+    #[inline(always)]
+    fn common(&mut self, bytes: &[u8], mut at: usize, base: u64, sink: &mut impl Sink<PacketItem>) -> usize {
+        while let Some(&window) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+            let word = u64::from_le_bytes(window);
+            let mut here = Here { word, offset: base + at as u64, sink };
+            let length = match parse(word, &mut here) {
+                Ok(length) => length,
+                Err(_) if word << 16 == SYNC_WORD << 16 => {
+                    self.has_synchronized = true;
+                    here.emit(Packet::Sync, SYNC.len() as u32)
+                }
+                Err(_) => break,
+            };
+            if length == 0 {
+                break;
+            }
+            at += length as usize;
+        }
+        at
+    }
+
     /// Ends the stream: reports an incomplete packet or skipped bytes.
     fn end(&mut self) -> Option<PacketItem> {
         let open = match self.state {
@@ -213,7 +236,7 @@ impl DecodePackets for PacketDecoder {
         let mut at = 0;
         loop {
             if self.state == State::Synchronized {
-                at = common(bytes, at, start, &mut sink);
+                at = self.common(bytes, at, start, &mut sink);
                 self.offset = start + at as u64;
             }
             let Some(item) = self.uncommon(&bytes[at..], last) else { break };
@@ -224,27 +247,44 @@ impl DecodePackets for PacketDecoder {
     }
 }
 
-/// Reads packets. Returns the index of the first that is malformed, near the end, or that a synchronization may cut.
-#[inline(always)]
-fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl Sink<PacketItem>) -> usize {
-    // The longest packet, and the byte after it.
-    while let Some(window @ &[header, a, b, c, d, ..]) = bytes[at..].first_chunk::<8>() {
-        let (value, length) = if header & 3 == 0 {
-            let mut cursor = Cursor::new(window);
-            let Ok(value) = parse(&mut cursor) else { break };
-            (value, cursor.position())
-        } else {
-            let size = source_size(header);
-            let value = u32::from_le_bytes([a, b, c, d]) & u32::MAX >> (32 - 8 * u32::from(size));
-            (source_packet(header, size, value), 1 + usize::from(size))
-        };
-        if window[length - 1] == 0 && window[length] == 0 {
-            break;
+/// Locates a packet at the start of eight bytes, if no synchronization may cut it.
+struct Here<'s, S> {
+    word: u64,
+    offset: u64,
+    sink: &'s mut S,
+}
+
+impl<S: Sink<PacketItem>> Emit for Here<'_, S> {
+    #[inline(always)]
+    fn emit(&mut self, value: Packet, bytes: u32) -> u32 {
+        // The last byte and the one after it.
+        if self.word >> (8 * (bytes - 1)) & 0xffff == 0 {
+            return 0;
         }
-        sink.item(Ok(Located { offset: base + at as u64, length: length as u64, value }));
-        at += length;
+        self.sink.item(Ok(Located { offset: self.offset, length: bytes.into(), value }));
+        bytes
     }
-    at
+}
+
+/// A packet that was parsed.
+struct Parsed {
+    value: Packet,
+    length: usize,
+}
+
+impl Emit for Option<Parsed> {
+    fn emit(&mut self, value: Packet, bytes: u32) -> u32 {
+        *self = Some(Parsed { value, length: bytes as usize });
+        bytes
+    }
+}
+
+/// The first eight bytes, or all and zeros after them: those end a field that `bytes` cut, so that its packet is longer than
+/// `bytes`.
+fn window(bytes: &[u8]) -> u64 {
+    let mut window = [0; 8];
+    window.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    u64::from_le_bytes(window)
 }
 
 /// Whether a synchronization starts inside of a packet of this length: the number of its zeros after the packet. The
