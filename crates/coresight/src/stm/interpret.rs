@@ -20,11 +20,13 @@ pub struct ElementDecoder {
     master: Option<u16>,
     channel: Option<u16>,
     format: TimestampFormat,
-    clock: Option<Clock>,
+    clock: Clock,
+    /// The time of packets without a timestamp. `None` before the first timestamp.
+    earlier: Option<Time>,
 }
 
-/// The last timestamp.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The last timestamp, with the nibbles that it left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Clock {
     /// The time, Gray-coded if that is the format.
     value: u64,
@@ -35,7 +37,7 @@ struct Clock {
 impl ElementDecoder {
     /// A decoder at the start of a stream.
     pub fn new(_config: &Config) -> Self {
-        Self { master: None, channel: None, format: TimestampFormat::Natural, clock: None }
+        Self { master: None, channel: None, format: TimestampFormat::Natural, clock: Clock::default(), earlier: None }
     }
 
     /// Data of the current channel.
@@ -100,7 +102,7 @@ impl ElementDecoder {
     fn version(&mut self, version: Version) {
         (self.master, self.channel) = (None, None);
         if self.format != version.timestamps {
-            self.clock = None;
+            self.forget_time();
         }
         self.format = version.timestamps;
     }
@@ -112,37 +114,47 @@ impl ElementDecoder {
             Err(error) => {
                 (self.master, self.channel) = (None, None);
                 // Timestamps that are missing may have changed any nibble.
-                self.clock = None;
+                self.forget_time();
                 sink.item(Err((*error).into()));
             }
         }
     }
 
-    /// The time of a packet with this timestamp, or of one that has none: both take the same way, since which of them comes
-    /// next cannot be predicted.
+    fn forget_time(&mut self) {
+        (self.clock, self.earlier) = (Clock::default(), None);
+    }
+
+    /// The time of a packet that may have a timestamp.
     #[inline(always)]
     fn time(&mut self, timestamp: Option<Timestamp>) -> Option<Time> {
-        // A depth of a buffer is not a time.
-        let is_time = !matches!(self.format, TimestampFormat::Legacy(_));
-        let before = self.clock.or(timestamp.map(|_| Clock { value: 0, known: 0 })).filter(|_| is_time)?;
-        let clock = before.after(timestamp, self.format);
-        self.clock = Some(clock);
-        let Clock { value, known } = clock;
+        timestamp.map_or(self.earlier, |timestamp| self.own_time(timestamp))
+    }
+
+    /// The time of a packet with this timestamp.
+    #[inline(always)]
+    fn own_time(&mut self, timestamp: Timestamp) -> Option<Time> {
+        let own = match self.format {
+            // A depth of a buffer is not a time.
+            TimestampFormat::Legacy(_) => return None,
+            TimestampFormat::Delta => TimeQuality::Relative,
+            TimestampFormat::Natural | TimestampFormat::Gray => TimeQuality::Exact,
+        };
+        self.clock = self.clock.after(timestamp, self.format);
+        let Clock { value, known } = self.clock;
         let value = if self.format == TimestampFormat::Gray { from_gray(value) } else { value };
-        let own = if self.format == TimestampFormat::Delta { TimeQuality::Relative } else { TimeQuality::Exact };
-        let quality = if timestamp.is_some() { own } else { TimeQuality::Earlier };
-        Some(Time { value, quality: if known < WHOLE_TIME { TimeQuality::Partial } else { quality } })
+        let time =
+            |quality| Some(Time { value, quality: if known < WHOLE_TIME { TimeQuality::Partial } else { quality } });
+        self.earlier = time(TimeQuality::Earlier);
+        time(own)
     }
 }
 
 impl Clock {
-    /// The clock after a packet that may have a timestamp.
+    /// The clock after a packet with a timestamp.
     #[inline(always)]
-    fn after(self, timestamp: Option<Timestamp>, format: TimestampFormat) -> Self {
-        let Timestamp { value, nibbles } = timestamp.unwrap_or(Timestamp { value: 0, nibbles: 0 });
+    fn after(self, Timestamp { value, nibbles }: Timestamp, format: TimestampFormat) -> Self {
         if format == TimestampFormat::Delta {
-            let known = if timestamp.is_some() { 64 } else { self.known };
-            return Self { value: self.value.wrapping_add(value), known };
+            return Self { value: self.value.wrapping_add(value), known: 64 };
         }
         let bits = 4 * nibbles;
         let new = if bits < 64 { (1 << bits) - 1 } else { u64::MAX };

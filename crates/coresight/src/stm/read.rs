@@ -286,8 +286,8 @@ fn common(chunk: &mut Chunk<'_>, version: Version, sink: &mut impl Sink<PacketIt
     let bytes = &chunk.bytes[..chunk.length.min(chunk.next_async) / 2];
     let is_legacy = matches!(version.timestamps, TimestampFormat::Legacy(_));
     while let Some(window) = bytes.get(chunk.at / 2..).and_then(|rest| rest.first_chunk()) {
-        let mut here = Here { base: chunk.base, start: chunk.at, sink };
         let first = chunk.at % 2;
+        let mut here = Here { offset: (chunk.base + chunk.at as u64) / 2, first, sink };
         let mut nibbles = if is_legacy { 0 } else { frequent(window, first, &mut here) };
         if nibbles == 0 {
             let Some((body, of_other)) = other(window, first, version) else { return };
@@ -300,15 +300,19 @@ fn common(chunk: &mut Chunk<'_>, version: Version, sink: &mut impl Sink<PacketIt
 
 /// Locates a packet.
 struct Here<'s, S> {
-    base: u64,
-    start: usize,
+    /// The byte with its first nibble.
+    offset: u64,
+    /// The number of that nibble in the byte.
+    first: usize,
     sink: &'s mut S,
 }
 
 impl<S: Sink<PacketItem>> Emit for Here<'_, S> {
     #[inline(always)]
     fn emit(&mut self, body: Body, nibbles: usize) {
-        self.sink.item(item(self.base, self.start, self.start + nibbles, body));
+        let Self { offset, first, .. } = *self;
+        let value = Packet { high_half: first == 1, body };
+        self.sink.item(Ok(Located { offset, length: bytes_between(first as u64, (first + nibbles) as u64), value }));
     }
 }
 
@@ -383,10 +387,10 @@ fn find_async(bytes: &[u8], from: usize) -> Option<usize> {
 
 /// The first run of at least [`WHOLE`] bytes of F from an index on.
 fn long_run(bytes: &[u8], from: usize) -> Option<Range<usize>> {
-    // Such a run contains one of these bytes.
-    let mut probe = from + WHOLE - 1;
-    while let Some(&byte) = bytes.get(probe) {
-        if byte == 0xff {
+    // Such a run contains one of these words.
+    let mut probe = from + WHOLE - 4;
+    while let Some(word) = bytes.get(probe..).and_then(|rest| rest.first_chunk::<4>()) {
+        if *word == [0xff; 4] {
             let before = bytes[from..probe].iter().rev().take_while(|&&byte| byte == 0xff).count();
             let after = bytes[probe..].iter().take_while(|&&byte| byte == 0xff).count();
             if before + after >= WHOLE {
@@ -394,7 +398,7 @@ fn long_run(bytes: &[u8], from: usize) -> Option<Range<usize>> {
             }
             probe += after;
         }
-        probe += WHOLE;
+        probe += WHOLE - 3;
     }
     None
 }
