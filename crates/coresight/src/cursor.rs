@@ -6,19 +6,35 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ended;
 
-/// A branch address of one to four bytes, as PTM and ETMv3 have it: 6 bits in the first byte after bit 0, 7 in each of the
-/// others, continued while bit 7 is set. Returns the value and the number of bytes. `None`: it is longer, or fewer than four
+/// A branch address of one to four bytes, as PTM and ETMv3 have it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShortAddress {
+    /// 6 bits of the first byte after bit 0, 7 of each of the others.
+    pub(crate) value: u32,
+    /// Number of bytes.
+    pub(crate) length: u8,
+    /// The last byte.
+    pub(crate) last: u8,
+}
+
+/// The branch address at the start of `bytes`, which continues while bit 7 is set. `None`: it is longer, or fewer than four
 /// bytes are left. Without a branch per byte, since lengths cannot be predicted.
 #[inline(always)]
-pub(crate) fn short_address(bytes: &[u8]) -> Option<(u32, u8)> {
+pub(crate) fn short_address(bytes: &[u8]) -> Option<ShortAddress> {
     let word = u32::from_le_bytes(*bytes.first_chunk()?);
-    let length = (!word & 0x8080_8080).trailing_zeros() / 8 + 1;
-    if length > 4 {
+    let ends = !word & 0x8080_8080;
+    if ends == 0 {
         return None;
     }
-    let own = word & u32::MAX >> (32 - 8 * length);
-    let value = own >> 1 & 0x3f | (own >> 8 & 0x7f) << 6 | (own >> 16 & 0x7f) << 13 | (own >> 24 & 0x7f) << 20;
-    Some((value, length as u8))
+    let last = ends.trailing_zeros() & 0x18;
+    let own = word & (ends ^ (ends - 1));
+    Some(ShortAddress { value: address_bits(own), length: (last / 8 + 1) as u8, last: (word >> last) as u8 })
+}
+
+/// The bits of a branch address in its first four bytes.
+#[inline(always)]
+pub(crate) fn address_bits(word: u32) -> u32 {
+    word >> 1 & 0x3f | (word >> 8 & 0x7f) << 6 | (word >> 16 & 0x7f) << 13 | (word >> 24 & 0x7f) << 20
 }
 
 /// A field of 7 bits per byte, continued while bit 7 is set, at the start of eight bytes, the first one in the low bits.

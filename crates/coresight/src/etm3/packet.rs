@@ -162,6 +162,8 @@ impl InstructionSet {
 
 /// A P-header packet. With cycle counting, formats 1 and 2 contain cycles too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+// Nearly all packets are these: aligned, one is copied as a whole instead of byte by byte.
+#[repr(align(4))]
 pub enum PHeader {
     /// E atoms, then perhaps an N atom; with cycle counting, a cycle before each.
     Format1 {

@@ -9,7 +9,7 @@ use super::packet::{
     SyncReason, SyncTarget,
 };
 use crate::Malformed;
-use crate::cursor::{Cursor, Ended, short_address};
+use crate::cursor::{Cursor, Ended, ShortAddress, short_address};
 
 /// Minimum number of zero bytes at the start of an alignment synchronization.
 pub(super) const SYNC_ZEROS: u64 = 5;
@@ -109,13 +109,13 @@ pub(super) fn p_headers(config: &Config) -> &'static PHeaders {
     if config.cycle_accurate { counted } else { plain }
 }
 
-/// A branch address packet of one to four bytes without exception bytes, and its length.
+/// A branch address packet of one to four bytes without exception bytes, and its length. `None`: it is another one, or its last
+/// byte is zero.
 #[inline(always)]
 pub(super) fn short_branch(bytes: &[u8], config: &Config) -> Option<(Branch, u8)> {
-    let (value, length) = short_address(bytes)?;
-    let last = *bytes.get(usize::from(length) - 1)?;
+    let ShortAddress { value, length, last } = short_address(bytes)?;
     let is_alternative = config.alternative_branches && length > 1;
-    if is_alternative && last & 0x40 != 0 {
+    if last == 0 || is_alternative && last & 0x40 != 0 {
         return None;
     }
     // Bit 6 of the last byte in the alternative encoding is not of the address.

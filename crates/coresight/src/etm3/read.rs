@@ -55,7 +55,7 @@ impl PacketDecoder {
 
     /// Reads until there is an item. `None`: there is none before more bytes arrive.
     #[inline(never)]
-    fn uncommon(&mut self, mut bytes: &[u8], last: bool) -> Option<PacketItem> {
+    pub(super) fn uncommon(&mut self, mut bytes: &[u8], last: bool) -> Option<PacketItem> {
         while !bytes.is_empty() {
             let (read, item) = match self.state {
                 State::Synchronized => self.packet(bytes, last)?,
@@ -203,14 +203,10 @@ impl PacketDecoder {
             if header & 1 == 0 || header == STOP {
                 break;
             }
-            let Some((value, length)) = short_branch(&bytes[at..], &self.config) else { break };
-            let end = at + usize::from(length);
             // A zero at its end may belong to a synchronization: the slow path counts it.
-            if bytes[end - 1] == 0 {
-                break;
-            }
+            let Some((value, length)) = short_branch(&bytes[at..], &self.config) else { break };
             sink.item(Ok(Located { offset, length: length.into(), value: Packet::Branch(value) }));
-            at = end;
+            at += usize::from(length);
         }
         at
     }

@@ -162,13 +162,18 @@ fn address(input: &mut Cursor<'_>, first: u8) -> Result<(Address, bool), Fault> 
         }
         steps |= u32::from(byte & 0x7f) << low;
     }
-    let last = input.u8()?;
+    Ok(whole_address(steps, input.u8()?)?)
+}
+
+/// An address of five bytes from the bits in the first four and the last byte, and whether information bytes follow.
+#[inline]
+pub(super) fn whole_address(steps: u32, last: u8) -> Result<(Address, bool), Malformed> {
     let (isa, high) = match last {
-        0x80.. => return Err(Malformed::EndlessField.into()),
+        0x80.. => return Err(Malformed::EndlessField),
         _ if last & 0x20 != 0 => (AddressIsa::Jazelle, last & 0x1f),
         _ if last & 0x10 != 0 => (AddressIsa::Thumb, last & 0x0f),
         _ if last & 0x08 != 0 => (AddressIsa::Arm, last & 0x07),
-        _ => return Err(Malformed::ReservedByte(last).into()),
+        _ => return Err(Malformed::ReservedByte(last)),
     };
     let address = Address { steps: steps | u32::from(high) << 27, bytes: 5, isa: Some(isa) };
     Ok((address, last & 0x40 != 0))

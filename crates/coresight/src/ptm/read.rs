@@ -9,8 +9,8 @@
 
 use super::Config;
 use super::packet::{Address, Branch, Packet};
-use super::parse::{Fault, SYNC_END, SYNC_ZEROS, atoms, parse};
-use crate::cursor::{Cursor, short_address};
+use super::parse::{Fault, SYNC_END, SYNC_ZEROS, atoms, parse, whole_address};
+use crate::cursor::{Cursor, ShortAddress, address_bits, short_address};
 use crate::decode::DecodePackets;
 use crate::{Atoms, Located, Malformed, PacketError, Sink};
 
@@ -53,7 +53,7 @@ impl PacketDecoder {
     /// Reads until there is an item. `None`: there is none before more bytes arrive. `bytes` are those from the start of the
     /// chunk on; the first `at` of them have been read.
     #[inline(never)]
-    fn uncommon(&mut self, bytes: &[u8], mut at: usize, last: bool) -> Option<PacketItem> {
+    pub(super) fn uncommon(&mut self, bytes: &[u8], mut at: usize, last: bool) -> Option<PacketItem> {
         while at < bytes.len() {
             let (read, item) = match self.state {
                 State::Synchronized => self.packet(bytes, at, last)?,
@@ -212,7 +212,11 @@ fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl Sink<PacketIte
             at += 1;
             continue;
         }
-        let Some(address) = short_branch(&bytes[at..], header) else { break };
+        if header & 1 == 0 {
+            break;
+        }
+        let rest = &bytes[at..];
+        let Some(address) = short_branch(rest).or_else(|| long_branch(rest)) else { break };
         let value = Packet::Branch(Branch { address, info: None, cycles: None });
         sink.item(Ok(Located { offset, length: u64::from(address.bytes), value }));
         at += usize::from(address.bytes);
@@ -222,11 +226,21 @@ fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl Sink<PacketIte
 
 /// The address of a branch packet of up to four bytes without information bytes.
 #[inline(always)]
-fn short_branch(bytes: &[u8], header: u8) -> Option<Address> {
-    let (steps, length) = short_address(bytes)?;
-    let last = *bytes.get(usize::from(length) - 1)?;
-    let has_info = length > 1 && last & 0x40 != 0;
-    (header & 1 == 1 && !has_info).then_some(Address::low(length, steps))
+fn short_branch(bytes: &[u8]) -> Option<Address> {
+    let ShortAddress { value, length, last } = short_address(bytes)?;
+    // Without a branch: whether there is one byte cannot be predicted.
+    let has_info = (length > 1) & (last & 0x40 != 0);
+    (!has_info).then_some(Address::low(length, value))
+}
+
+/// The address of a branch packet of five bytes without information bytes.
+#[inline(always)]
+fn long_branch(bytes: &[u8]) -> Option<Address> {
+    const MORE: u32 = 0x8080_8080;
+    let &[a, b, c, d, last] = bytes.first_chunk()?;
+    let word = u32::from_le_bytes([a, b, c, d]);
+    let (address, has_info) = whole_address(address_bits(word), last).ok()?;
+    (word & MORE == MORE && !has_info).then_some(address)
 }
 
 fn unsynchronized(start: u64) -> State {

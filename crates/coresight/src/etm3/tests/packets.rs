@@ -337,6 +337,16 @@ fn in_chunks(config: &Config, bytes: &[u8], cuts: &[usize]) -> Vec<PacketItem> {
     items
 }
 
+/// All items of a stream, without the path of frequent packets.
+fn on_the_general_path(config: &Config, bytes: &[u8]) -> Vec<PacketItem> {
+    let mut decoder = PacketDecoder::new(config);
+    core::iter::from_fn(|| {
+        let at = decoder.offset() as usize;
+        decoder.uncommon(&bytes[at..], true)
+    })
+    .collect()
+}
+
 fn check_tiling(items: &[PacketItem], length: usize) {
     let mut next = 0;
     for item in items {
@@ -410,6 +420,11 @@ proptest! {
         let syncs = Packets::new(&config, &bytes).flatten().filter(|packet| packet.value == Packet::AlignmentSync);
         let found: Vec<u64> = syncs.map(|packet| packet.offset + packet.length - 1).collect();
         prop_assert_eq!(found, sync_ends(&bytes));
+    }
+
+    #[test]
+    fn frequent_packets_are_read_as_on_the_general_path(config in config(), bytes in trace_like()) {
+        prop_assert_eq!(in_chunks(&config, &bytes, &[]), on_the_general_path(&config, &bytes));
     }
 
     #[test]

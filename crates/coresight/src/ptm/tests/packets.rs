@@ -351,6 +351,16 @@ fn in_chunks(config: &Config, bytes: &[u8], cuts: &[usize]) -> Vec<PacketItem> {
     items
 }
 
+/// All items of a stream, without the path of frequent packets.
+fn on_the_general_path(config: &Config, bytes: &[u8]) -> Vec<PacketItem> {
+    let mut decoder = PacketDecoder::new(config);
+    core::iter::from_fn(|| {
+        let at = decoder.offset() as usize;
+        decoder.uncommon(bytes, at, true)
+    })
+    .collect()
+}
+
 fn check_tiling(items: &[PacketItem], length: usize) {
     let mut next = 0;
     for item in items {
@@ -369,6 +379,7 @@ fn trace_like() -> impl Strategy<Value = Vec<u8>> {
         4 => prop::collection::vec(any::<u8>(), 1..20),
         4 => prop::collection::vec(0x84..=0xff_u8, 1..20),
         2 => prop::collection::vec(packet(&plain()), 1..8).prop_map(|packets| encoded(&plain(), &packets)),
+        1 => prop::collection::vec(prop_oneof![Just(0x81_u8), Just(0x80), Just(0x0f), 0..0x40_u8], 1..20),
         1 => (1..40_usize).prop_map(|zeros| vec![0; zeros]),
         1 => prop::collection::vec(prop_oneof![Just(0_u8), Just(0x80), Just(8), Just(0x6e), Just(0x42)], 1..20),
     ];
@@ -408,6 +419,11 @@ proptest! {
             return Err(TestCaseError::fail(format!("{items:?}")));
         };
         prop_assert_eq!((sync.value, last.value), (Packet::AlignmentSync, Packet::ExceptionReturn));
+    }
+
+    #[test]
+    fn frequent_packets_are_read_as_on_the_general_path(config in any_config(), bytes in trace_like()) {
+        prop_assert_eq!(in_chunks(&config, &bytes, &[]), on_the_general_path(&config, &bytes));
     }
 
     #[test]
