@@ -97,6 +97,15 @@ pub enum ExceptionAction {
 }
 
 impl ExceptionAction {
+    /// The action of two bits, of which zero is reserved.
+    fn from_bits(bits: u32) -> Self {
+        match bits & 3 {
+            0 | 1 => Self::Entered,
+            2 => Self::Exited,
+            _ => Self::Returned,
+        }
+    }
+
     /// The name that the command line and JSON use.
     pub fn name(self) -> &'static str {
         match self {
@@ -121,33 +130,31 @@ pub enum PcSample {
 impl Hardware {
     /// The meaning of the packet.
     pub fn event(self) -> Event {
+        self.with_event(|event| event)
+    }
+
+    /// Passes on the meaning of the packet. Inlined, each meaning has a path of its own, so that it is put together in registers.
+    #[inline(always)]
+    pub(super) fn with_event<R>(self, then: impl FnOnce(Event) -> R) -> R {
         let Self { discriminator, size, value } = self;
         let comparator = discriminator >> 1 & 3;
         match (discriminator, size) {
-            (0, 1) => Event::EventCounter { mask: value as u8 },
-            (1, 2) => exception(value).unwrap_or(Event::Unknown(self)),
-            (2, 4) => Event::PcSample(PcSample::Address(value)),
-            (2, 1) if value == 0 => Event::PcSample(PcSample::Asleep),
-            (2, 1) if value == 0xff => Event::PcSample(PcSample::Prohibited),
-            (3, 1) => Event::PmuOverflow { mask: value as u8 },
-            (8 | 10 | 12 | 14, 4) => Event::DataPc { comparator, pc: value },
-            (8 | 10 | 12 | 14, 1) if value == 1 => Event::DataMatch { comparator },
-            (9 | 11 | 13 | 15, 2) => Event::DataAddress { comparator, low: value as u16 },
-            (16..=23, _) => Event::DataValue { comparator, write: discriminator & 1 == 1, size, value },
-            _ => Event::Unknown(self),
+            (0, 1) => then(Event::EventCounter { mask: value as u8 }),
+            (1, 2) if value >> 12 & 3 != 0 => then(Event::Exception {
+                number: (value & 0x1ff) as u16,
+                action: ExceptionAction::from_bits(value >> 12),
+            }),
+            (2, 4) => then(Event::PcSample(PcSample::Address(value))),
+            (2, 1) if value == 0 => then(Event::PcSample(PcSample::Asleep)),
+            (2, 1) if value == 0xff => then(Event::PcSample(PcSample::Prohibited)),
+            (3, 1) => then(Event::PmuOverflow { mask: value as u8 }),
+            (8 | 10 | 12 | 14, 4) => then(Event::DataPc { comparator, pc: value }),
+            (8 | 10 | 12 | 14, 1) if value == 1 => then(Event::DataMatch { comparator }),
+            (9 | 11 | 13 | 15, 2) => then(Event::DataAddress { comparator, low: value as u16 }),
+            (16..=23, _) => then(Event::DataValue { comparator, write: discriminator & 1 == 1, size, value }),
+            _ => then(Event::Unknown(self)),
         }
     }
-}
-
-/// Exception trace. `None`: the action is reserved.
-fn exception(value: u32) -> Option<Event> {
-    let action = match value >> 12 & 3 {
-        1 => ExceptionAction::Entered,
-        2 => ExceptionAction::Exited,
-        3 => ExceptionAction::Returned,
-        _ => return None,
-    };
-    Some(Event::Exception { number: (value & 0x1ff) as u16, action })
 }
 
 impl Event {

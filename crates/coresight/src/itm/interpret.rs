@@ -34,32 +34,55 @@ pub struct ElementDecoder {
 /// An element that waits for its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
-    Software { channel: u16, size: u8, value: u32 },
-    Hardware(Hardware),
+    Software(Source),
+    Hardware(Source),
     Extension(Extension),
     ClockChange,
     Timestamp(u64),
 }
 
-impl Waiting {
-    /// The element with this time. Inlined with a known variant, so that each has a path of its own to the sink and is put
-    /// together in registers.
+/// The content of a source packet in one word: the value in the low half, then the channel or discriminator, then the size.
+/// Nearly all elements wait, and the number of stores is what limits the speed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Source(u64);
+
+impl Source {
     #[inline(always)]
-    fn dated(self, time: Option<Time>) -> Element {
-        match self {
-            Waiting::Software { channel, size, value } => Element::Software(Software {
-                master: None,
-                channel: Some(channel),
-                payload: value.into(),
-                bits: 8 * size,
-                marked: false,
-                time,
-            }),
-            Waiting::Hardware(hardware) => Element::Itm(OwnElement::Event { event: hardware.event(), time }),
-            Waiting::Extension(extension) => Element::Itm(OwnElement::Extension(extension)),
-            Waiting::ClockChange => Element::Itm(OwnElement::ClockChange),
-            Waiting::Timestamp(value) => Element::Timestamp { value, cycles: None },
-        }
+    fn new(number: u16, size: u8, value: u32) -> Self {
+        Self(u64::from(value) | u64::from(number) << 32 | u64::from(size) << 48)
+    }
+
+    #[inline(always)]
+    fn software(self, time: Option<Time>) -> Element {
+        Element::Software(Software {
+            master: None,
+            channel: Some(self.number()),
+            payload: self.value().into(),
+            bits: 8 * self.size(),
+            marked: false,
+            time,
+        })
+    }
+
+    #[inline(always)]
+    fn hardware(self) -> Hardware {
+        Hardware { discriminator: self.number() as u8, size: self.size(), value: self.value() }
+    }
+
+    #[inline(always)]
+    fn number(self) -> u16 {
+        (self.0 >> 32) as u16
+    }
+
+    /// Number of bytes.
+    #[inline(always)]
+    fn size(self) -> u8 {
+        (self.0 >> 48) as u8
+    }
+
+    #[inline(always)]
+    fn value(self) -> u32 {
+        self.0 as u32
     }
 }
 
@@ -98,9 +121,11 @@ impl ElementDecoder {
         match packet.value {
             Packet::Software { port, size, value } => {
                 let channel = u16::from(self.page) * 32 + u16::from(port);
-                self.wait(extent.locate(Waiting::Software { channel, size, value }), sink);
+                self.wait(extent.locate(Waiting::Software(Source::new(channel, size, value))), sink);
             }
-            Packet::Hardware(hardware) => self.wait(extent.locate(Waiting::Hardware(hardware)), sink),
+            Packet::Hardware(Hardware { discriminator, size, value }) => {
+                self.wait(extent.locate(Waiting::Hardware(Source::new(discriminator.into(), size, value))), sink);
+            }
             Packet::Sync => {}
             Packet::Overflow => {
                 self.gap(sink);
@@ -147,15 +172,29 @@ impl ElementDecoder {
     #[inline(never)]
     fn release(&mut self, time: Option<Time>, sink: &mut impl Sink<ElementItem>) {
         for waiting in &self.waiting {
-            let extent = Extent::of(waiting);
             match waiting.value {
-                it @ Waiting::Software { .. } => sink.item(Ok(extent.locate(it.dated(time)))),
-                it @ Waiting::Hardware(_) => sink.item(Ok(extent.locate(it.dated(time)))),
-                it @ Waiting::Timestamp(_) => sink.item(Ok(extent.locate(it.dated(time)))),
-                it => sink.item(Ok(extent.locate(it.dated(time)))),
+                // Nearly all are of software: without the registers of the others.
+                Waiting::Software(source) => sink.item(Ok(waiting.map(|_| source.software(time)))),
+                _ => Self::release_one(waiting, time, sink),
             }
         }
         self.waiting.clear();
+    }
+
+    /// Releases a waiting element of any kind.
+    #[inline(never)]
+    fn release_one(waiting: &Located<Waiting>, time: Option<Time>, sink: &mut impl Sink<ElementItem>) {
+        let mut emit = |element| sink.item(Ok(waiting.map(|_| element)));
+        // Each kind has a path of its own, so that its element is put together in registers.
+        match waiting.value {
+            Waiting::Software(source) => emit(source.software(time)),
+            Waiting::Hardware(source) => {
+                source.hardware().with_event(|event| emit(Element::Itm(OwnElement::Event { event, time })));
+            }
+            Waiting::Extension(extension) => emit(Element::Itm(OwnElement::Extension(extension))),
+            Waiting::ClockChange => emit(Element::Itm(OwnElement::ClockChange)),
+            Waiting::Timestamp(value) => emit(Element::Timestamp { value, cycles: None }),
+        }
     }
 
     /// Trace is missing here: the local time does not continue.
