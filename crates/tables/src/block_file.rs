@@ -72,12 +72,16 @@ impl BlockFile {
         instructions.add_numbers(&rows().map(|row| row.instructions).collect::<Vec<_>>(), compressor)?;
         code.add_numbers(&rows().map(|row| row.code).collect::<Vec<_>>(), compressor)?;
         taken.add(&outcomes(rows().map(|row| row.branch)), compressor)?;
-        let numbers = batch.sequence(rows().map(|row| row.count));
-        let places = batch.take_places(numbers);
-        for (column, array) in [source, process, thread, sequence, time, cycles].into_iter().zip(&places) {
-            column.add(array, compressor)?;
+        if let [before_last @ .., _] = batch.numbers() {
+            let steps = before_last.iter().map(|number| self.translation.rows[*number as usize].count);
+            sequence.add_sums(batch.sequence(), steps, compressor)?;
         }
-        self.end_rows(batch.len())
+        source.add_same(Some(batch.source().into()), batch.len(), compressor)?;
+        let count = batch.len();
+        for (column, runs) in [process, thread, time, cycles].into_iter().zip(batch.take_runs()) {
+            column.add_runs(runs, count, compressor)?;
+        }
+        self.end_rows(count)
     }
 
     /// Completes the file.
@@ -99,10 +103,9 @@ impl BlockFile {
         }
         self.translation = Translation::default();
         let full = std::mem::replace(&mut self.columns, no_rows(self.file.schema_descr().columns()));
-        let schema = Table::Blocks.schema();
         let mut group = self.file.next_row_group()?;
-        for (column, field) in full.into_iter().zip(schema.fields()) {
-            let (bytes, close) = column.close(field.data_type(), &mut self.compressor)?;
+        for column in full {
+            let (bytes, close) = column.close(&mut self.compressor)?;
             group.append_column(&bytes, close)?;
         }
         group.close()?;
@@ -167,7 +170,10 @@ impl Translation {
 /// The columns of a row group without rows.
 fn no_rows(columns: &[ColumnDescPtr]) -> [ColumnChunk; COLUMNS] {
     let schema = Table::Blocks.schema();
-    std::array::from_fn(|index| ColumnChunk::new(Arc::clone(&columns[index]), storage(schema.field(index))))
+    std::array::from_fn(|index| {
+        let field = schema.field(index);
+        ColumnChunk::new(Arc::clone(&columns[index]), field.data_type().clone(), storage(field))
+    })
 }
 
 /// How a column is stored.

@@ -223,7 +223,13 @@ impl BlockBatch {
     /// If they do not have the schema of the table: never.
     pub fn into_batch(mut self) -> Result<RecordBatch, ArrowError> {
         let rows: Vec<&Row> = self.of.numbers.iter().map(|number| &self.rows.rows[*number as usize]).collect();
-        let sequence = self.sequence(rows.iter().map(|row| row.instructions));
+        let mut next = self.of.sequence;
+        let sequence = rows.iter().map(|row| {
+            let sequence = next;
+            next += u64::from(row.instructions);
+            sequence as i64
+        });
+        let [source, process, thread, sequence, time] = self.of.places.take_with(sequence.collect(), self.source);
         let own: [ArrayRef; 4] = [
             Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.address))),
             Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.instructions))),
@@ -231,7 +237,7 @@ impl BlockBatch {
             Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.code))),
         ];
         let [address, instructions, taken, code] = own;
-        let [source, process, thread, sequence, time, cycles] = self.take_places(sequence);
+        let cycles = self.of.cycles.take(rows.len());
         let columns = vec![source, process, thread, sequence, time, address, instructions, taken, cycles, code];
         RecordBatch::try_new(Table::Blocks.schema(), columns)
     }
@@ -246,22 +252,15 @@ impl BlockBatch {
         &self.of.numbers
     }
 
-    /// The column `sequence`, from the numbers of instructions.
-    pub(crate) fn sequence(&self, instructions: impl Iterator<Item = u32>) -> Vec<i64> {
-        let mut next = self.of.sequence;
-        let of_row = |count| {
-            let sequence = next;
-            next += u64::from(count);
-            sequence as i64
-        };
-        instructions.map(of_row).collect()
+    /// `sequence` of the first row.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.of.sequence
     }
 
-    /// The columns that rows have a value of their own of: source, process, thread, sequence, time and cycles.
-    pub(crate) fn take_places(&mut self, sequence: Vec<i64>) -> [ArrayRef; 6] {
-        let cycles = self.of.cycles.take(sequence.len());
-        let [source, process, thread, sequence, time] = self.of.places.take_with(sequence, self.source);
-        [source, process, thread, sequence, time, cycles]
+    /// The columns that change rarely: process, thread, time and cycles.
+    pub(crate) fn take_runs(&mut self) -> [Runs; 4] {
+        let Places { process, thread, time, .. } = std::mem::take(&mut self.of.places);
+        [process, thread, time, std::mem::take(&mut self.of.cycles)]
     }
 }
 

@@ -22,7 +22,8 @@ use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
 use zstd::bulk::Compressor;
 
-use crate::encodings::{Dictionary, append, bits, differences, levels};
+use crate::encodings::{Dictionary, append, bits, differences, levels, same_levels};
+use crate::rows::Runs;
 
 /// How the values of a column are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,7 @@ pub(crate) enum Storage {
 /// A column of a row group.
 pub(crate) struct ColumnChunk {
     column: ColumnDescPtr,
+    kind: DataType,
     storage: Storage,
     dictionary: Dictionary,
     pages: Pages,
@@ -60,10 +62,10 @@ struct Pages {
 }
 
 impl ColumnChunk {
-    pub(crate) fn new(column: ColumnDescPtr, storage: Storage) -> Self {
+    pub(crate) fn new(column: ColumnDescPtr, kind: DataType, storage: Storage) -> Self {
         let (dictionary, pages) = (Dictionary::default(), Pages::new());
         let (encodings, values, page) = (vec![Encoding::RLE], Vec::new(), Vec::new());
-        Self { column, storage, dictionary, pages, rows: 0, nulls: 0, encodings, range: None, values, page }
+        Self { column, kind, storage, dictionary, pages, rows: 0, nulls: 0, encodings, range: None, values, page }
     }
 
     /// Adds a page.
@@ -81,7 +83,7 @@ impl ColumnChunk {
             None => {
                 self.values.clear();
                 add_values(array, &mut self.values);
-                self.encode(array.data_type())
+                self.encode()
             }
         };
         self.end_page(array.len(), encoding, compressor)
@@ -97,6 +99,47 @@ impl ColumnChunk {
         self.page.clear();
         self.dictionary.encode(numbers, &mut self.page);
         self.end_page(numbers.len(), Encoding::RLE_DICTIONARY, compressor)
+    }
+
+    /// Adds a page of numbers that grow: the first one, and by how much each of the others is more than the one before.
+    pub(crate) fn add_sums(
+        &mut self,
+        first: u64,
+        steps: impl ExactSizeIterator<Item = u32>,
+        compressor: &mut Compressor<'_>,
+    ) -> Result<()> {
+        self.page.clear();
+        let (rows, mut last) = (steps.len() + 1, first);
+        let steps = steps.map(|step| {
+            last += u64::from(step);
+            step.into()
+        });
+        differences(first, steps, &mut self.page);
+        self.range = [(first, last)].into_iter().chain(self.range).reduce(wider);
+        self.end_page(rows, Encoding::DELTA_BINARY_PACKED, compressor)
+    }
+
+    /// Adds a page of values that change rarely.
+    pub(crate) fn add_runs(&mut self, mut runs: Runs, rows: usize, compressor: &mut Compressor<'_>) -> Result<()> {
+        match runs.same() {
+            Some(value) => self.add_same(value, rows, compressor),
+            None => self.add(&runs.take(rows), compressor),
+        }
+    }
+
+    /// Adds a page of rows that have the same value, or none.
+    pub(crate) fn add_same(&mut self, value: Option<u64>, rows: usize, compressor: &mut Compressor<'_>) -> Result<()> {
+        self.page.clear();
+        if self.column.max_def_level() > 0 {
+            same_levels(value.is_some(), rows, &mut self.page);
+        }
+        self.values.clear();
+        match value {
+            Some(value) => self.values.resize(rows, value),
+            None => self.nulls += rows as u64,
+        }
+        let encoding = self.encode();
+        self.end_page(rows, encoding, compressor)
     }
 
     fn end_page(&mut self, rows: usize, encoding: Encoding, compressor: &mut Compressor<'_>) -> Result<()> {
@@ -115,7 +158,7 @@ impl ColumnChunk {
     }
 
     /// Appends the values to the page.
-    fn encode(&mut self, kind: &DataType) -> Encoding {
+    fn encode(&mut self) -> Encoding {
         if self.storage == Storage::Dictionary
             && !self.values.is_empty()
             && let Some(numbers) = self.dictionary.numbers(&self.values)
@@ -124,21 +167,22 @@ impl ColumnChunk {
             return Encoding::RLE_DICTIONARY;
         }
         self.range = range(&self.values).into_iter().chain(self.range).reduce(wider);
-        if self.storage == Storage::Differences && !self.values.is_empty() {
-            differences(&self.values, &mut self.page);
+        if let (Storage::Differences, [first, rest @ ..]) = (self.storage, self.values.as_slice()) {
+            let rest = rest.iter().zip(&self.values).map(|(after, before)| after.wrapping_sub(*before) as i64);
+            differences(*first, rest, &mut self.page);
             return Encoding::DELTA_BINARY_PACKED;
         }
-        plain(&self.values, kind, &mut self.page);
+        plain(&self.values, &self.kind, &mut self.page);
         Encoding::PLAIN
     }
 
     /// Its bytes, and what the file says about them.
-    pub(crate) fn close(self, kind: &DataType, compressor: &mut Compressor<'_>) -> Result<(Bytes, ColumnCloseResult)> {
+    pub(crate) fn close(self, compressor: &mut Compressor<'_>) -> Result<(Bytes, ColumnCloseResult)> {
         let mut all = Pages::new();
         let values = self.dictionary.values();
         if !values.is_empty() {
             let mut page = Vec::new();
-            plain(values, kind, &mut page);
+            plain(values, &self.kind, &mut page);
             let (num_values, encoding) = (values.len() as u32, Encoding::PLAIN);
             all.add(&page, compressor, |buf| Page::DictionaryPage { buf, num_values, encoding, is_sorted: false })?;
         }
@@ -155,7 +199,7 @@ impl ColumnChunk {
             .set_total_uncompressed_size(uncompressed as i64)
             .set_dictionary_page_offset((first_page > 0).then_some(0))
             .set_data_page_offset(first_page as i64)
-            .set_statistics(statistics(kind, range, self.nulls))
+            .set_statistics(statistics(&self.kind, range, self.nulls))
             .build()?;
         let close = ColumnCloseResult {
             bytes_written: bytes.len() as u64,

@@ -111,18 +111,15 @@ pub(crate) fn append<T, const N: usize>(values: &[T], padded: usize, page: &mut 
     }
 }
 
-/// Appends numbers as differences to a page: `DELTA_BINARY_PACKED`.
-pub(crate) fn differences(values: &[u64], page: &mut Vec<u8>) {
-    let first = values.first().copied().unwrap_or_default();
-    [BLOCK, BLOCK / PART, values.len()].into_iter().for_each(|number| varint(page, number as u64));
+/// Appends a number, and differences of each of the next ones to the one before, to a page: `DELTA_BINARY_PACKED`.
+pub(crate) fn differences(first: u64, mut rest: impl ExactSizeIterator<Item = i64>, page: &mut Vec<u8>) {
+    [BLOCK, BLOCK / PART, rest.len() + 1].into_iter().for_each(|number| varint(page, number as u64));
     varint(page, zigzag(first as i64));
-    let rest = values.get(1..).unwrap_or_default();
-    for (before, after) in values.chunks(BLOCK).zip(rest.chunks(BLOCK)) {
+    while rest.len() > 0 {
         let mut block = [0; BLOCK];
-        for ((difference, before), after) in block.iter_mut().zip(before).zip(after) {
-            *difference = after.wrapping_sub(*before) as i64;
-        }
-        difference_block(&mut block[..after.len()], page);
+        let count = rest.len().min(BLOCK);
+        block.iter_mut().zip(rest.by_ref().take(count)).for_each(|(at, difference)| *at = difference);
+        difference_block(&mut block[..count], page);
     }
 }
 
@@ -158,17 +155,23 @@ fn append_wide(part: &[i64], width: usize, page: &mut Vec<u8>) {
 
 /// Appends which rows have a value: definition levels.
 pub(crate) fn levels(nulls: Option<&NullBuffer>, rows: usize, page: &mut Vec<u8>) {
-    let mut levels = Vec::new();
-    match nulls.filter(|nulls| nulls.null_count() > 0) {
-        Some(nulls) if nulls.null_count() < rows => {
+    match nulls.filter(|nulls| (1..rows).contains(&nulls.null_count())) {
+        Some(nulls) => {
+            let mut levels = Vec::new();
             varint(&mut levels, (rows.div_ceil(8) as u64) << 1 | 1);
             levels.extend_from_slice(&nulls.inner().sliced()[..rows.div_ceil(8)]);
+            page.extend((levels.len() as u32).to_le_bytes());
+            page.extend(levels);
         }
-        nulls => {
-            varint(&mut levels, (rows as u64) << 1);
-            levels.push(nulls.is_none().into());
-        }
+        None => same_levels(nulls.is_none_or(|nulls| nulls.null_count() == 0), rows, page),
     }
+}
+
+/// Appends that all rows have a value, or that none has.
+pub(crate) fn same_levels(have_values: bool, rows: usize, page: &mut Vec<u8>) {
+    let mut levels = Vec::new();
+    varint(&mut levels, (rows as u64) << 1);
+    levels.push(have_values.into());
     page.extend((levels.len() as u32).to_le_bytes());
     page.extend(levels);
 }

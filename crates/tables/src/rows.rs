@@ -28,6 +28,11 @@ impl Runs {
         }
     }
 
+    /// The value of all rows, if it is the same.
+    pub(crate) fn same(&self) -> Option<Option<u64>> {
+        if let [(value, _)] = self.runs[..] { Some(value) } else { None }
+    }
+
     /// The values, of which none is left.
     pub(crate) fn take(&mut self, rows: usize) -> ArrayRef {
         let runs = std::mem::take(&mut self.runs);
@@ -52,10 +57,10 @@ impl Runs {
 /// The columns that most tables begin with: where and when.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    process: Runs,
-    thread: Runs,
+    pub(crate) process: Runs,
+    pub(crate) thread: Runs,
     sequence: Vec<i64>,
-    time: Runs,
+    pub(crate) time: Runs,
 }
 
 /// Where and when.
