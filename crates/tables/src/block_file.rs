@@ -18,7 +18,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnDescPtr;
 use zstd::bulk::Compressor;
 
-use crate::blocks::{BlockBatch, Branch, outcomes};
+use crate::blocks::{BlockBatch, Branch, Row, outcomes};
 use crate::column_chunk::{ColumnChunk, Storage};
 use crate::schema::Table;
 
@@ -64,14 +64,13 @@ impl BlockFile {
     pub(crate) fn write_blocks(&mut self, mut batch: BlockBatch) -> Result<()> {
         let compressor = &mut self.compressor;
         let [source, process, thread, sequence, time, address, instructions, taken, cycles, code] = &mut self.columns;
-        if self.translation.learn(&batch, address, instructions, code).is_none() {
+        let Some(page) = self.translation.translate(&batch, [&mut *address, &mut *instructions, &mut *code]) else {
             return self.write(&batch.into_batch()?);
-        }
-        let rows = || batch.numbers().iter().map(|number| &self.translation.rows[*number as usize]);
-        address.add_numbers(&rows().map(|row| row.address).collect::<Vec<_>>(), compressor)?;
-        instructions.add_numbers(&rows().map(|row| row.instructions).collect::<Vec<_>>(), compressor)?;
-        code.add_numbers(&rows().map(|row| row.code).collect::<Vec<_>>(), compressor)?;
-        taken.add(&outcomes(rows().map(|row| row.branch)), compressor)?;
+        };
+        address.add_numbers(&page.address, compressor)?;
+        instructions.add_numbers(&page.instructions, compressor)?;
+        code.add_numbers(&page.code, compressor)?;
+        taken.add(&outcomes(&page.branches), compressor)?;
         if let [before_last @ .., _] = batch.numbers() {
             let steps = before_last.iter().map(|number| self.translation.rows[*number as usize].count);
             sequence.add_sums(batch.sequence(), steps, compressor)?;
@@ -132,38 +131,48 @@ struct Translated {
     branch: Branch,
 }
 
-impl Translated {
-    const UNKNOWN: Self = Self { count: 0, address: 0, instructions: 0, code: 0, branch: Branch::None };
+/// Columns of a page, as numbers of the dictionaries.
+struct TranslatedPage {
+    address: Vec<u16>,
+    instructions: Vec<u16>,
+    code: Vec<u16>,
+    branches: Vec<Branch>,
 }
 
 impl Translation {
-    /// Adds the rows of a batch to the dictionaries. `None`: they have no room for all of them.
-    fn learn(
-        &mut self,
-        batch: &BlockBatch,
-        address: &mut ColumnChunk,
-        instructions: &mut ColumnChunk,
-        code: &mut ColumnChunk,
-    ) -> Option<()> {
+    /// Translates the rows of a batch; what is new in it is added to the dictionaries of address, number of instructions and
+    /// code. `None`: they have no room for all of it.
+    fn translate(&mut self, batch: &BlockBatch, mut columns: [&mut ColumnChunk; 3]) -> Option<TranslatedPage> {
         let (rows, generation) = batch.rows();
         if self.generation != generation {
             *self = Self { generation, ..Self::default() };
         }
         self.rows.resize(rows.len(), Translated::UNKNOWN);
-        for number in batch.numbers() {
+        let [mut address, mut instructions, mut code] = [(); 3].map(|()| vec![0; batch.len()]);
+        let mut branches = vec![Branch::None; batch.len()];
+        let to = address.iter_mut().zip(&mut instructions).zip(&mut code).zip(&mut branches);
+        for (number, (((address, instructions), code), branch)) in batch.numbers().iter().zip(to) {
             let known = &mut self.rows[*number as usize];
             if known.count == 0 {
-                let row = &rows[*number as usize];
-                *known = Translated {
-                    count: row.instructions,
-                    address: address.number(row.address)?,
-                    instructions: instructions.number(row.instructions.into())?,
-                    code: code.number(row.code.into())?,
-                    branch: row.branch,
-                };
+                *known = Translated::of(&rows[*number as usize], &mut columns)?;
             }
+            (*address, *instructions, *code, *branch) = (known.address, known.instructions, known.code, known.branch);
         }
-        Some(())
+        Some(TranslatedPage { address, instructions, code, branches })
+    }
+}
+
+impl Translated {
+    const UNKNOWN: Self = Self { count: 0, address: 0, instructions: 0, code: 0, branch: Branch::None };
+
+    fn of(row: &Row, [address, instructions, code]: &mut [&mut ColumnChunk; 3]) -> Option<Self> {
+        Some(Self {
+            count: row.instructions,
+            address: address.number(row.address)?,
+            instructions: instructions.number(row.instructions.into())?,
+            code: code.number(row.code.into())?,
+            branch: row.branch,
+        })
     }
 }
 
@@ -192,7 +201,9 @@ mod tests {
 
     use arrow_array::{ArrayRef, BooleanArray, Int64Array, UInt32Array, UInt64Array};
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+    use parquet::basic::Encoding;
     use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+    use parquet::file::reader::{FileReader, SerializedFileReader};
     use unspool_testing::Random;
 
     use super::*;
@@ -247,7 +258,19 @@ mod tests {
             let ((one, of_one), (other, of_other)) = (read(&one), read(&other));
             assert!(one == other, "seed {seed}");
             assert_eq!(ranges(&of_one), ranges(&of_other), "seed {seed}");
+            assert_eq!(has_plain_addresses(&temporary.path().join("one")), blocks > 1000, "seed {seed}");
         }
+    }
+
+    /// Whether a dictionary had no room for all addresses.
+    fn has_plain_addresses(path: &Path) -> bool {
+        let file = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+        let groups = (0..file.num_row_groups()).map(|group| file.get_row_group(group).unwrap());
+        let mut pages = groups.flat_map(|group| group.get_column_page_reader(5).unwrap().collect::<Vec<_>>());
+        pages.any(|page| {
+            let page = page.unwrap();
+            page.is_data_page() && page.encoding() == Encoding::PLAIN
+        })
     }
 
     /// Random executions of random blocks.

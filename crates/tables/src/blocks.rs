@@ -233,7 +233,7 @@ impl BlockBatch {
         let own: [ArrayRef; 4] = [
             Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.address))),
             Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.instructions))),
-            outcomes(rows.iter().map(|row| row.branch)),
+            outcomes(&rows.iter().map(|row| row.branch).collect::<Vec<_>>()),
             Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.code))),
         ];
         let [address, instructions, taken, code] = own;
@@ -265,8 +265,7 @@ impl BlockBatch {
 }
 
 /// The column `taken`.
-pub(crate) fn outcomes(branches: impl Iterator<Item = Branch>) -> ArrayRef {
-    let branches: Vec<Branch> = branches.collect();
+pub(crate) fn outcomes(branches: &[Branch]) -> ArrayRef {
     let is_taken = BooleanBuffer::collect_bool(branches.len(), |row| branches[row] == Branch::Taken);
     let is_branch = BooleanBuffer::collect_bool(branches.len(), |row| branches[row] != Branch::None);
     Arc::new(BooleanArray::new(is_taken, Some(NullBuffer::new(is_branch))))

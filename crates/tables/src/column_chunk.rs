@@ -45,6 +45,7 @@ pub(crate) struct ColumnChunk {
     pages: Pages,
     rows: u64,
     nulls: u64,
+    /// Encodings of the pages.
     encodings: Vec<Encoding>,
     /// The least and the greatest value that are not in the dictionary.
     range: Option<(u64, u64)>,
@@ -64,7 +65,9 @@ struct Pages {
 impl ColumnChunk {
     pub(crate) fn new(column: ColumnDescPtr, kind: DataType, storage: Storage) -> Self {
         let (dictionary, pages) = (Dictionary::default(), Pages::new());
-        let (encodings, values, page) = (vec![Encoding::RLE], Vec::new(), Vec::new());
+        // Levels and dictionaries have these.
+        let encodings = vec![Encoding::RLE, Encoding::PLAIN];
+        let (values, page) = (Vec::new(), Vec::new());
         Self { column, kind, storage, dictionary, pages, rows: 0, nulls: 0, encodings, range: None, values, page }
     }
 
@@ -144,9 +147,7 @@ impl ColumnChunk {
 
     fn end_page(&mut self, rows: usize, encoding: Encoding, compressor: &mut Compressor<'_>) -> Result<()> {
         self.rows += rows as u64;
-        if !self.encodings.contains(&encoding) {
-            self.encodings.push(encoding);
-        }
+        self.encodings.push(encoding);
         self.pages.add(&self.page, compressor, |buf| Page::DataPage {
             buf,
             num_values: rows as u32,
@@ -176,7 +177,7 @@ impl ColumnChunk {
         Encoding::PLAIN
     }
 
-    /// Its bytes, and what the file says about them.
+    /// Its bytes and metadata.
     pub(crate) fn close(self, compressor: &mut Compressor<'_>) -> Result<(Bytes, ColumnCloseResult)> {
         let mut all = Pages::new();
         let values = self.dictionary.values();

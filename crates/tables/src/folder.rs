@@ -89,24 +89,24 @@ pub struct FolderWriter {
 
 /// Rows of a table.
 #[derive(Debug)]
-pub(crate) enum Rows {
+pub(crate) enum TableRows {
     Columns(RecordBatch),
     Blocks(BlockBatch),
 }
 
-impl From<RecordBatch> for Rows {
+impl From<RecordBatch> for TableRows {
     fn from(batch: RecordBatch) -> Self {
         Self::Columns(batch)
     }
 }
 
-impl From<BlockBatch> for Rows {
+impl From<BlockBatch> for TableRows {
     fn from(batch: BlockBatch) -> Self {
         Self::Blocks(batch)
     }
 }
 
-impl Rows {
+impl TableRows {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Columns(batch) => batch.num_rows(),
@@ -118,7 +118,7 @@ impl Rows {
 /// The thread that writes the files of a table.
 #[derive(Debug)]
 pub(crate) struct TableThread {
-    batches: SyncSender<(u32, Rows)>,
+    batches: SyncSender<(u32, TableRows)>,
     thread: JoinHandle<Result<(), Error>>,
 }
 
@@ -140,7 +140,7 @@ impl FolderWriter {
         Ok(Self { target: target.to_path_buf(), unfinished, threads })
     }
 
-    fn send(&mut self, table: Table, source: u32, rows: impl Into<Rows>) -> Result<(), Error> {
+    fn send(&mut self, table: Table, source: u32, rows: impl Into<TableRows>) -> Result<(), Error> {
         let Some(thread) = self.threads.get(&table) else { return Ok(()) };
         if thread.send(source, rows.into()) {
             return Ok(());
@@ -210,7 +210,7 @@ impl TableThread {
     }
 
     /// Writes rows of a source. False: the thread ended, and [`finish`](Self::finish) says why.
-    pub(crate) fn send(&self, source: u32, rows: Rows) -> bool {
+    pub(crate) fn send(&self, source: u32, rows: TableRows) -> bool {
         self.batches.send((source, rows)).is_ok()
     }
 
@@ -236,12 +236,12 @@ impl TableFile {
         })
     }
 
-    fn write(&mut self, rows: Rows) -> Result<(), Error> {
+    fn write(&mut self, rows: TableRows) -> Result<(), Error> {
         match (self, rows) {
-            (Self::Blocks(file), Rows::Blocks(batch)) => file.write_blocks(batch)?,
-            (Self::Blocks(file), Rows::Columns(batch)) => file.write(&batch)?,
-            (Self::Others(file), Rows::Columns(batch)) => file.write(&batch)?,
-            (Self::Others(file), Rows::Blocks(batch)) => file.write(&batch.into_batch()?)?,
+            (Self::Blocks(file), TableRows::Blocks(batch)) => file.write_blocks(batch)?,
+            (Self::Blocks(file), TableRows::Columns(batch)) => file.write(&batch)?,
+            (Self::Others(file), TableRows::Columns(batch)) => file.write(&batch)?,
+            (Self::Others(file), TableRows::Blocks(batch)) => file.write(&batch.into_batch()?)?,
         }
         Ok(())
     }
@@ -274,7 +274,7 @@ impl SourceFiles {
     }
 }
 
-fn write_table(table: Table, names: &FileNames, batches: &Receiver<(u32, Rows)>) -> Result<(), Error> {
+fn write_table(table: Table, names: &FileNames, batches: &Receiver<(u32, TableRows)>) -> Result<(), Error> {
     let properties = properties(table);
     let mut sources: BTreeMap<u32, SourceFiles> = BTreeMap::new();
     for (source, rows) in batches {

@@ -17,7 +17,7 @@ use unspool::target::TemporaryPath;
 use crate::Error;
 use crate::blocks::BlockBatch;
 use crate::extract::TakeBatch;
-use crate::folder::{FileNames, Rows, TableThread};
+use crate::folder::{FileNames, TableRows, TableThread};
 use crate::schema::Table;
 
 /// Rows of each table that were written.
@@ -70,7 +70,7 @@ impl ShardFiles {
         Ok(std::mem::take(&mut self.rows))
     }
 
-    fn send(&mut self, table: Table, source: u32, rows: Rows) -> Result<(), Error> {
+    fn send(&mut self, table: Table, source: u32, rows: TableRows) -> Result<(), Error> {
         let Some(thread) = self.threads.get(&table) else { return Ok(()) };
         let count = rows.len() as u64;
         if thread.send(source, rows) {
