@@ -92,7 +92,7 @@ impl NumberedRows {
         NumberedBlock { first, rows: pieces.len() as u32, instructions }
     }
 
-    /// Whether there are so many that they should be removed.
+    /// Whether there are too many to keep.
     pub(crate) fn are_many(&self) -> bool {
         self.rows.len() >= MANY
     }
