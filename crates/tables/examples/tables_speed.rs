@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
-use unspool_tables::{Extraction, Table, TakeBatch, write_tables};
+use unspool_tables::{BlockBatch, Extraction, Table, TakeBatch, write_tables};
 
 /// Counts rows.
 #[derive(Default)]
@@ -18,6 +18,11 @@ struct Count(u64);
 impl TakeBatch for Count {
     fn batch(&mut self, _: Table, _: u32, batch: RecordBatch) -> Result<(), unspool_tables::Error> {
         self.0 += batch.num_rows() as u64;
+        Ok(())
+    }
+
+    fn blocks(&mut self, batch: BlockBatch) -> Result<(), unspool_tables::Error> {
+        self.0 += batch.len() as u64;
         Ok(())
     }
 }

@@ -1,15 +1,25 @@
 //! Rows of the table `blocks`: executions of straight-line code of one core.
+//!
+//! ```text
+//! executions of numbered blocks ─┐
+//! steps ─▶ Joiner ─▶ blocks ─────┴─▶ numbers of rows ─▶ **BlockBatch** ─┬▶ BlockFile
+//!                                                                       └▶ columns
+//! ```
+//!
+//! A trace executes the same blocks again and again. What is known of each is held once, in `NumberedRows`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, UInt32Array, UInt64Array};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array, UInt64Array};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_schema::ArrowError;
 use unspool::isa::{Isa, decode};
 use unspool::model::{Block, BlockExecution, Instruction};
 
 use crate::code::{Code, Executed, Names, Piece};
 use crate::rows::{Place, Places, Runs};
+use crate::schema::Table;
 
 /// Instructions that are joined to one block.
 const LONGEST: usize = 1 << 12;
@@ -17,64 +27,120 @@ const LONGEST: usize = 1 << 12;
 /// Blocks that are remembered at one address.
 const REMEMBERED: usize = 16;
 
+/// Rows that are held by number, of a trace that is read step by step.
+const MANY: usize = 1 << 21;
+
 /// Addresses at which blocks are remembered.
 const MAX_KNOWN: usize = 1 << 18;
 
-/// Pieces of the blocks of one process, by number.
-#[derive(Debug, Default)]
-pub(crate) struct NumberedBlocks {
-    /// The first piece of each.
-    first: Vec<Piece>,
-    /// The other pieces of those that have more.
-    others: HashMap<usize, Vec<Piece>>,
-    /// For each block: it has more pieces.
-    has_more: Vec<bool>,
+/// What is the same for all executions of a piece of a block with the same outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) address: u64,
+    pub(crate) instructions: u32,
+    pub(crate) code: u32,
+    pub(crate) branch: Branch,
 }
+
+/// The branch at the end of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Branch {
+    None,
+    NotTaken,
+    Taken,
+}
+
+impl Row {
+    fn of(piece: &Piece, is_taken: bool) -> Self {
+        let Piece { address, instructions, code, ends_in_branch } = *piece;
+        let branch = match (ends_in_branch, is_taken) {
+            (false, _) => Branch::None,
+            (true, false) => Branch::NotTaken,
+            (true, true) => Branch::Taken,
+        };
+        Self { address, instructions, code, branch }
+    }
+}
+
+/// Rows by number, which are added and never changed. Those of an execution have consecutive numbers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NumberedRows {
+    rows: Arc<Vec<Row>>,
+    /// How often all of them were removed.
+    generation: u64,
+}
+
+/// The rows of a block.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct NumberedBlock {
+    /// The number of its first row if the branch is not taken. The rows of the other outcome come after it.
+    first: u32,
+    rows: u32,
+    pub(crate) instructions: u32,
+}
+
+impl NumberedRows {
+    /// Adds the rows of a block.
+    pub(crate) fn add(&mut self, pieces: &[Piece]) -> NumberedBlock {
+        // Copies the rows, if a batch has them: not more often than there are batches.
+        let all = Arc::make_mut(&mut self.rows);
+        let first = all.len() as u32;
+        for is_taken in [false, true] {
+            all.extend(pieces.iter().map(|piece| Row::of(piece, is_taken)));
+        }
+        let instructions = pieces.iter().map(|piece| piece.instructions).sum();
+        NumberedBlock { first, rows: pieces.len() as u32, instructions }
+    }
+
+    /// Whether there are too many to keep.
+    pub(crate) fn are_many(&self) -> bool {
+        self.rows.len() >= MANY
+    }
+
+    /// Removes all rows.
+    pub(crate) fn clear(&mut self) {
+        *self = Self { generation: self.generation + 1, ..Self::default() };
+    }
+}
+
+/// The blocks of one process, by number.
+#[derive(Debug, Default)]
+pub(crate) struct NumberedBlocks(Vec<NumberedBlock>);
 
 impl NumberedBlocks {
     /// Learns new blocks.
-    pub(crate) fn learn(&mut self, blocks: &[Block], code: &mut Code, names: &Names<'_>) {
-        for block in &blocks[self.first.len()..] {
+    pub(crate) fn learn(&mut self, blocks: &[Block], rows: &mut NumberedRows, code: &mut Code, names: &Names<'_>) {
+        for block in &blocks[self.len()..] {
             let executed = block.instructions();
             let executed = executed.map(|(address, opcode, size)| Executed { address, opcode: Some(opcode), size });
-            let mut pieces = code.add(block.isa, &executed.collect::<Vec<_>>(), block.ends_in_branch, names);
-            let others = pieces.split_off(pieces.len().min(1));
-            let none = Piece { address: block.start, instructions: 0, code: 0, ends_in_branch: false };
-            self.has_more.push(!others.is_empty());
-            if !others.is_empty() {
-                self.others.insert(self.first.len(), others);
-            }
-            self.first.push(pieces.first().copied().unwrap_or(none));
+            let pieces = code.add(block.isa, &executed.collect::<Vec<_>>(), block.ends_in_branch, names);
+            self.0.push(rows.add(&pieces));
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.first.len()
+        self.0.len()
     }
 
-    /// The number of instructions of a block.
-    pub(crate) fn instructions(&self, number: usize) -> u64 {
-        let others = if self.has_more[number] { self.others.get(&number) } else { None };
-        let pieces = self.first.get(number).into_iter().chain(others.into_iter().flatten());
-        pieces.map(|piece| u64::from(piece.instructions)).sum()
+    /// The number of instructions of executions.
+    pub(crate) fn instructions(&self, executions: &[BlockExecution]) -> u64 {
+        executions.iter().map(|execution| u64::from(self.0[execution.number()].instructions)).sum()
     }
 }
 
-/// Rows of one core.
+/// Rows of one core, which have no instructions between them.
 #[derive(Debug, Default)]
 pub(crate) struct BlockRows {
+    numbers: Vec<u32>,
+    /// `sequence` of the first row.
+    sequence: u64,
     places: Places,
-    address: Vec<u64>,
-    instructions: Vec<u32>,
-    /// 0: not taken, 1: taken, 2: no branch.
-    taken: Vec<u8>,
     cycles: Runs,
-    code: Vec<u32>,
 }
 
 impl BlockRows {
     pub(crate) fn len(&self) -> usize {
-        self.address.len()
+        self.numbers.len()
     }
 
     /// Adds executions of blocks from `place` on; returns the number of their instructions.
@@ -85,60 +151,124 @@ impl BlockRows {
         place: &Place,
         cycles: Option<u64>,
     ) -> u64 {
-        let (before, mut sequence) = (self.len(), place.sequence);
+        let (before, mut instructions) = (self.len(), 0);
+        self.numbers.reserve(executions.len());
         for execution in executions {
-            let (number, is_taken) = (execution.number(), execution.is_taken());
-            sequence += self.piece(blocks.first[number], sequence, is_taken);
-            if blocks.has_more[number] {
-                for piece in blocks.others.get(&number).into_iter().flatten() {
-                    sequence += self.piece(*piece, sequence, is_taken);
-                }
-            }
+            let block = &blocks.0[execution.number()];
+            self.add(block, execution.is_taken());
+            instructions += u64::from(block.instructions);
         }
-        self.end_rows(self.len() - before, place, cycles);
-        sequence - place.sequence
+        self.end_rows(before, place, cycles);
+        instructions
     }
 
-    /// Adds the pieces of one block, from `place` on.
-    pub(crate) fn pieces(&mut self, pieces: &[Piece], is_taken: bool, place: &Place, cycles: Option<u64>) {
-        let mut sequence = place.sequence;
-        for piece in pieces {
-            sequence += self.piece(*piece, sequence, is_taken);
-        }
-        self.end_rows(pieces.len(), place, cycles);
+    /// Adds an execution of one block, from `place` on.
+    pub(crate) fn execution(&mut self, block: &NumberedBlock, is_taken: bool, place: &Place, cycles: Option<u64>) {
+        let before = self.len();
+        self.add(block, is_taken);
+        self.end_rows(before, place, cycles);
     }
 
     #[inline]
-    fn piece(&mut self, piece: Piece, sequence: u64, is_taken: bool) -> u64 {
-        self.places.add_sequence(sequence);
-        self.address.push(piece.address);
-        self.instructions.push(piece.instructions);
-        self.taken.push(if piece.ends_in_branch { is_taken.into() } else { 2 });
-        self.code.push(piece.code);
-        piece.instructions.into()
+    fn add(&mut self, block: &NumberedBlock, is_taken: bool) {
+        let first = block.first + if is_taken { block.rows } else { 0 };
+        if block.rows == 1 {
+            self.numbers.push(first);
+        } else {
+            self.numbers.extend(first..first + block.rows);
+        }
     }
 
-    fn end_rows(&mut self, rows: usize, place: &Place, cycles: Option<u64>) {
+    /// Adds what is the same for all rows from an index on.
+    fn end_rows(&mut self, before: usize, place: &Place, cycles: Option<u64>) {
+        if before == 0 {
+            self.sequence = place.sequence;
+        }
+        let rows = self.len() - before;
         self.places.add_runs(place, rows);
         self.cycles.add(cycles, rows);
     }
 
-    /// The columns, of which no row is left.
-    pub(crate) fn take(&mut self, source: u32) -> Vec<ArrayRef> {
-        let rows = self.len();
-        let taken = std::mem::take(&mut self.taken);
-        let is_taken = BooleanBuffer::collect_bool(rows, |row| taken[row] == 1);
-        let is_branch = BooleanBuffer::collect_bool(rows, |row| taken[row] != 2);
-        let mut columns = self.places.take(UInt32Array::from_value(source, rows));
-        columns.extend([
-            Arc::new(UInt64Array::from(std::mem::take(&mut self.address))) as ArrayRef,
-            Arc::new(UInt32Array::from(std::mem::take(&mut self.instructions))),
-            Arc::new(BooleanArray::new(is_taken, Some(NullBuffer::new(is_branch)))),
-            self.cycles.take(rows),
-            Arc::new(UInt32Array::from(std::mem::take(&mut self.code))),
-        ]);
-        columns
+    /// The batch, of which no row is left.
+    pub(crate) fn take(&mut self, source: u32, rows: &NumberedRows) -> BlockBatch {
+        let rows = rows.clone();
+        BlockBatch { source, rows, of: std::mem::take(self) }
     }
+}
+
+/// Rows of the table `blocks`, of one source. What repeats is there once, and rows are numbers of it.
+#[derive(Debug)]
+pub struct BlockBatch {
+    source: u32,
+    rows: NumberedRows,
+    of: BlockRows,
+}
+
+impl BlockBatch {
+    /// Number of the source.
+    pub fn source(&self) -> u32 {
+        self.source
+    }
+
+    /// The number of rows.
+    #[allow(clippy::len_without_is_empty, reason = "no batch is empty")]
+    pub fn len(&self) -> usize {
+        self.of.len()
+    }
+
+    /// The rows as columns of the table.
+    ///
+    /// # Errors
+    ///
+    /// If they do not have the schema of the table: never.
+    pub fn into_batch(mut self) -> Result<RecordBatch, ArrowError> {
+        let rows: Vec<&Row> = self.of.numbers.iter().map(|number| &self.rows.rows[*number as usize]).collect();
+        let mut next = self.of.sequence;
+        let sequence = rows.iter().map(|row| {
+            let sequence = next;
+            next += u64::from(row.instructions);
+            sequence as i64
+        });
+        let [source, process, thread, sequence, time] = self.of.places.take_with(sequence.collect(), self.source);
+        let own: [ArrayRef; 4] = [
+            Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.address))),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.instructions))),
+            outcomes(&rows.iter().map(|row| row.branch).collect::<Vec<_>>()),
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.code))),
+        ];
+        let [address, instructions, taken, code] = own;
+        let cycles = self.of.cycles.take(rows.len());
+        let columns = vec![source, process, thread, sequence, time, address, instructions, taken, cycles, code];
+        RecordBatch::try_new(Table::Blocks.schema(), columns)
+    }
+
+    /// Its rows by number.
+    pub(crate) fn rows(&self) -> (&[Row], u64) {
+        (&self.rows.rows, self.rows.generation)
+    }
+
+    /// For each row, its number.
+    pub(crate) fn numbers(&self) -> &[u32] {
+        &self.of.numbers
+    }
+
+    /// `sequence` of the first row.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.of.sequence
+    }
+
+    /// The columns that change rarely: process, thread, time and cycles.
+    pub(crate) fn take_runs(&mut self) -> [Runs; 4] {
+        let Places { process, thread, time, .. } = std::mem::take(&mut self.of.places);
+        [process, thread, time, std::mem::take(&mut self.of.cycles)]
+    }
+}
+
+/// The column `taken`.
+pub(crate) fn outcomes(branches: &[Branch]) -> ArrayRef {
+    let is_taken = BooleanBuffer::collect_bool(branches.len(), |row| branches[row] == Branch::Taken);
+    let is_branch = BooleanBuffer::collect_bool(branches.len(), |row| branches[row] != Branch::None);
+    Arc::new(BooleanArray::new(is_taken, Some(NullBuffer::new(is_branch))))
 }
 
 /// Joins instructions to blocks.
@@ -158,7 +288,7 @@ struct Remembered {
     isa: Isa,
     executed: Vec<Executed>,
     ends_in_branch: bool,
-    pieces: Vec<Piece>,
+    block: NumberedBlock,
 }
 
 impl Joiner {
@@ -181,8 +311,19 @@ impl Joiner {
         self.ends_in_branch = is_branch(instruction);
     }
 
+    /// Forgets the blocks that were executed before.
+    pub(crate) fn forget(&mut self) {
+        self.known.clear();
+    }
+
     /// Ends the block, if there is one, and adds its rows.
-    pub(crate) fn end(&mut self, code: &mut Code, names: &Names<'_>, counts_cycles: bool, rows: &mut BlockRows) {
+    pub(crate) fn end(
+        &mut self,
+        (numbered, code): (&mut NumberedRows, &mut Code),
+        names: &Names<'_>,
+        counts_cycles: bool,
+        rows: &mut BlockRows,
+    ) {
         let Some(first) = self.executed.first() else { return };
         if self.known.len() >= MAX_KNOWN {
             self.known.clear();
@@ -197,12 +338,13 @@ impl Joiner {
             }
             let pieces = code.add(self.isa, &self.executed, self.ends_in_branch, names);
             let executed = self.executed.clone();
-            known.push(Remembered { isa: self.isa, executed, ends_in_branch: self.ends_in_branch, pieces });
+            let block = numbered.add(&pieces);
+            known.push(Remembered { isa: self.isa, executed, ends_in_branch: self.ends_in_branch, block });
             known.len() - 1
         });
         if let Some(found) = known.get(index) {
             let cycles = self.first.time.filter(|_| counts_cycles);
-            rows.pieces(&found.pieces, self.is_taken, &self.first, cycles);
+            rows.execution(&found.block, self.is_taken, &self.first, cycles);
         }
         self.executed.clear();
         self.ends_in_branch = false;

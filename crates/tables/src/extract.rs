@@ -26,7 +26,7 @@ use unspool::{CaptureShard, CaptureSteps, Carried, Meter, Program, ShardEnd};
 
 use crate::Error;
 use crate::accesses::AccessRows;
-use crate::blocks::{BlockRows, Joiner, NumberedBlocks};
+use crate::blocks::{BlockBatch, BlockRows, Joiner, NumberedBlocks, NumberedRows};
 use crate::calls::EndedCalls;
 use crate::code::{Code, Known, Names};
 use crate::events::{EventRow, EventRows};
@@ -44,6 +44,15 @@ pub trait TakeBatch {
     ///
     /// If they cannot be written. Then no further batch comes.
     fn batch(&mut self, table: Table, source: u32, batch: RecordBatch) -> Result<(), Error>;
+
+    /// Takes the next rows of the table [`Table::Blocks`].
+    ///
+    /// # Errors
+    ///
+    /// As [`batch`](Self::batch).
+    fn blocks(&mut self, batch: BlockBatch) -> Result<(), Error> {
+        self.batch(Table::Blocks, batch.source(), batch.into_batch()?)
+    }
 }
 
 /// Turns traces into batches.
@@ -193,6 +202,7 @@ impl<'t> Extraction<'t> {
             cores: Vec::new(),
             current: 0,
             numbered: HashMap::new(),
+            numbered_rows: NumberedRows::default(),
             tracker,
             left_out: 0,
             failed: None,
@@ -372,6 +382,7 @@ struct Rows<'r, 't> {
     current: usize,
     /// Blocks of the trace by process.
     numbered: HashMap<Option<u64>, NumberedBlocks>,
+    numbered_rows: NumberedRows,
     tracker: Option<Tracker<EndedCalls>>,
     /// Steps of cores that are too many.
     left_out: u64,
@@ -459,11 +470,11 @@ impl Rows<'_, '_> {
         let process = core.context.process;
         let numbered = self.numbered.entry(process).or_default();
         if numbered.len() < trace.blocks.len() {
-            numbered.learn(trace.blocks, &mut self.to.code, &Names { program: self.program, process });
+            let names = Names { program: self.program, process };
+            numbered.learn(trace.blocks, &mut self.numbered_rows, &mut self.to.code, &names);
         }
         if self.to.is_counting {
-            let counts = executions.iter().map(|execution| numbered.instructions(execution.number()));
-            core.count += counts.sum::<u64>();
+            core.count += numbered.instructions(executions);
             return;
         }
         let cycles = trace.time.filter(|_| self.unit == TimeUnit::Cycles);
@@ -512,7 +523,8 @@ impl Rows<'_, '_> {
     fn end_block(&mut self) {
         let Some(core) = self.cores.get_mut(self.current) else { return };
         let names = Names { program: self.program, process: core.context.process };
-        core.joiner.end(&mut self.to.code, &names, self.unit == TimeUnit::Cycles, &mut core.blocks);
+        let code = (&mut self.numbered_rows, &mut self.to.code);
+        core.joiner.end(code, &names, self.unit == TimeUnit::Cycles, &mut core.blocks);
     }
 
     /// Puts the rows of the current core into batches where there are enough.
@@ -538,15 +550,30 @@ impl Rows<'_, '_> {
             self.to.instructions()?;
         }
         self.put_calls()?;
+        if self.numbered_rows.are_many() && self.numbered.is_empty() {
+            return self.forget_rows();
+        }
         self.put_core(self.current)
+    }
+
+    /// Forgets what is known of blocks; what was executed of them goes into batches first.
+    fn forget_rows(&mut self) -> Result<(), Error> {
+        for index in 0..self.cores.len() {
+            self.put_core(index)?;
+            self.cores[index].joiner.forget();
+        }
+        self.numbered_rows.clear();
+        Ok(())
     }
 
     fn put_core(&mut self, index: usize) -> Result<(), Error> {
         let source = self.first_source() + index as u32;
         let Some(core) = self.cores.get_mut(index) else { return Ok(()) };
-        let blocks = core.blocks.take(source);
+        let blocks = core.blocks.take(source, &self.numbered_rows);
         let (accesses, events) = (core.accesses.take(source), core.events.take(source));
-        self.to.put(Table::Blocks, source, blocks)?;
+        if self.to.wants(Table::Blocks) && !self.to.is_counting && blocks.len() > 0 {
+            self.to.take.blocks(blocks)?;
+        }
         self.to.put(Table::Accesses, source, accesses)?;
         self.to.put(Table::Events, source, events)
     }

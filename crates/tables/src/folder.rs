@@ -25,6 +25,8 @@ use unspool::Opened;
 use unspool::target::TemporaryPath;
 
 use crate::Error;
+use crate::block_file::BlockFile;
+use crate::blocks::BlockBatch;
 use crate::extract::{Extraction, TakeBatch};
 use crate::schema::{Table, VERSION};
 
@@ -85,10 +87,38 @@ pub struct FolderWriter {
     threads: BTreeMap<Table, TableThread>,
 }
 
+/// Rows of a table.
+#[derive(Debug)]
+pub(crate) enum TableRows {
+    Columns(RecordBatch),
+    Blocks(BlockBatch),
+}
+
+impl From<RecordBatch> for TableRows {
+    fn from(batch: RecordBatch) -> Self {
+        Self::Columns(batch)
+    }
+}
+
+impl From<BlockBatch> for TableRows {
+    fn from(batch: BlockBatch) -> Self {
+        Self::Blocks(batch)
+    }
+}
+
+impl TableRows {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Columns(batch) => batch.num_rows(),
+            Self::Blocks(batch) => batch.len(),
+        }
+    }
+}
+
 /// The thread that writes the files of a table.
 #[derive(Debug)]
 pub(crate) struct TableThread {
-    batches: SyncSender<(u32, RecordBatch)>,
+    batches: SyncSender<(u32, TableRows)>,
     thread: JoinHandle<Result<(), Error>>,
 }
 
@@ -108,6 +138,15 @@ impl FolderWriter {
             threads.insert(*table, TableThread::start(*table, FileNames { folder, shard: None }));
         }
         Ok(Self { target: target.to_path_buf(), unfinished, threads })
+    }
+
+    fn send(&mut self, table: Table, source: u32, rows: impl Into<TableRows>) -> Result<(), Error> {
+        let Some(thread) = self.threads.get(&table) else { return Ok(()) };
+        if thread.send(source, rows.into()) {
+            return Ok(());
+        }
+        // The thread ended: its error says why.
+        self.threads.remove(&table).map_or(Err(Error::Thread), TableThread::finish).and(Err(Error::Thread))
     }
 
     /// Completes the tables.
@@ -140,12 +179,11 @@ pub(crate) fn complete(unfinished: &Path, target: &Path, tables: &[Table], made_
 
 impl TakeBatch for FolderWriter {
     fn batch(&mut self, table: Table, source: u32, batch: RecordBatch) -> Result<(), Error> {
-        let Some(thread) = self.threads.get(&table) else { return Ok(()) };
-        if thread.send(source, batch) {
-            return Ok(());
-        }
-        // The thread ended: its error says why.
-        self.threads.remove(&table).map_or(Err(Error::Thread), TableThread::finish).and(Err(Error::Thread))
+        self.send(table, source, batch)
+    }
+
+    fn blocks(&mut self, batch: BlockBatch) -> Result<(), Error> {
+        self.send(Table::Blocks, batch.source(), batch)
     }
 }
 
@@ -172,8 +210,8 @@ impl TableThread {
     }
 
     /// Writes rows of a source. False: the thread ended, and [`finish`](Self::finish) says why.
-    pub(crate) fn send(&self, source: u32, batch: RecordBatch) -> bool {
-        self.batches.send((source, batch)).is_ok()
+    pub(crate) fn send(&self, source: u32, rows: TableRows) -> bool {
+        self.batches.send((source, rows)).is_ok()
     }
 
     pub(crate) fn finish(self) -> Result<(), Error> {
@@ -182,10 +220,45 @@ impl TableThread {
     }
 }
 
+/// A file that is being written.
+enum TableFile {
+    Blocks(Box<BlockFile>),
+    Others(Box<ArrowWriter<File>>),
+}
+
+impl TableFile {
+    fn create(table: Table, path: &Path, properties: &WriterProperties) -> Result<Self, Error> {
+        let file = File::create(path).map_err(|error| Error::of_file(path, error))?;
+        let properties = properties.clone();
+        Ok(match table {
+            Table::Blocks => Self::Blocks(Box::new(BlockFile::create(file, properties)?)),
+            _ => Self::Others(Box::new(ArrowWriter::try_new(file, table.schema(), Some(properties))?)),
+        })
+    }
+
+    fn write(&mut self, rows: TableRows) -> Result<(), Error> {
+        match (self, rows) {
+            (Self::Blocks(file), TableRows::Blocks(batch)) => file.write_blocks(batch)?,
+            (Self::Blocks(file), TableRows::Columns(batch)) => file.write(&batch)?,
+            (Self::Others(file), TableRows::Columns(batch)) => file.write(&batch)?,
+            (Self::Others(file), TableRows::Blocks(batch)) => file.write(&batch.into_batch()?)?,
+        }
+        Ok(())
+    }
+
+    fn close(self) -> Result<(), Error> {
+        match self {
+            Self::Blocks(file) => file.close()?,
+            Self::Others(file) => file.close().map(|_| ())?,
+        }
+        Ok(())
+    }
+}
+
 /// Files of a source.
 #[derive(Default)]
 struct SourceFiles {
-    file: Option<ArrowWriter<File>>,
+    file: Option<TableFile>,
     /// Rows of the file.
     rows: usize,
     /// Files that are complete.
@@ -197,14 +270,14 @@ impl SourceFiles {
     fn close(&mut self) -> Result<(), Error> {
         let Some(file) = self.file.take() else { return Ok(()) };
         (self.rows, self.count) = (0, self.count + 1);
-        close(file)
+        file.close()
     }
 }
 
-fn write_table(table: Table, names: &FileNames, batches: &Receiver<(u32, RecordBatch)>) -> Result<(), Error> {
+fn write_table(table: Table, names: &FileNames, batches: &Receiver<(u32, TableRows)>) -> Result<(), Error> {
     let properties = properties(table);
     let mut sources: BTreeMap<u32, SourceFiles> = BTreeMap::new();
-    for (source, batch) in batches {
+    for (source, rows) in batches {
         let is_open = sources.get(&source).is_some_and(|files| files.file.is_some());
         if !is_open && sources.values().filter(|files| files.file.is_some()).count() >= OPEN {
             sources.values_mut().try_for_each(SourceFiles::close)?;
@@ -212,32 +285,22 @@ fn write_table(table: Table, names: &FileNames, batches: &Receiver<(u32, RecordB
         let files = sources.entry(source).or_default();
         let file = match &mut files.file {
             Some(file) => file,
-            none => none.insert(new_file(table, &names.path(source, files.count), &properties)?),
+            none => none.insert(TableFile::create(table, &names.path(source, files.count), &properties)?),
         };
-        file.write(&batch)?;
-        files.rows += batch.num_rows();
+        files.rows += rows.len();
+        file.write(rows)?;
         if files.rows >= FILE {
             files.close()?;
         }
     }
     if sources.is_empty() && names.shard.is_none() {
         // So that a reader finds the columns.
-        close(new_file(table, &names.path(0, 0), &properties)?)?;
+        TableFile::create(table, &names.path(0, 0), &properties)?.close()?;
     }
     sources.values_mut().try_for_each(SourceFiles::close)
 }
 
-fn close(file: ArrowWriter<File>) -> Result<(), Error> {
-    file.close()?;
-    Ok(())
-}
-
-fn new_file(table: Table, path: &Path, properties: &WriterProperties) -> Result<ArrowWriter<File>, Error> {
-    let file = File::create(path).map_err(|error| Error::of_file(path, error))?;
-    Ok(ArrowWriter::try_new(file, table.schema(), Some(properties.clone()))?)
-}
-
-/// How a table is stored. Numbers that grow are differences; what repeats in patterns is left to the compression.
+/// How a table is stored, except for the columns of `blocks`. Numbers that grow are differences; what repeats in patterns is left to the compression.
 fn properties(table: Table) -> WriterProperties {
     let metadata = vec![
         KeyValue::new("unspool.version".to_string(), VERSION.to_string()),
@@ -251,11 +314,9 @@ fn properties(table: Table) -> WriterProperties {
     for field in table.schema().fields() {
         let column = ColumnPath::from(field.name().as_str());
         let encoding = match field.name().as_str() {
-            "source" | "process" | "thread" | "sequence" | "time" | "cycles" | "end_sequence" | "end_time" | "call"
+            "source" | "process" | "thread" | "sequence" | "time" | "end_sequence" | "end_time" | "call"
             | "last_call" | "code" | "number" | "position" => Encoding::DELTA_BINARY_PACKED,
-            "address" | "instructions" | "instruction" | "size" | "value" if table != Table::Instructions => {
-                Encoding::PLAIN
-            }
+            "address" | "instruction" | "size" | "value" if table != Table::Instructions => Encoding::PLAIN,
             _ => continue,
         };
         properties = properties.set_column_dictionary_enabled(column.clone(), false);

@@ -26,10 +26,13 @@
 //! ```
 
 mod accesses;
+mod block_file;
 mod blocks;
 mod calls;
 mod code;
 mod code_record;
+mod column_chunk;
+mod encodings;
 mod error;
 mod events;
 mod extract;
@@ -41,6 +44,7 @@ mod shard_files;
 pub mod shards;
 pub mod views;
 
+pub use blocks::BlockBatch;
 pub use error::Error;
 pub use extract::{Extraction, TakeBatch};
 pub use folder::{FolderWriter, MadeOf, TableFolder, write_tables};

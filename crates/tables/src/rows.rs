@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::types::UInt64Type;
 use arrow_array::{ArrayRef, Int64Array, PrimitiveArray, UInt32Array, UInt64Array, new_null_array};
+use arrow_buffer::NullBufferBuilder;
 use arrow_schema::DataType;
 
 /// Rows of a batch.
@@ -27,6 +28,11 @@ impl Runs {
         }
     }
 
+    /// The value of all rows, if it is the same.
+    pub(crate) fn same(&self) -> Option<Option<u64>> {
+        if let [(value, _)] = self.runs[..] { Some(value) } else { None }
+    }
+
     /// The values, of which none is left.
     pub(crate) fn take(&mut self, rows: usize) -> ArrayRef {
         let runs = std::mem::take(&mut self.runs);
@@ -36,18 +42,25 @@ impl Runs {
         if let [(Some(value), _)] = runs[..] {
             return Arc::new(PrimitiveArray::<UInt64Type>::from_value(value, rows));
         }
-        let values = runs.iter().flat_map(|(value, count)| std::iter::repeat_n(*value, *count));
-        Arc::new(UInt64Array::from_iter(values))
+        let (mut values, mut nulls) = (Vec::with_capacity(rows), NullBufferBuilder::new(rows));
+        for (value, count) in runs {
+            values.resize(values.len() + count, value.unwrap_or_default());
+            match value {
+                Some(_) => nulls.append_n_non_nulls(count),
+                None => nulls.append_n_nulls(count),
+            }
+        }
+        Arc::new(UInt64Array::new(values.into(), nulls.finish()))
     }
 }
 
 /// The columns that most tables begin with: where and when.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    process: Runs,
-    thread: Runs,
+    pub(crate) process: Runs,
+    pub(crate) thread: Runs,
     sequence: Vec<i64>,
-    time: Runs,
+    pub(crate) time: Runs,
 }
 
 /// Where and when.
@@ -61,19 +74,9 @@ pub(crate) struct Place {
 }
 
 impl Places {
-    pub(crate) fn len(&self) -> usize {
-        self.sequence.len()
-    }
-
     pub(crate) fn add(&mut self, place: &Place) {
         self.sequence.push(place.sequence as i64);
         self.add_runs(place, 1);
-    }
-
-    /// Adds a row whose process, thread and time are added later.
-    #[inline]
-    pub(crate) fn add_sequence(&mut self, sequence: u64) {
-        self.sequence.push(sequence as i64);
     }
 
     /// Adds process, thread and time of a number of rows.
@@ -83,15 +86,25 @@ impl Places {
         self.time.add(place.time, rows);
     }
 
-    /// The columns, of which no row is left.
+    /// The columns, of which no row is left. Each row has a source of its own.
     pub(crate) fn take(&mut self, source: UInt32Array) -> Vec<ArrayRef> {
-        let rows = self.len();
-        let sequence = Int64Array::from(std::mem::take(&mut self.sequence));
-        vec![
+        let sequence = std::mem::take(&mut self.sequence);
+        self.columns(sequence, source).into()
+    }
+
+    /// The columns of rows whose process, thread and time were added; none of them is left.
+    pub(crate) fn take_with(&mut self, sequence: Vec<i64>, source: u32) -> [ArrayRef; 5] {
+        let source = UInt32Array::from_value(source, sequence.len());
+        self.columns(sequence, source)
+    }
+
+    fn columns(&mut self, sequence: Vec<i64>, source: UInt32Array) -> [ArrayRef; 5] {
+        let rows = sequence.len();
+        [
             Arc::new(source),
             self.process.take(rows),
             self.thread.take(rows),
-            Arc::new(sequence),
+            Arc::new(Int64Array::from(sequence)),
             self.time.take(rows),
         ]
     }

@@ -15,8 +15,9 @@ use arrow_array::RecordBatch;
 use unspool::target::TemporaryPath;
 
 use crate::Error;
+use crate::blocks::BlockBatch;
 use crate::extract::TakeBatch;
-use crate::folder::{FileNames, TableThread};
+use crate::folder::{FileNames, TableRows, TableThread};
 use crate::schema::Table;
 
 /// Rows of each table that were written.
@@ -68,18 +69,26 @@ impl ShardFiles {
         }
         Ok(std::mem::take(&mut self.rows))
     }
+
+    fn send(&mut self, table: Table, source: u32, rows: TableRows) -> Result<(), Error> {
+        let Some(thread) = self.threads.get(&table) else { return Ok(()) };
+        let count = rows.len() as u64;
+        if thread.send(source, rows) {
+            *self.rows.entry(table).or_default() += count;
+            return Ok(());
+        }
+        self.threads.remove(&table).map_or(Err(Error::Thread), TableThread::finish).and(Err(Error::Thread))
+    }
 }
 
 impl TakeBatch for ShardFiles {
     fn batch(&mut self, table: Table, source: u32, batch: RecordBatch) -> Result<(), Error> {
         let source = if table == Table::Instructions { self.source } else { source };
-        let Some(thread) = self.threads.get(&table) else { return Ok(()) };
-        let rows = batch.num_rows() as u64;
-        if thread.send(source, batch) {
-            *self.rows.entry(table).or_default() += rows;
-            return Ok(());
-        }
-        self.threads.remove(&table).map_or(Err(Error::Thread), TableThread::finish).and(Err(Error::Thread))
+        self.send(table, source, batch.into())
+    }
+
+    fn blocks(&mut self, batch: BlockBatch) -> Result<(), Error> {
+        self.send(Table::Blocks, batch.source(), batch.into())
     }
 }
 

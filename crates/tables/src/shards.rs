@@ -261,7 +261,7 @@ pub fn finish(folder: &Path, target: &Path, tables: &[Table], all: &[Assembled])
         fs::create_dir_all(&own).map_err(|error| Error::of_file(&own, error))?;
         let thread = TableThread::start(*table, FileNames { folder: own, shard: None });
         if *table == Table::Sources && !sources.is_empty() {
-            thread.send(0, RecordBatch::try_new(table.schema(), source_columns(0, &sources))?);
+            thread.send(0, RecordBatch::try_new(table.schema(), source_columns(0, &sources))?.into());
         }
         thread.finish()?;
     }

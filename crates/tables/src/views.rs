@@ -61,8 +61,11 @@ pub const VIEWS: &[View] = &[
         name: "hot_functions",
         parameters: "",
         about: "functions, with the number of instructions executed in them",
-        needs: &["executed"],
-        sql: "SELECT function, image, sum(instructions)::BIGINT AS instructions FROM executed GROUP BY ALL ORDER BY 3 DESC",
+        needs: &["blocks", "instructions"],
+        // Names are joined to sums, since there are far fewer of them than blocks.
+        sql: "SELECT i.function, i.image, sum(b.executed)::BIGINT AS instructions FROM ( \
+              SELECT code, address, sum(instructions) AS executed FROM blocks GROUP BY ALL) b \
+              LEFT JOIN instructions i USING (code, address) GROUP BY ALL ORDER BY 3 DESC",
     },
     View {
         name: "hot_lines",
@@ -83,9 +86,10 @@ pub const VIEWS: &[View] = &[
         name: "hot_blocks",
         parameters: "",
         about: "straight-line code, with the number of its executions and of all their instructions",
-        needs: &["executed"],
-        sql: "SELECT address, function, instructions, count(*) AS executions, \
-              sum(instructions)::BIGINT AS executed FROM executed GROUP BY code, address, function, instructions ORDER BY executed DESC",
+        needs: &["blocks", "instructions"],
+        sql: "SELECT b.address, i.function, b.instructions, b.executions, b.executions * b.instructions AS executed FROM ( \
+              SELECT code, address, instructions, count(*) AS executions FROM blocks GROUP BY ALL) b \
+              LEFT JOIN instructions i USING (code, address) ORDER BY executed DESC",
     },
     View {
         name: "instruction_mix",
