@@ -7,7 +7,7 @@ use unspool_model::json::Object;
 
 use crate::layout::{Bytes, Value};
 use crate::record::{Instruction, RECORD_BYTES, Record, StringContinuation, StringStart, offset_of, xattr_mode};
-use crate::text::Lines;
+use crate::text::{Before, Lines};
 
 /// Writes records as JSON lines, from the first record of a file on.
 #[derive(Debug, Default)]
@@ -24,6 +24,12 @@ impl Json {
     /// A writer at the start of a file.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Continues after other records.
+    pub fn resume(&mut self, before: &Before) {
+        self.owed = None;
+        before.records().for_each(|record| self.pass(record));
     }
 
     /// Follows a record that is not printed.

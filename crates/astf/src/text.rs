@@ -7,6 +7,7 @@
 //! short. Checks nothing; see [`check`](super::check).
 //! Specification: Arm Architectural Structured Trace Format, issue 0.11.
 
+mod before;
 mod class;
 mod figure;
 mod opcodes;
@@ -15,6 +16,7 @@ mod unusual;
 
 use std::fmt::Write as _;
 
+pub use self::before::Before;
 use self::class::class_name;
 use self::opcodes::{Direction, Opcodes};
 use self::string::Chain;
@@ -52,6 +54,9 @@ pub struct Lines {
     opcodes: Opcodes,
 }
 
+/// Before the first context.
+const UNKNOWN_MODE: [u8; 4] = *b"el??";
+
 impl Default for Lines {
     fn default() -> Self {
         Self::new()
@@ -62,7 +67,14 @@ impl Lines {
     /// A writer before the first record.
     pub fn new() -> Self {
         let last = Instruction::default();
-        Self { number: 0, mode: *b"el??", last, chain: Chain::default(), opcodes: Opcodes::new() }
+        Self { number: 0, mode: UNKNOWN_MODE, last, chain: Chain::default(), opcodes: Opcodes::new() }
+    }
+
+    /// Continues before the record with this number.
+    pub fn resume(&mut self, number: u64, before: &Before) {
+        (self.mode, self.last, self.chain) = (UNKNOWN_MODE, Instruction::default(), Chain::default());
+        before.records().for_each(|record| self.pass(record));
+        self.number = number.saturating_sub(1);
     }
 
     /// Adds the line of the next record, without a line end.

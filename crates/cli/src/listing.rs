@@ -143,54 +143,31 @@ pub(crate) fn report_images(notes: &[Note], reported: &mut BTreeSet<String>) {
 /// Listing of one source: output, window of items, and problems of the trace.
 pub(crate) struct Listing<'o, 'c> {
     pub(crate) trace: Trace<'c>,
-    pub(crate) json: bool,
     pub(crate) output: &'o mut Output,
     pub(crate) window: &'o mut Window,
     pub(crate) progress: Progress,
-    pub(crate) line: String,
     pub(crate) problems: Problems,
-    /// What the events of the source mean.
-    pub(crate) events: EventMeanings,
 }
 
 impl<'o, 'c> Listing<'o, 'c> {
     /// Starts a listing; in text, with a line that names the source.
     pub(crate) fn new(trace: &Trace<'c>, args: &ListingArgs, output: &'o mut Output, window: &'o mut Window) -> Self {
-        let json = args.output.json;
-        if !json {
+        if !args.output.json {
             let palette = output.palette;
             output.write(|out| heading(trace, &palette, out));
         }
         Self {
             trace: *trace,
-            json,
             progress: Progress::new(output.on_terminal),
             output,
             window,
-            line: String::new(),
             problems: Problems::default(),
-            events: EventMeanings::new(trace),
         }
     }
 
     /// Counts an item or an error.
     pub(crate) fn note(&mut self, error: Option<&ElementError>) {
         self.problems.note(&self.trace, error);
-    }
-
-    /// Writes a JSON line: source, kind, and what `fields` adds.
-    pub(crate) fn object(&mut self, kind: &str, fields: impl FnOnce(&mut Object<'_>)) {
-        push_object(&mut self.line, &self.trace, kind, fields);
-        self.output.write(|out| out.write_all(self.line.as_bytes()));
-    }
-
-    pub(crate) fn error(&mut self, error: &ElementError) {
-        if !self.json {
-            let text = error_text(error, &self.output.palette);
-            return self.output.write(|out| out.write_all(text.as_bytes()));
-        }
-        push_error(&mut self.line, &self.trace, error);
-        self.output.write(|out| out.write_all(self.line.as_bytes()));
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
@@ -214,10 +191,29 @@ impl Watch for Listing<'_, '_> {
     }
 }
 
-/// Makes a JSON line: source, kind, and what `fields` adds.
-pub(crate) fn push_object(line: &mut String, trace: &Trace<'_>, kind: &str, fields: impl FnOnce(&mut Object<'_>)) {
-    let mut object = Object::new(line);
-    object.nullable("source", trace.source().id).plain("session", trace.session()).string("kind", kind);
+/// Keys that every JSON line of a source starts with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SourceKeys {
+    source: Option<u8>,
+    session: usize,
+}
+
+impl From<&Trace<'_>> for SourceKeys {
+    fn from(trace: &Trace<'_>) -> Self {
+        Self { source: trace.source().id, session: trace.session() }
+    }
+}
+
+/// Adds a JSON line: source, kind, and what `fields` adds.
+pub(crate) fn push_object(
+    line: &mut String,
+    keys: impl Into<SourceKeys>,
+    kind: &str,
+    fields: impl FnOnce(&mut Object<'_>),
+) {
+    let SourceKeys { source, session } = keys.into();
+    let mut object = Object::nested(line);
+    object.nullable("source", source).plain("session", session).string("kind", kind);
     fields(&mut object);
     object.end_line();
 }
@@ -241,14 +237,14 @@ pub(crate) fn error_text(error: &ElementError, palette: &Palette) -> String {
     format!("{offset:#010x}  {problem}! {kind}{skipped}{reset}\n")
 }
 
-/// Makes the JSON line of an error.
-pub(crate) fn push_error(line: &mut String, trace: &Trace<'_>, error: &ElementError) {
+/// Adds the JSON line of an error.
+pub(crate) fn push_error(line: &mut String, keys: impl Into<SourceKeys>, error: &ElementError) {
     let name = match error.kind {
         kind if kind.is_note() => "note",
         kind if kind.is_ordinary() => "no_sync",
         _ => "error",
     };
-    push_object(line, trace, name, |object| {
+    push_object(line, keys, name, |object| {
         object.plain("offset", error.offset).plain("skipped", error.skipped).string("what", error.kind);
     });
 }

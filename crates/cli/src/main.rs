@@ -10,6 +10,7 @@ mod diagnostic;
 mod file;
 #[cfg(unix)]
 mod interruption;
+mod item_lines;
 mod json;
 mod listing;
 mod output;
@@ -25,6 +26,7 @@ mod symbols;
 mod text;
 mod traces;
 mod verdict;
+mod writer_thread;
 
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;

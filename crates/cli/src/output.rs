@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::mem;
 use std::path::{Path, PathBuf};
 
 use anstream::{AutoStream, ColorChoice};
@@ -14,11 +15,12 @@ use unspool::number::many;
 
 use crate::args::OutputArgs;
 use crate::style::Palette;
+use crate::writer_thread::WriterThread;
 use crate::{diagnostic, pager, progress};
 
 pub(crate) struct Output {
     name: String,
-    out: BufWriter<Box<dyn Write>>,
+    out: BufWriter<Box<dyn Write + Send>>,
     failed: Option<io::Error>,
     /// The file, if it is one.
     path: Option<PathBuf>,
@@ -86,9 +88,28 @@ impl Output {
         Ok(Self::to(name, Some(path.to_path_buf()), Box::new(file), false, palette))
     }
 
-    fn to(name: String, path: Option<PathBuf>, out: Box<dyn Write>, on_terminal: bool, palette: Palette) -> Self {
+    fn to(
+        name: String,
+        path: Option<PathBuf>,
+        out: Box<dyn Write + Send>,
+        on_terminal: bool,
+        palette: Palette,
+    ) -> Self {
         let out = BufWriter::with_capacity(1 << 16, out);
         Self { name, out, failed: None, path, is_finished: false, is_started: false, on_terminal, palette }
+    }
+
+    /// Writes on a thread of its own from now on, if there may be several and nobody waits at a terminal.
+    pub(crate) fn use_threads(&mut self, threads: usize) -> anyhow::Result<()> {
+        if threads < 2 || self.on_terminal {
+            return Ok(());
+        }
+        let idle = BufWriter::new(Box::new(io::sink()) as Box<dyn Write + Send>);
+        let (out, buffered) = mem::replace(&mut self.out, idle).into_parts();
+        let thread = WriterThread::start(out).context("cannot start a thread")?;
+        // The thread has buffers of its own.
+        self.out = BufWriter::with_capacity(0, Box::new(thread));
+        buffered.map_or(Ok(()), |bytes| self.out.write_all(&bytes)).context("cannot write")
     }
 
     /// Writes, unless writing failed before.
@@ -121,11 +142,13 @@ impl Output {
 /// A command that fails before it writes anything leaves no file.
 impl Drop for Output {
     fn drop(&mut self) {
+        if self.is_finished {
+            return;
+        }
+        // The failure itself is what matters, here and below.
+        let _ = self.out.flush();
         let is_empty = |path: &PathBuf| path.metadata().is_ok_and(|about| about.is_file() && about.len() == 0);
-        if let Some(path) = self.path.as_ref().filter(|path| !self.is_finished && is_empty(path))
-            && self.out.buffer().is_empty()
-        {
-            // The failure itself is what matters.
+        if let Some(path) = self.path.as_ref().filter(|path| is_empty(path)) {
             let _ = fs::remove_file(path);
         }
     }

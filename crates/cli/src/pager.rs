@@ -30,7 +30,7 @@ pub(crate) fn turn_off() {
 }
 
 /// Standard output, through a pager if it is a terminal.
-pub(crate) fn standard_output() -> Box<dyn Write> {
+pub(crate) fn standard_output() -> Box<dyn Write + Send> {
     let is_allowed = !IS_OFF.load(Ordering::Relaxed) && io::stdout().is_terminal();
     match is_allowed.then(command).flatten() {
         Some(words) => Box::new(Pager::Waiting(words)),

@@ -8,7 +8,7 @@
 
 use crate::between::Between;
 use crate::code::within;
-use crate::flat::Flat;
+use crate::flat::{Flat, FlatRun};
 use crate::instruction::{Around, Instruction, InstructionSink, Outcome};
 use crate::item::{FlowItem, FlowSink, Range, Run};
 
@@ -118,19 +118,13 @@ impl<S: InstructionSink> FlowSink for Instructions<S> {
     #[inline]
     fn run(&mut self, run: Run<'_>) {
         let Self { sink, around, waiting, flat } = self;
-        let Some(entries) = flat.get(&run) else { return self.ranges(&run) };
+        let (Some(key), Some(entries)) = (run.key(), flat.get(&run)) else { return self.ranges(&run) };
         let [before @ .., last, after] = entries else { return };
         let first = before.first().unwrap_or(last);
         waiting.release(Some(first.address()), sink, around);
-        let offset = run.offset();
-        for pair in entries[..before.len() + 1].windows(2) {
-            sink.instruction(&pair[0].instruction(&pair[1], offset), around);
-        }
-        let instruction = last.instruction(after, offset);
+        sink.instructions(&FlatRun::before_waiting(&run, key, entries, last.waits()), around);
         if last.waits() {
-            waiting.branch = Some(instruction);
-        } else {
-            sink.instruction(&instruction, around);
+            waiting.branch = Some(last.instruction(after, run.offset()));
         }
     }
 

@@ -8,7 +8,7 @@
 use unspool_isa::Isa;
 
 use crate::instruction::{Instruction, Outcome};
-use crate::item::Run;
+use crate::item::{Run, RunKey};
 
 /// Runs with more instructions are not cached.
 const MAX_INSTRUCTIONS: u64 = 512;
@@ -61,6 +61,54 @@ impl Entry {
             branch: has(Self::P0).then_some(Outcome { taken: has(Self::TAKEN), target }),
             offset,
         }
+    }
+}
+
+/// Instructions of a cached run, one after the other. A taken indirect branch at its end is not among them: its target is not
+/// known yet.
+#[derive(Debug, Clone, Copy)]
+pub struct FlatRun<'r> {
+    /// The instructions, and one more entry with the target of the last one.
+    entries: &'r [Entry],
+    key: RunKey,
+    offset: u64,
+    ranges: usize,
+}
+
+impl<'r> FlatRun<'r> {
+    /// The instructions of a run before a branch that waits, if it ends with one. `entries` are those of the whole run.
+    #[inline(always)]
+    pub(crate) fn before_waiting(run: &Run<'_>, key: RunKey, entries: &'r [Entry], waits: bool) -> Self {
+        let waiting = usize::from(waits);
+        let (entries, ranges) = (&entries[..entries.len() - waiting], run.len() - waiting);
+        Self { entries, key, offset: run.offset(), ranges }
+    }
+
+    /// What identifies the run: equal keys have equal instructions.
+    pub fn key(&self) -> RunKey {
+        self.key
+    }
+
+    /// Number of instructions.
+    pub fn len(&self) -> usize {
+        self.entries.len() - 1
+    }
+
+    /// Are there no instructions?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of instructions that end their range.
+    pub fn ranges(&self) -> usize {
+        self.ranges
+    }
+
+    /// Each instruction, in the order of execution.
+    #[inline(always)]
+    pub fn instructions(&self) -> impl ExactSizeIterator<Item = Instruction> + use<'r> {
+        let offset = self.offset;
+        self.entries.windows(2).map(move |pair| pair[0].instruction(&pair[1], offset))
     }
 }
 

@@ -3,6 +3,7 @@
 use unspool_coresight::Context;
 use unspool_isa::Isa;
 
+use crate::flat::FlatRun;
 use crate::item::{FlowItem, Item};
 use crate::memory::MapId;
 
@@ -10,6 +11,13 @@ use crate::memory::MapId;
 pub trait InstructionSink {
     /// An instruction that was executed, or whose condition failed.
     fn instruction(&mut self, instruction: &Instruction, around: &Around);
+
+    /// Instructions of a cached run, with nothing between them. A sink that keeps what it makes of a run need not look at each of
+    /// them again.
+    #[inline(always)]
+    fn instructions(&mut self, run: &FlatRun<'_>, around: &Around) {
+        run.instructions().for_each(|instruction| self.instruction(&instruction, around));
+    }
 
     /// An item other than an instruction, or an error.
     fn item(&mut self, item: FlowItem);
@@ -78,6 +86,11 @@ impl<S: InstructionSink + ?Sized> InstructionSink for &mut S {
     #[inline]
     fn instruction(&mut self, instruction: &Instruction, around: &Around) {
         (**self).instruction(instruction, around);
+    }
+
+    #[inline]
+    fn instructions(&mut self, run: &FlatRun<'_>, around: &Around) {
+        (**self).instructions(run, around);
     }
 
     fn item(&mut self, item: FlowItem) {

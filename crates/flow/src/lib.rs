@@ -24,6 +24,7 @@ pub use between::Between;
 pub use decode::{Decoding, Entry, FlowDecoder, Seam};
 pub use expand::Instructions;
 pub use fields::item_fields;
+pub use flat::FlatRun;
 pub use instruction::{Around, Instruction, InstructionSink, Outcome};
 pub use item::{Cause, Finding, FlowItem, FlowSink, Item, Range, Run, RunKey, Transaction};
 pub use memory::{Callback, CodeMemory, MapId, Space};

@@ -1,10 +1,11 @@
 //! Records as text: the example line by line, and what it does not show.
 #![allow(clippy::unwrap_used)]
 
+use unspool_astf::json::Json;
 use unspool_astf::record::{
     Context, ExtraEa, Header, Instruction, Level, Storage, StringContinuation, StringStart, Timestamp, Trap, xattr_mode,
 };
-use unspool_astf::text::Lines;
+use unspool_astf::text::{Before, Lines};
 use unspool_astf::{Bytes, example};
 use unspool_testing::Random;
 
@@ -216,6 +217,48 @@ fn passed_records_are_followed() {
         lines.write(&records[start], &mut text);
         assert_eq!(text, expected[start]);
     }
+}
+
+#[test]
+fn lines_can_be_made_from_any_record_on() {
+    let mut numbers = Random::new(2);
+    // Instructions, and in places nothing but contexts, extra addresses and long strings.
+    let types = [1, 1, 7, 5, 0x43, 0x44, 0x44, 0x44];
+    let records: Vec<Bytes> = (0..3000)
+        .map(|number| {
+            let mut record = [0; 32];
+            record.fill_with(|| numbers.bits() as u8);
+            let some = if number / 100 % 2 == 0 { 3 } else { types.len() };
+            record[0] = types[numbers.bits() as usize % some];
+            // Half of the strings are short.
+            record[2] = if numbers.bits().is_multiple_of(2) { 0 } else { record[2] % 4 };
+            record
+        })
+        .chain(example::records())
+        .collect();
+    let (expected, expected_json) = (lines(&records), json_lines(&records));
+    let (mut before, mut lines, mut json) = (Before::default(), Lines::new(), Json::new());
+    for (number, record) in (1..).zip(&records) {
+        let (mut text, mut object) = (String::new(), String::new());
+        lines.resume(number, &before);
+        lines.write(record, &mut text);
+        assert_eq!(text, expected[number as usize - 1]);
+        json.resume(&before);
+        json.line(number, record, false, &mut object);
+        assert_eq!(object, expected_json[number as usize - 1]);
+        before.push(record);
+    }
+}
+
+/// The JSON lines of these records, as records of one file.
+fn json_lines(records: &[Bytes]) -> Vec<String> {
+    let mut json = Json::new();
+    let line = |(number, record)| {
+        let mut line = String::new();
+        json.line(number, record, false, &mut line);
+        line
+    };
+    (1..).zip(records).map(line).collect()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! trace + program ─▶ **lines** on the output, **a summary** on standard error
 //!
-//! `text` and `json` format lines, `parts` formats ranges on several threads, `code` caches disassembly and symbols,
+//! `text` and `json` format lines, `run_lines` keeps those of what is executed again, `code` caches disassembly and symbols,
 //! `summary` counts, `filter` selects code. `ordered` lists several traces at once: `segments` are what it orders, and `selection` chooses some.
 //! `software` lists sources that have no instructions, in lines that `software_lines` makes. `start` skips what is before
 //! --at.
@@ -14,7 +14,7 @@ mod headings;
 mod indexed;
 mod json;
 mod ordered;
-mod parts;
+mod run_lines;
 mod segments;
 mod selection;
 mod software;
@@ -34,17 +34,16 @@ use unspool::analyze::step_selection::StepSelection;
 use unspool::capture::{Capture, Code};
 use unspool::coresight::Transactions;
 use unspool::coresight::frame::FrameError;
-use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
+use unspool::flow::{Around, FlatRun, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
 use unspool::lines::Lines;
 use unspool::place::Place;
 use unspool::tarmac::index::Index;
-use unspool::{ChannelNames, Error, Parts, PresentIds, Program, Progress, Trace, Watch};
+use unspool::{ChannelNames, Error, PresentIds, Program, Trace, Watch};
 
 use self::code::{CodeCache, Texts};
 use self::filter::CodeFilter;
 use self::form::Form;
 use self::ordered::Job;
-use self::parts::Part;
 use self::selection::Selection;
 use self::software::SoftwarePrinter;
 use self::software_lines::SoftwareStyle;
@@ -162,9 +161,6 @@ enum By {
     Time,
 }
 
-/// Bytes of trace in a part. Its text may be five hundred times as large.
-const PART: usize = 16 << 10;
-
 const EXAMPLES: &str = "\
 Examples:
   unspool decode snapshot/
@@ -189,8 +185,8 @@ Software trace (ITM, STM): time, channel with its master (0x40:3) or their names
 that are text are joined to lines. --skip and --limit count all of its lines. With --by time, it is among the instructions if \
 its timestamps are of the same clock; otherwise it is listed first.
 A position-independent program without @ADDR is placed where the addresses in the trace fit, if only one place fits. \
-Several threads decode the buffers of a recording, the sources with --by, and \
-any trace with --emit ranges --json; in the order of cores, --skip and --limit use one.
+Several threads decode the buffers of a recording, and the sources with --by; otherwise one decodes and another one writes. In the \
+order of cores, --skip and --limit decode on one.
 Time is known at timestamps: with --by, what a source executed between two of them is one segment, and segments are in the \
 order of their first time. Where segments of several sources overlap, their order is unknown: the heading of a segment \
 names these sources. Trace without a time comes first. --time also lists segments that are in the range only in part. \
@@ -213,6 +209,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut programs = Programs::new(added, spaces);
     programs.start(&capture);
     let mut output = Output::open_beside(&args.listing.output, &capture, &args.images.paths())?;
+    output.use_threads(args.threads())?;
     let window = Window::new(&args.listing.range);
     let (traces, mut reading) = Reading::start(&capture, &args.listing.sources)?;
     if !args.selection.function.is_empty() {
@@ -310,7 +307,8 @@ impl Session<'_> {
         let findings = self.summary.findings();
         self.summary.start(trace);
         let (filter, around) = (CodeFilter::new(self.within), Around::default());
-        let mut printer = Printer { listing, form, summary: &mut self.summary, around, filter, start };
+        let lists_all = self.within.is_all() && args.listing.range.is_all() && !args.lines;
+        let mut printer = Printer { listing, form, summary: &mut self.summary, around, filter, start, lists_all };
         let transactions = if args.hide_failed { Transactions::Resolve } else { Transactions::Show };
         let open = match (args.emit, from) {
             (Emit::Instructions, Some(from)) => {
@@ -321,23 +319,7 @@ impl Session<'_> {
                 trace.flow(transactions, program, &mut FromStart::new(&mut printer))?
             }
             (Emit::Instructions, None) => trace.instructions(transactions, program, &mut printer)?,
-            (Emit::Ranges, None) => match &printer.form {
-                Form::Json(json)
-                    if !args.lines
-                        && self.within.is_all()
-                        && args.listing.range.is_all()
-                        && args.at.is_none()
-                        && args.threads() > 1
-                        && trace.can_be_sharded(transactions)? =>
-                {
-                    let start = json.start.clone();
-                    let make = || Part::new(&start);
-                    let mut push = |part, progress| printer.part(&part, progress);
-                    let parts = Parts::on(args.threads()).of_bytes(PART);
-                    trace.flow_in_parts(parts, transactions, program, make, &mut push)?
-                }
-                _ => trace.flow(transactions, program, &mut printer)?,
-            },
+            (Emit::Ranges, None) => trace.flow(transactions, program, &mut printer)?,
         };
         let (verdict, is_whole) = (printer.listing.verdict(), printer.listing.window.is_open());
         self.is_met |= printer.start.is_none();
@@ -369,6 +351,8 @@ struct Printer<'o, 'c, 'p> {
     filter: CodeFilter<'p>,
     /// Where the listing starts, until that is reached.
     start: Option<Start>,
+    /// Is everything listed after that, with lines that depend on nothing else?
+    lists_all: bool,
 }
 
 impl Starting for &mut Printer<'_, '_, '_> {
@@ -378,6 +362,11 @@ impl Starting for &mut Printer<'_, '_, '_> {
 }
 
 impl Printer<'_, '_, '_> {
+    /// Is everything listed that comes from here on?
+    fn lists_all(&self) -> bool {
+        self.lists_all && self.start.is_none() && self.listing.output.is_open()
+    }
+
     fn print_range(&mut self, range: &Range<'_>) {
         if !self.filter.range(range, &self.around) {
             return;
@@ -388,27 +377,6 @@ impl Printer<'_, '_, '_> {
             let line = self.form.range(range, &self.around);
             self.listing.output.write(|out| out.write_all(line));
         }
-    }
-
-    /// Prints a part whose ranges are formatted already. False: no more is wanted.
-    fn part(&mut self, part: &Part, progress: Progress) -> bool {
-        self.summary.ranges += part.ranges;
-        self.summary.instructions += part.instructions;
-        let mut written = 0;
-        for (position, item) in &part.items {
-            let lines = &part.lines.as_bytes()[written..*position];
-            self.listing.output.write(|out| out.write_all(lines));
-            self.print_item(item);
-            written = *position;
-        }
-        self.listing.output.write(|out| out.write_all(&part.lines.as_bytes()[written..]));
-        for &error in &part.lost {
-            self.summary.lost(&error);
-            self.listing.lost(error);
-        }
-        part.bytes.iter().for_each(|&bytes| self.summary.bytes_read(bytes));
-        self.listing.progress(progress.read, progress.total);
-        self.listing.wants_more()
     }
 
     fn print_item(&mut self, item: &FlowItem) {
@@ -452,6 +420,17 @@ impl InstructionSink for Printer<'_, '_, '_> {
         }
     }
 
+    #[inline]
+    fn instructions(&mut self, run: &FlatRun<'_>, around: &Around) {
+        if !self.lists_all() {
+            return run.instructions().for_each(|instruction| self.instruction(&instruction, around));
+        }
+        self.summary.instructions += run.len() as u64;
+        self.summary.ranges += run.ranges() as u64;
+        let form = &mut self.form;
+        self.listing.output.write(|out| form.instructions(run, around, out));
+    }
+
     fn item(&mut self, item: FlowItem) {
         self.print_item(&item);
     }
@@ -459,6 +438,12 @@ impl InstructionSink for Printer<'_, '_, '_> {
 
 impl FlowSink for Printer<'_, '_, '_> {
     fn run(&mut self, run: Run<'_>) {
+        if self.lists_all() {
+            self.summary.ranges += run.len() as u64;
+            self.summary.instructions += run.instructions();
+            let (form, around) = (&mut self.form, &self.around);
+            return self.listing.output.write(|out| form.ranges(&run, around, out));
+        }
         for range in run.ranges() {
             if !self.listing.window.is_open() {
                 return;

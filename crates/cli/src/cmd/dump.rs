@@ -1,6 +1,9 @@
 //! `dump`: lists the records of a trace file, one per line.
 
+mod record_lines;
+
 use std::fmt::Write as _;
+use std::mem;
 
 use anyhow::{Context, bail};
 use unspool::analyze::step_selection::StepSelection;
@@ -18,9 +21,10 @@ use unspool::tarmac::dialect::Dialect;
 use unspool::tarmac::json::push_json;
 use unspool::tarmac::record::Line;
 use unspool::tarmac::text::{Text, push_line};
-use unspool::{Program, astf, stf};
+use unspool::{Program, stf};
 
-use crate::args::{ImageArgs, OutputArgs};
+use self::record_lines::{Form, RecordLines};
+use crate::args::{ImageArgs, JobsArgs, OutputArgs};
 use crate::diagnostic;
 use crate::file::{FileArgs, end_verdict, report_astf, report_stf, stf_verdict, tarmac_verdict};
 use crate::json::write_summary;
@@ -59,6 +63,8 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    jobs: JobsArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -208,7 +214,8 @@ struct Batch {
 
 impl Batch {
     fn new(args: &Args) -> anyhow::Result<Self> {
-        let output = Output::open_for(&args.output, &args.file.file)?;
+        let mut output = Output::open_for(&args.output, &args.file.file)?;
+        output.use_threads(args.jobs.count())?;
         Ok(Self { text: String::with_capacity(2 * BATCH), items: 0, output })
     }
 
@@ -225,12 +232,18 @@ impl Batch {
     }
 
     fn flush(&mut self) {
+        let text = mem::take(&mut self.text);
+        self.write(&text);
+        self.text = text;
+        self.text.clear();
+    }
+
+    fn write(&mut self, lines: &str) {
         let palette = self.output.palette;
         match palette.is_colored() {
-            true => self.output.write(|out| out.write_all(palette.paint_records(&self.text).as_bytes())),
-            false => self.output.write(|out| out.write_all(self.text.as_bytes())),
+            true => self.output.write(|out| out.write_all(palette.paint_records(lines).as_bytes())),
+            false => self.output.write(|out| out.write_all(lines.as_bytes())),
         }
-        self.text.clear();
     }
 
     /// Ends the output, with its summary if it is JSON.
@@ -252,7 +265,8 @@ fn dump_astf(args: &Args, mut file: AstfFile) -> anyhow::Result<Verdict> {
     let mut numbering = Numbering::of_records(args)?;
     let mut batch = Batch::new(args)?;
     let (mut progress, last) = (batch.progress(), args.end());
-    let (mut lines, mut json) = (astf::text::Lines::new(), args.output.json.then(astf::json::Json::new));
+    let form = Form { json: args.output.json, hex: args.hex };
+    let (mut lines, mut failed) = (RecordLines::new(args.jobs.count(), form), None);
     let end = file.each(&mut progress.callback(), |first, records| {
         let mut is_past = false;
         for (number, record) in (first..).zip(records) {
@@ -261,40 +275,18 @@ fn dump_astf(args: &Args, mut file: AstfFile) -> anyhow::Result<Verdict> {
                 is_past = true;
                 break;
             }
-            let is_passed = ordinal.is_none_or(|ordinal| ordinal <= args.skip);
-            match &mut json {
-                Some(json) if is_passed => json.pass(record),
-                Some(json) => {
-                    json.line(number, record, args.hex, &mut batch.text);
-                    batch.items += 1;
-                }
-                None if is_passed => lines.pass(record),
-                None => {
-                    if args.hex {
-                        push_record(&mut batch.text, number, record);
-                    }
-                    lines.write(record, &mut batch.text);
-                    batch.text.push('\n');
-                }
-            }
+            let is_listed = ordinal.is_some_and(|ordinal| ordinal > args.skip);
+            batch.items += u64::from(is_listed);
+            let pushed = lines.push((number, record), is_listed, &mut |lines| batch.write(lines));
+            failed = failed.take().or(pushed.err());
         }
-        batch.flush();
         let is_whole = matches!(numbering, Numbering::All) && first + records.len() as u64 > last;
-        batch.output.is_open() && !is_past && !is_whole
+        batch.output.is_open() && !is_past && !is_whole && failed.is_none()
     });
+    let finished = failed.map_or(Ok(()), Err).and_then(|()| lines.finish(&mut |lines| batch.write(lines)));
+    finished.context("cannot make lines")?;
     let verdict = end.map(|end| end_verdict(&end)).map_err(Into::into);
     batch.finish(args, verdict)
-}
-
-/// Adds the offset and the bytes of a record, in groups of eight bytes.
-fn push_record(text: &mut String, number: u64, record: &astf::Bytes) {
-    let _ = write!(text, "{:#010x} ", astf::record::offset_of(number));
-    let (words, _) = record.as_chunks::<8>();
-    for word in words {
-        text.push(' ');
-        push_hex(text, word);
-    }
-    text.push_str("  ");
 }
 
 fn dump_stf(args: &Args, mut file: StfFile) -> anyhow::Result<Verdict> {
@@ -413,7 +405,7 @@ impl<'a> StfPrinter<'a> {
 
     /// Follows an instruction that is not printed.
     fn pass(&mut self, instruction: &Instruction<'_>) -> bool {
-        let mut text = std::mem::take(&mut self.unprinted);
+        let mut text = mem::take(&mut self.unprinted);
         self.print(instruction, &mut text);
         text.clear();
         self.unprinted = text;

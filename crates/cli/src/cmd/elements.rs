@@ -1,13 +1,20 @@
 //! `elements`: lists the elements of each trace source; with `--committed`, only those that were architecturally executed.
 
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use unspool::coresight::frame::FrameError;
 use unspool::coresight::{Element, ElementItem, Located, Sink, Transactions};
 use unspool::number::many;
-use unspool::{Error, Trace};
+use unspool::{Error, EventMeanings, Trace, Watch};
 
-use crate::args::ListingArgs;
+use crate::args::{JobsArgs, ListingArgs};
 use crate::diagnostic;
+use crate::item_lines::ItemLines;
 use crate::json::write_summary;
-use crate::listing::{JsonFields, Listing, Window, each_trace, push_object, put_meanings};
+use crate::listing::{
+    JsonFields, Listing, SourceKeys, Window, each_trace, error_text, push_error, push_object, put_meanings,
+};
 use crate::output::Output;
 use crate::verdict::Verdict;
 
@@ -25,6 +32,9 @@ pub(crate) struct Args {
     /// With --committed: also elements of failed transactions
     #[arg(long, requires = "committed")]
     show_failed: bool,
+
+    #[command(flatten)]
+    jobs: JobsArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -57,51 +67,82 @@ fn list(trace: &Trace<'_>, args: &Args, output: &mut Output, window: &mut Window
     if !window.is_open() {
         return Ok(Verdict::Clean);
     }
-    let mut listing = Listing::new(trace, &args.listing, output, window);
-    if args.committed {
+    let (json, palette, keys) = (args.listing.output.json, output.palette, SourceKeys::from(trace));
+    let events = Arc::new(EventMeanings::new(trace));
+    let push_line = move |item: &ElementItem, lines: &mut String| match item {
+        Ok(element) if json => push_json(element, keys, &events, lines),
+        Ok(element) => push_text(element, &events, lines),
+        Err(error) if json => push_error(lines, keys, error),
+        Err(error) => lines.push_str(&error_text(error, &palette)),
+    };
+    let lines = ItemLines::new(args.jobs.count(), push_line);
+    let mut printer = Printer { listing: Listing::new(trace, &args.listing, output, window), lines };
+    let open = if args.committed {
         let transactions = if args.show_failed { Transactions::Show } else { Transactions::Resolve };
-        let open = trace.committed(transactions, &mut listing)?;
-        if open > 0 && listing.window.is_open() {
-            let name = &trace.source().name;
-            diagnostic::warning(format_args!("{name}: {} still speculative at the end", many(open, "P0 element")));
-        }
+        trace.committed(transactions, &mut printer)
     } else {
-        trace.elements(&mut listing)?;
+        trace.elements(&mut printer).map(|()| 0)
+    };
+    let Printer { listing, mut lines } = printer;
+    lines.finish(listing.output);
+    let open = open?;
+    if open > 0 && listing.window.is_open() {
+        let name = &trace.source().name;
+        diagnostic::warning(format_args!("{name}: {} still speculative at the end", many(open, "P0 element")));
     }
     Ok(listing.verdict())
 }
 
-impl Listing<'_, '_> {
-    fn json(&mut self, Located { offset, value, .. }: &Located<Element>) {
-        push_object(&mut self.line, &self.trace, value.name(), |object| {
-            object.plain("offset", offset);
-            value.fields(&mut JsonFields(object));
-            if let Element::Event { mask } = *value {
-                put_meanings(object, &self.events, mask);
-            }
-        });
-        self.output.write(|out| out.write_all(self.line.as_bytes()));
+fn push_text(Located { offset, value, .. }: &Located<Element>, events: &EventMeanings, lines: &mut String) {
+    let _ = match value {
+        Element::Event { mask } => writeln!(lines, "{offset:#010x}  {}", events.text(*mask)),
+        _ => writeln!(lines, "{offset:#010x}  {value}"),
+    };
+}
+
+fn push_json(
+    Located { offset, value, .. }: &Located<Element>,
+    keys: SourceKeys,
+    events: &EventMeanings,
+    lines: &mut String,
+) {
+    push_object(lines, keys, value.name(), |object| {
+        object.plain("offset", offset);
+        value.fields(&mut JsonFields(object));
+        if let Element::Event { mask } = *value {
+            put_meanings(object, events, mask);
+        }
+    });
+}
+
+struct Printer<'o, 'c> {
+    listing: Listing<'o, 'c>,
+    lines: ItemLines<ElementItem>,
+}
+
+impl Sink<ElementItem> for Printer<'_, '_> {
+    fn item(&mut self, item: ElementItem) {
+        // Items of a chunk after the last one requested are not printed.
+        if !self.listing.window.is_open() {
+            return;
+        }
+        self.listing.note(item.as_ref().err());
+        if self.listing.window.next() {
+            self.lines.push(item, self.listing.output);
+        }
     }
 }
 
-impl Sink<ElementItem> for Listing<'_, '_> {
-    fn item(&mut self, item: ElementItem) {
-        // Items of a chunk after the last one requested are not printed.
-        if !self.window.is_open() {
-            return;
-        }
-        self.note(item.as_ref().err());
-        if !self.window.next() {
-            return;
-        }
-        match item {
-            Ok(element) if self.json => self.json(&element),
-            Ok(Located { offset, value: Element::Event { mask }, .. }) => {
-                let text = self.events.text(mask);
-                self.output.write(|out| writeln!(out, "{offset:#010x}  {text}"));
-            }
-            Ok(element) => self.output.write(|out| writeln!(out, "{:#010x}  {}", element.offset, element.value)),
-            Err(error) => self.error(&error),
-        }
+impl Watch for Printer<'_, '_> {
+    fn lost(&mut self, error: FrameError) {
+        self.listing.lost(error);
+    }
+
+    fn wants_more(&mut self) -> bool {
+        self.listing.wants_more()
+    }
+
+    fn progress(&mut self, read: u64, total: u64) {
+        self.listing.progress(read, total);
     }
 }

@@ -1,12 +1,15 @@
 //! `packets`: lists the packets of each trace source, before they are interpreted.
 
+use std::fmt::Write as _;
+
 use unspool::coresight::frame::FrameError;
 use unspool::coresight::{ElementError, ElementItem, Located, Packet, PacketItem, Sink};
 use unspool::{Error, Trace, Watch};
 
-use crate::args::ListingArgs;
+use crate::args::{JobsArgs, ListingArgs};
+use crate::item_lines::ItemLines;
 use crate::json::write_summary;
-use crate::listing::{JsonFields, Listing, Window, each_trace};
+use crate::listing::{JsonFields, Listing, SourceKeys, Window, each_trace, error_text, push_error, push_object};
 use crate::output::Output;
 use crate::verdict::Verdict;
 
@@ -16,6 +19,9 @@ use crate::verdict::Verdict;
 pub(crate) struct Args {
     #[command(flatten)]
     listing: ListingArgs,
+
+    #[command(flatten)]
+    jobs: JobsArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -29,11 +35,12 @@ Each line has the offset of the packet in the buffer, and the packet. ' = 0x..' 
 only a part of it. '!' marks bytes that are not a valid packet.
 Exit code 1: invalid bytes were found, or a source cannot be read.";
 
-pub(crate) fn run(Args { listing }: &Args) -> anyhow::Result<Verdict> {
+pub(crate) fn run(Args { listing, jobs }: &Args) -> anyhow::Result<Verdict> {
     let capture = listing.capture.open()?;
     let mut output = Output::open(&listing.output, &capture)?;
     let mut window = Window::new(&listing.range);
-    let verdict = each_trace(&capture, &listing.sources, |trace| list(trace, listing, &mut output, &mut window))?;
+    let verdict =
+        each_trace(&capture, &listing.sources, |trace| list(trace, listing, jobs.count(), &mut output, &mut window))?;
     if listing.output.json {
         write_summary(&mut output, "packets", verdict, |object| {
             object.plain("items", window.printed());
@@ -43,19 +50,43 @@ pub(crate) fn run(Args { listing }: &Args) -> anyhow::Result<Verdict> {
     Ok(verdict)
 }
 
-fn list(trace: &Trace<'_>, args: &ListingArgs, output: &mut Output, window: &mut Window) -> Result<Verdict, Error> {
+fn list(
+    trace: &Trace<'_>,
+    args: &ListingArgs,
+    threads: usize,
+    output: &mut Output,
+    window: &mut Window,
+) -> Result<Verdict, Error> {
     trace.features()?;
     if !window.is_open() {
         return Ok(Verdict::Clean);
     }
-    let mut printer = Printer { listing: Listing::new(trace, args, output, window), address: None };
-    trace.packets_and_elements(&mut printer)?;
+    let (json, palette, keys) = (args.output.json, output.palette, SourceKeys::from(trace));
+    let push_line = move |Item { packet, address }: &Item, lines: &mut String| match packet {
+        Ok(packet) if json => push_json(packet, *address, keys, lines),
+        Ok(packet) => push_text(packet, *address, lines),
+        Err(error) if json => push_error(lines, keys, error),
+        Err(error) => lines.push_str(&error_text(error, &palette)),
+    };
+    let listing = Listing::new(trace, args, output, window);
+    let mut printer = Printer { listing, lines: ItemLines::new(threads, push_line), address: None };
+    let read = trace.packets_and_elements(&mut printer);
+    printer.lines.finish(printer.listing.output);
+    read?;
     Ok(printer.listing.verdict())
+}
+
+/// A packet or an error.
+struct Item {
+    packet: Result<Located<Packet>, ElementError>,
+    /// The complete address of the packet, which may contain only a part of it.
+    address: Option<u64>,
 }
 
 struct Printer<'o, 'c> {
     listing: Listing<'o, 'c>,
-    /// The complete address of the next packet, which may contain only a part of it.
+    lines: ItemLines<Item>,
+    /// The complete address of the next packet.
     address: Option<u64>,
 }
 
@@ -72,15 +103,10 @@ impl Sink<PacketItem> for Printer<'_, '_> {
         if !self.listing.window.is_open() {
             return;
         }
-        let item = item.map_err(ElementError::from);
-        self.listing.note(item.as_ref().err());
-        if !self.listing.window.next() {
-            return;
-        }
-        match item {
-            Ok(packet) if self.listing.json => self.json(&packet, address),
-            Ok(packet) => self.text(&packet, address),
-            Err(error) => self.listing.error(&error),
+        let packet = item.map_err(ElementError::from);
+        self.listing.note(packet.as_ref().err());
+        if self.listing.window.next() {
+            self.lines.push(Item { packet, address }, self.listing.output);
         }
     }
 }
@@ -99,21 +125,19 @@ impl Watch for Printer<'_, '_> {
     }
 }
 
-impl Printer<'_, '_> {
-    fn text(&mut self, packet: &Located<Packet>, address: Option<u64>) {
-        self.listing.output.write(|out| match address.filter(|_| packet.value.has_partial_address()) {
-            Some(address) => writeln!(out, "{:#010x}  {} = {address:#018x}", packet.offset, packet.value),
-            None => writeln!(out, "{:#010x}  {}", packet.offset, packet.value),
-        });
-    }
+fn push_text(packet: &Located<Packet>, address: Option<u64>, lines: &mut String) {
+    let _ = match address.filter(|_| packet.value.has_partial_address()) {
+        Some(address) => writeln!(lines, "{:#010x}  {} = {address:#018x}", packet.offset, packet.value),
+        None => writeln!(lines, "{:#010x}  {}", packet.offset, packet.value),
+    };
+}
 
-    fn json(&mut self, packet: &Located<Packet>, address: Option<u64>) {
-        self.listing.object(packet.value.kind().name(), |object| {
-            object.plain("offset", packet.offset).plain("length", packet.length);
-            packet.value.fields(&mut JsonFields(object));
-            if let Some(address) = address {
-                object.hex("address", address);
-            }
-        });
-    }
+fn push_json(packet: &Located<Packet>, address: Option<u64>, keys: SourceKeys, lines: &mut String) {
+    push_object(lines, keys, packet.value.kind().name(), |object| {
+        object.plain("offset", packet.offset).plain("length", packet.length);
+        packet.value.fields(&mut JsonFields(object));
+        if let Some(address) = address {
+            object.hex("address", address);
+        }
+    });
 }

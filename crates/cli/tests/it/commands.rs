@@ -45,6 +45,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+pub(crate) use self::decode::assert_same_lines;
 use crate::run::Folder;
 
 fn example() -> PathBuf {

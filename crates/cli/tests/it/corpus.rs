@@ -12,6 +12,7 @@ use std::path::Path;
 use serde_json::Value;
 use unspool_testing::corpus;
 
+use crate::commands::assert_same_lines;
 use crate::run::on;
 
 const SNAPSHOTS: [&str; 6] = ["q_elem", "rme_test", "tme_test", "trace_file_cid_vmid", "v7m_svc", "v8m_svc"];
@@ -86,6 +87,12 @@ fn ranges_are_those_of_the_reference() {
     }
     println!("{lines} lines of {} captures are as expected", SNAPSHOTS.len());
     assert!(lines > 20_000, "the corpus is not all there");
+}
+
+#[test]
+fn lines_of_runs_are_those_of_their_items() {
+    let Some(corpus) = corpus("coresight") else { return };
+    SNAPSHOTS.iter().for_each(|name| assert_same_lines(&corpus.join(name), &[]));
 }
 
 fn compare(path: &Path, name: &str) -> usize {

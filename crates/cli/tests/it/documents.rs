@@ -21,7 +21,7 @@ use page::Page;
 const HOW: &str = "cargo test --test it documents";
 
 /// Lines of `sh` blocks: commands that this test does not run, each with the reason.
-const NOT_RUN: [(&str, &str); 33] = [
+const NOT_RUN: [(&str, &str); 34] = [
     ("dask scheduler", "needs a cluster; `.ci/cluster` starts one of its own"),
     ("dask worker tcp://head:8786 --nworkers 32 --nthreads 1", "the same"),
     ("unspool view examples/hello-qemu", "serves until it is ended; `.ci/view` tests it"),
@@ -59,10 +59,14 @@ const NOT_RUN: [(&str, &str); 33] = [
         "cargo run --release --features measure --example analysis_speed -- target/release/unspool TRACE...",
         "measures for minutes",
     ),
+    ("UNSPOOL_CORPUS=FOLDER benches/run", "measures for minutes"),
+    (
+        "cargo run --release -p unspool-tables --features measure --example tables_speed -- TRACE OUT blocks",
+        "measures for minutes",
+    ),
     ("cargo run --release --features measure --example astf_speed", "measures for minutes"),
     ("cargo run --release --features measure --example stf_speed -- FILE", "measures for minutes"),
     ("cargo run --release --features measure --example tarmac_speed -- LOG", "measures for minutes"),
-    ("cd benches && UNSPOOL_CORPUS=FOLDER cargo run --release", "needs libopencsd-dev and a corpus, and measures"),
     (
         "unspool record --system -o boot.astf -- -M virt -cpu cortex-a72 -nodefaults -nographic -kernel image.elf",
         "needs a system to boot; `record_system` builds some and records them",

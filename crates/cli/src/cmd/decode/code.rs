@@ -8,9 +8,11 @@ use unspool::capture::Pid;
 use unspool::flow::{Instruction, MapId};
 use unspool::isa::{ControlFlow, Disassembler, Isa, OpcodeCache, OpcodeKey, decode};
 use unspool::lines::{Frame, Lines};
+use unspool::model::digits::{push_address, push_opcode, push_short_hex};
 use unspool::model::json::{Object, quoted};
 use unspool::{EventMeanings, Program, Trace};
 
+use super::run_lines::RunLines;
 use crate::style::Palette;
 use crate::symbols::{printable, symbol_text};
 
@@ -24,12 +26,17 @@ pub(super) struct Texts {
     disassembler: Disassembler,
     instructions: OpcodeCache<Key, Box<InstructionText>>,
     names: OpcodeCache<Address, String>,
+    /// Lines that name the function of an address.
+    labels: OpcodeCache<Address, String>,
+    /// Lines of the program's runs.
+    pub(super) runs: RunLines,
 }
 
 impl Texts {
     pub(super) fn new() -> Self {
-        let (instructions, names) = (OpcodeCache::new(INSTRUCTION_BITS), OpcodeCache::new(NAME_BITS));
-        Self { disassembler: Disassembler::new(), instructions, names }
+        let [names, labels] = [OpcodeCache::new(NAME_BITS), OpcodeCache::new(NAME_BITS)];
+        let (disassembler, instructions) = (Disassembler::new(), OpcodeCache::new(INSTRUCTION_BITS));
+        Self { disassembler, instructions, names, labels, runs: RunLines::default() }
     }
 }
 
@@ -109,8 +116,8 @@ pub(super) struct InstructionText {
     pub(super) width: usize,
     /// Start of its function.
     pub(super) function: Option<u64>,
-    /// Line that names the function; in JSON the key with its value.
-    pub(super) label: String,
+    /// In JSON the key of the symbol with its value.
+    pub(super) symbol: String,
     /// Line with the position in the source, if it is known and wanted; in JSON the key with its value.
     pub(super) source: String,
 }
@@ -134,6 +141,12 @@ impl<'p> CodeCache<'p> {
         Self { lines, ..self }
     }
 
+    /// Lines of the program's runs.
+    #[inline]
+    pub(super) fn runs(&mut self) -> &mut RunLines {
+        &mut self.texts.runs
+    }
+
     /// Continues in another address map. Returns its process.
     pub(super) fn enter(&mut self, map: MapId) -> Process {
         self.map = map;
@@ -147,14 +160,15 @@ impl<'p> CodeCache<'p> {
         let key = Key { address, opcode, isa, map: *map };
         instructions.get_or_insert_with(key, || {
             let (text, symbol) = (disassembler.text(isa, address, opcode), program.symbol_in(*map, address));
-            let name = symbol.map(symbol_text);
-            let parts = Parts { instruction, text, name };
-            let (text, width, label) = if *json { parts.json() } else { parts.text(palette) };
+            let (text, width, name) = match *json {
+                true => json_parts(instruction, text, symbol),
+                false => text_parts(instruction, &text, palette),
+            };
             let function = symbol.map(|(_, offset)| address - offset);
             let flow = decode(isa, address, opcode).flow;
             let frames = lines.map(|lines| lines.find(program, *map, address)).unwrap_or_default();
             let source = if *json { frames_json(&frames) } else { frames_text(&frames, palette) };
-            Box::new(InstructionText { flow, text, width, function, label, source })
+            Box::new(InstructionText { flow, text, width, function, symbol: name, source })
         })
     }
 
@@ -169,6 +183,16 @@ impl<'p> CodeCache<'p> {
         if self.json { frames_json(&frames) } else { frames_text(&frames, &self.palette) }
     }
 
+    /// Line that names the function at an address.
+    pub(super) fn label(&mut self, address: u64) -> &str {
+        let Self { program, texts, palette, map, .. } = self;
+        texts.labels.get_or_insert_with(Address(address, *map), || {
+            let symbol = program.symbol_in(*map, address);
+            let name = symbol.map_or("<no symbol>".into(), |symbol| printable(&symbol_text(symbol)));
+            palette.paint(palette.symbol, &format!("{name}:")) + "\n"
+        })
+    }
+
     /// Symbol at an address, after a blank: ` <square+0x4>`. Empty if there is none.
     pub(super) fn name(&mut self, address: u64) -> &str {
         let Self { program, texts, palette, map, .. } = self;
@@ -176,42 +200,49 @@ impl<'p> CodeCache<'p> {
     }
 }
 
-/// What is known of an instruction.
-struct Parts<'i> {
-    instruction: &'i Instruction,
-    /// Disassembly.
-    text: String,
-    name: Option<String>,
+/// Keys and values, their length, and the key of the symbol.
+fn json_parts(instruction: &Instruction, text: String, symbol: Option<(&str, u64)>) -> (String, usize, String) {
+    let Instruction { address, opcode, isa, length, .. } = *instruction;
+    let mut line = String::with_capacity(96 + text.len());
+    line.push_str("\"address\":\"");
+    push_short_hex(&mut line, address);
+    line.push_str("\",\"opcode\":\"0x");
+    push_opcode(&mut line, opcode, length);
+    line.push_str("\",\"isa\":\"");
+    line.push_str(isa.name());
+    line.push_str("\",\"text\":");
+    quoted(&mut line, text);
+    let mut key = String::new();
+    if let Some(symbol) = symbol {
+        key.push_str(",\"symbol\":");
+        quoted(&mut key, symbol_text(symbol));
+    }
+    (line, 0, key)
 }
 
-impl Parts<'_> {
-    /// Keys and values, their length, and the key of the symbol.
-    fn json(self) -> (String, usize, String) {
-        let Instruction { address, opcode, isa, length, .. } = *self.instruction;
-        let digits = usize::from(length) * 2;
-        let mut text = format!("\"address\":\"{address:#x}\",\"opcode\":\"0x{opcode:0digits$x}\"");
-        let _ = write!(text, ",\"isa\":\"{}\",\"text\":", isa.name());
-        quoted(&mut text, self.text);
-        let mut label = String::new();
-        if let Some(name) = self.name {
-            label.push_str(",\"symbol\":");
-            quoted(&mut label, name);
-        }
-        (text, 0, label)
-    }
+/// Address, opcode and disassembly, and their width.
+fn text_parts(instruction: &Instruction, text: &str, palette: &Palette) -> (String, usize, String) {
+    let Instruction { address, opcode, isa, length, .. } = *instruction;
+    let mut line = String::with_capacity(64 + text.len());
+    line.push_str(palette.address);
+    push_padded(&mut line, address, isa == Isa::A64);
+    line.push_str(palette.reset);
+    line.push_str(palette.detail);
+    line.push_str("  ");
+    push_opcode(&mut line, opcode, length);
+    line.push_str(if length == 2 { "      " } else { "  " });
+    line.push_str(palette.reset);
+    palette.push_disassembly(&mut line, text);
+    let address_width = if isa == Isa::A64 { 18 } else { 10 };
+    (line, address_width + 12 + text.len(), String::new())
+}
 
-    /// Address, opcode and disassembly, their width, and the line with the name of the function.
-    fn text(self, palette: &Palette) -> (String, usize, String) {
-        let Instruction { address, opcode, isa, length, .. } = *self.instruction;
-        let (digits, width) = (usize::from(length) * 2, if isa == Isa::A64 { 16 } else { 8 });
-        let address = format!("0x{address:0width$x}");
-        let opcode = format!("  {:<8}  ", format!("{opcode:0digits$x}"));
-        let width = address.len() + opcode.len() + self.text.len();
-        let mut text = palette.paint(palette.address, &address);
-        palette.push(&mut text, palette.detail, &opcode);
-        palette.push_disassembly(&mut text, &self.text);
-        let name = self.name.map_or("<no symbol>".into(), |name| printable(&name));
-        (text, width, palette.paint(palette.symbol, &format!("{name}:")) + "\n")
+/// Adds an address with all digits of a 64-bit or a 32-bit one.
+pub(super) fn push_padded(line: &mut String, address: u64, is_wide: bool) {
+    if is_wide {
+        push_address(line, address);
+    } else {
+        let _ = write!(line, "0x{address:08x}");
     }
 }
 

@@ -3,9 +3,11 @@
 //! Takes instructions, ranges and other items; produces lines. Those of instructions and ranges are hot, and so are
 //! written without [`Object`](unspool::model::json::Object).
 
+use std::io::{self, Write};
+
 use unspool::Trace;
 use unspool::coresight::Located;
-use unspool::flow::{FlowItem, Instruction, Item, Range, item_fields};
+use unspool::flow::{FlowItem, Instruction, Item, Range, RunKey, item_fields};
 use unspool::isa::ControlFlow;
 use unspool::model::digits::{push_decimal, push_short_hex};
 
@@ -13,7 +15,7 @@ use super::code::{CodeCache, NamedEvents, Process, flow_name};
 use crate::listing::{JsonFields, push_error, push_object, put_meanings};
 
 pub(super) struct Json<'p> {
-    cache: CodeCache<'p>,
+    pub(super) cache: CodeCache<'p>,
     events: NamedEvents,
     /// Start of every line of the source.
     pub(super) start: String,
@@ -44,10 +46,17 @@ impl<'p> Json<'p> {
                 line.push('"');
             }
         }
-        line.push_str(&parts.label);
+        line.push_str(&parts.symbol);
         line.push_str(&parts.source);
         line.push_str("}\n");
         line.as_bytes()
+    }
+
+    /// Writes the lines of a run, if they are kept.
+    #[inline]
+    pub(super) fn write_kept(&mut self, key: RunKey, out: &mut dyn Write) -> Option<io::Result<()>> {
+        let kept = self.cache.runs().get(key, &self.start)?;
+        Some(out.write_all(self.start.as_bytes()).and_then(|()| out.write_all(kept.lines)))
     }
 
     /// Counts the cycles of an item, printed or not, and follows its address map. Returns the process of a map.
@@ -62,6 +71,7 @@ impl<'p> Json<'p> {
 
     /// Line of any other item. Counts its cycles, and follows its address map.
     pub(super) fn item(&mut self, trace: &Trace<'_>, item: &FlowItem) -> &[u8] {
+        self.line.clear();
         match item {
             Ok(item) => {
                 let process = self.follow(item);

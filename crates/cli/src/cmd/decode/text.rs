@@ -5,34 +5,46 @@
 //! start with `--`, problems with `!!`.
 
 use std::fmt::Write as _;
+use std::io::{self, Write};
 
 use unspool::Trace;
 use unspool::capture::KERNEL;
 use unspool::coresight::{Element, ElementError, Features, Located};
-use unspool::flow::{Around, Cause, FlowItem, Instruction, Item, MapId, Outcome, Range, Space};
+use unspool::flow::{Around, Cause, FlowItem, Instruction, Item, MapId, Outcome, Range, RunKey, Space};
 use unspool::isa::{ControlFlow, Isa};
-use unspool::model::digits::{push_address, push_decimal, push_short_hex};
+use unspool::model::digits::{push_decimal, push_short_hex};
 use unspool::number::many;
 
-use super::code::{CodeCache, NamedEvents, Process, flow_name};
+use super::code::{CodeCache, NamedEvents, Process, flow_name, push_padded};
+use super::run_lines::Kept;
 use crate::style::Palette;
 
 /// Width of address, opcode and text of an A64 instruction, before its outcome.
 const WIDTH: usize = 64;
 
+const BLANKS: &str = match str::from_utf8(&[b' '; WIDTH]) {
+    Ok(blanks) => blanks,
+    Err(_) => "",
+};
+
 pub(super) struct Text<'p> {
-    cache: CodeCache<'p>,
+    pub(super) cache: CodeCache<'p>,
     events: NamedEvents,
     palette: Palette,
     columns: Columns,
     /// Columns before the address.
-    head: String,
+    pub(super) head: String,
+    /// The same without times that were shown before.
+    steady_head: String,
+    /// An item may have changed the columns.
     head_is_stale: bool,
+    /// A line has shown the head.
+    head_is_shown: bool,
     /// Values that the columns showed last.
     time: Option<u64>,
     cycles: Option<u64>,
     /// The function of the last instruction.
-    function: Option<u64>,
+    pub(super) function: Option<u64>,
     /// The line with the position in the source that was shown last.
     source: String,
     /// The last process that was shown; the inner `None` is an unknown one.
@@ -54,7 +66,9 @@ impl<'p> Text<'p> {
             palette,
             columns: Columns { time: features.timestamps, cycles: features.cycle_counting },
             head: String::new(),
+            steady_head: String::new(),
             head_is_stale: true,
+            head_is_shown: false,
             time: None,
             cycles: None,
             function: None,
@@ -75,11 +89,12 @@ impl<'p> Text<'p> {
     #[inline]
     pub(super) fn instruction(&mut self, instruction: &Instruction, around: &Around) -> &[u8] {
         self.start_line(around);
-        let parts = self.cache.instruction(instruction);
-        if self.function != parts.function {
-            self.function = parts.function;
-            self.line.push_str(&parts.label);
+        let function = self.cache.instruction(instruction).function;
+        if self.function != function {
+            self.function = function;
+            self.line.push_str(self.cache.label(instruction.address));
         }
+        let parts = self.cache.instruction(instruction);
         if self.source != parts.source {
             self.source.clone_from(&parts.source);
             self.line.push_str(&parts.source);
@@ -94,6 +109,23 @@ impl<'p> Text<'p> {
         self.line.as_bytes()
     }
 
+    /// Writes the lines of a run, if they are kept.
+    #[inline]
+    pub(super) fn write_kept(&mut self, key: RunKey, around: &Around, out: &mut dyn Write) -> Option<io::Result<()>> {
+        self.ready_head(around);
+        let Kept { label, lines, functions } = self.cache.runs().get(key, &self.steady_head)?;
+        let is_elsewhere = functions.is_some_and(|functions| functions.first != self.function);
+        self.function = functions.map_or(self.function, |functions| functions.last);
+        let label = if is_elsewhere { label } else { &[] };
+        self.head_is_shown = true;
+        Some([label, self.head.as_bytes(), lines].into_iter().try_for_each(|part| out.write_all(part)))
+    }
+
+    /// The function of an instruction, with the line that names it.
+    pub(super) fn label(&mut self, instruction: &Instruction) -> (Option<u64>, String) {
+        (self.cache.instruction(instruction).function, self.cache.label(instruction.address).to_string())
+    }
+
     fn outcome(&mut self, flow: ControlFlow, branch: Outcome, gap: usize) {
         let line = &mut self.line;
         let outcome = match (flow.is_branch(), branch.taken) {
@@ -102,7 +134,7 @@ impl<'p> Text<'p> {
             (false, true) => return,
             (false, false) => "  ; not executed",
         };
-        line.extend(std::iter::repeat_n(' ', gap));
+        line.push_str(&BLANKS[..gap]);
         line.push_str(self.palette.detail);
         line.push_str(outcome);
         if let Some(target) = branch.target {
@@ -152,32 +184,42 @@ impl<'p> Text<'p> {
         self.line.as_bytes()
     }
 
-    /// Starts a line, and updates the columns before the address.
+    /// Starts a line.
     #[inline]
     fn start_line(&mut self, around: &Around) {
         self.line.clear();
+        self.ready_head(around);
+        self.head_is_shown = true;
+    }
+
+    /// Brings the columns before the address up to date. The same time is not shown twice.
+    #[inline]
+    fn ready_head(&mut self, around: &Around) {
         if self.head_is_stale {
             self.update_head(around);
+        } else if self.head_is_shown {
+            self.head.clone_from(&self.steady_head);
         }
     }
 
     fn update_head(&mut self, around: &Around) {
         let time = around.timestamp.filter(|_| around.timestamp != self.time);
         let cycles = around.cycles.filter(|_| around.cycles != self.cycles);
-        self.head.clear();
-        if self.columns.time {
-            push_column(&mut self.head, time.map(|time| format!("{time:#x}")), 14);
-        }
-        if self.columns.cycles {
-            push_column(&mut self.head, cycles.map(|cycles| cycles.to_string()), 10);
-        }
         let space = around.context.map_or("?".into(), |context| Space::new(context.security, context.el).to_string());
         // The modes of the M profile have longer names, and so have Security states without a level.
         let width = if around.context.is_some_and(|context| context.level().is_none()) { 9 } else { 4 };
-        let _ = write!(self.head, "{space:<width$}  ");
+        for (head, time, cycles) in [(&mut self.steady_head, None, None), (&mut self.head, time, cycles)] {
+            head.clear();
+            if self.columns.time {
+                push_column(head, time.map(|time| format!("{time:#x}")), 14);
+            }
+            if self.columns.cycles {
+                push_column(head, cycles.map(|cycles| cycles.to_string()), 10);
+            }
+            let _ = write!(head, "{space:<width$}  ");
+        }
         (self.time, self.cycles) = (around.timestamp, around.cycles);
-        // The same time is not shown twice.
-        self.head_is_stale = time.is_some() || cycles.is_some();
+        (self.head_is_stale, self.head_is_shown) = (false, false);
     }
 
     /// Line of any other item; empty if a column shows it.
@@ -234,14 +276,6 @@ impl<'p> Text<'p> {
         let Palette { problem, mark, reset, .. } = self.palette;
         let (color, mark) = if is_problem { (problem, "!!") } else { (mark, "--") };
         let _ = writeln!(self.line, "{color}{mark} {text}{reset}");
-    }
-}
-
-fn push_padded(line: &mut String, address: u64, is_wide: bool) {
-    if is_wide {
-        push_address(line, address);
-    } else {
-        let _ = write!(line, "0x{address:08x}");
     }
 }
 

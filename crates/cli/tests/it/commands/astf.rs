@@ -11,6 +11,7 @@ use unspool::astf::record::{
 };
 use unspool::astf::write::{WriteOptions, Writer};
 use unspool::astf::{Bytes, example};
+use unspool_testing::Random;
 
 use crate::run::{Folder, Run, assert_fields, assert_readers_may_leave, command, on, text, unspool_with, wait};
 
@@ -479,4 +480,25 @@ fn a_link_stays_a_link() {
     on("convert", &path, &[text(&link)]).clean();
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(fs::read(&file).unwrap(), fs::read(&path).unwrap());
+}
+
+#[test]
+fn any_number_of_threads_lists_the_same() {
+    let folder = Folder::new();
+    let (log, path) = (folder.path("a.tarmac"), folder.path("a.astf"));
+    let mut numbers = Random::new(5);
+    let lines = (1..40_000).map(|at| {
+        let (address, opcode) = (0x8000 + 4 * at, 0x9100_0000 | (numbers.bits() as u32 % 1024));
+        format!("{at} clk IT ({at}) {address:08x} {opcode:08x} O EL0t_n : ADD\n")
+    });
+    fs::write(&log, lines.collect::<String>()).unwrap();
+    on("convert", &log, &["-o", text(&path)]).expect(0, &["39,999 × times"]);
+    for options in
+        [&[][..], &["--json"], &["--hex"], &["--skip", "9000", "--limit", "20000"], &["--address", "0x9000..0x10000"]]
+    {
+        let list = |jobs: &str| on("dump", &path, &[options, &["-j", jobs]].concat()).clean().out;
+        let one = list("1");
+        assert!(one.lines().count() > 4_000, "{options:?}");
+        assert!(list("2") == one && list("4") == one, "{options:?}");
+    }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::{elf, example, example_copy, example_file};
-use crate::run::{Folder, Run, on, text, unspool};
+use crate::run::{Folder, Run, log, on, text, unspool};
 
 fn decode(options: &[&str]) -> Run {
     on("decode", &example(), options).expect(0, &[])
@@ -415,4 +416,48 @@ fn invalid_arguments_are_rejected() {
     let other = folder.file("other.bin", example_file("program.bin"));
     let placed = format!("{}@0x400000", text(&other));
     unspool(&["decode", path, "--image", &placed, "-o", text(&other)]).expect(2, &["code is read from this file"]);
+}
+
+/// Asserts that the lines of a capture are the same with kept lines of runs, which a limit turns off, and on any number of threads.
+pub(crate) fn assert_same_lines(capture: &Path, more: &[&str]) {
+    for options in [&[][..], &["--json"], &["--emit", "ranges"], &["--emit", "ranges", "--json"]] {
+        let list = |own: &[&str]| on("decode", capture, &[options, more, own].concat());
+        let one_by_one = list(&["-j", "1", "--limit", "18446744073709551615"]);
+        for jobs in ["1", "3"] {
+            let run = list(&["-j", jobs]);
+            assert_eq!(run.code, one_by_one.code, "{} {options:?}", capture.display());
+            let differs = run.out.lines().zip(one_by_one.out.lines()).find(|(one, other)| one != other);
+            assert_eq!(differs, None, "{} {options:?} -j {jobs}", capture.display());
+            assert_eq!(run.out.len(), one_by_one.out.len(), "{} {options:?} -j {jobs}", capture.display());
+        }
+    }
+}
+
+/// A loop that calls a function, at two Exception levels.
+fn looping_log() -> (Folder, PathBuf) {
+    const LAP: [(u32, &str); 5] = [
+        (0x8000, "94000400 O {} : BL 0x9000"),
+        (0x9000, "d503201f O {} : NOP"),
+        (0x9004, "d65f03c0 O {} : RET"),
+        (0x8004, "d503201f O {} : NOP"),
+        (0x8008, "54ffffc1 O {} : B.NE 0x8000"),
+    ];
+    let levels = ["EL0t_n", "EL1h_n"].into_iter().flat_map(|level| [level; 60]);
+    let steps = levels.flat_map(|level| LAP.map(|(address, rest)| (address, rest.replace("{}", level))));
+    let lines = (1..).zip(steps).map(|(at, (address, rest))| format!("{at} clk IT ({at}) {address:08x} {rest}\n"));
+    log(&lines.collect::<String>())
+}
+
+#[test]
+fn lines_of_runs_are_those_of_their_items() {
+    for name in ["hello-ete", "hello-qemu"] {
+        assert_same_lines(&unspool_testing::example(name), &[]);
+    }
+    let (folder, log) = looping_log();
+    for options in [&[][..], &["--timestamps"], &["--cycle-counts"], &["--timestamps", "--cycle-counts"]] {
+        let capture = folder.path(format!("capture{}", options.concat()));
+        on("encode", &log, &[&["-o", text(&capture)], options].concat()).clean();
+        assert_same_lines(&capture, &[]);
+        assert_same_lines(&capture, &["--color", "always"]);
+    }
 }
