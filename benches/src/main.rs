@@ -2,6 +2,7 @@
 //!
 //! Takes the corpus folder (`UNSPOOL_CORPUS`) and optionally a part of the names of the rows to measure. Prints a table: every
 //! row has both speeds and their ratio, since the speed of a machine changes from minute to minute and the ratio does not.
+//! Times are processor time, so that other work on the machine counts little. `run` builds the reference with all optimizations.
 
 mod older;
 
@@ -17,10 +18,11 @@ use unspool_coresight::etm4::{
 };
 use unspool_coresight::frame::{Deformatter, FrameSink, Layout, Mark, Span, Stream, WholeFrames};
 use unspool_coresight::{
-    DecodeElements as _, DecodePackets as _, Element, ElementItem, Located, Profile, Protocol, Sink, Transactions,
+    DecodeElements as _, DecodePackets as _, Element, ElementItem, InstructionDecoders as _, Located, Profile, Protocol,
+    Sink, Transactions,
 };
 use unspool_flow::{
-    Around, CodeMemory, FlowDecoder, FlowItem, FlowSink, Instruction, InstructionSink, Instructions, Run, Space,
+    Around, CodeMemory, FlowDecoder, FlowItem, FlowSink, Instruction, InstructionSink, Instructions, KnownCode, Run, Space,
 };
 
 #[repr(C)]
@@ -51,6 +53,20 @@ unsafe extern "C" {
         count_of_images: u32,
     ) -> i64;
     fn reference_packets(bytes: *const u8, length: u32, formatted: i32, units: *const Unit, count: u32) -> i64;
+    fn thread_nanoseconds() -> u64;
+}
+
+/// Processor time that this thread has used so far.
+fn processor_time() -> Duration {
+    // SAFETY: the function only reads a clock.
+    Duration::from_nanos(unsafe { thread_nanoseconds() })
+}
+
+/// Processor time of a function, and its result.
+fn timed(function: impl Fn() -> u64) -> (Duration, u64) {
+    let start = processor_time();
+    let result = black_box(function());
+    (processor_time() - start, result)
 }
 
 fn reference(bytes: &[u8], formatted: bool, units: &[Unit]) -> u64 {
@@ -145,8 +161,7 @@ fn main() {
     let busiest = streams.iter().max_by_key(|stream| stream.len()).expect("a stream");
     let table = Table { wanted: env::args().nth(1) };
 
-    println!("{} bytes, medians, ours and the reference alternating", bytes.len());
-    println!("{:28} {:>12} {:>12} {:>8}", "stage", "unspool", "reference", "ratio");
+    println!("| from, to | unspool | reference | ratio (quartiles) | counts |\n|---|---|---|---|---|");
     let size = bytes.len();
     table.row("frames to streams", size, 100, 1, || demultiplexed(&bytes), || reference(&bytes, true, &[]));
     let packets_of = || reference(busiest, false, &[unit(0x12)]);
@@ -167,6 +182,9 @@ fn main() {
     let flow_of_long = || times * reference_flow(busiest, false, &[unit(0x12)], &images);
     let ours = || instructions(&long_stream, &images);
     table.row("instructions, 16 MiB", long_stream.len(), 5, times, ours, flow_of_long);
+    let small = SmallBuffers::of(busiest);
+    let (ours, theirs) = (|| small.ranges(&images), || small.reference(&images));
+    table.row("buffers of 8 KiB of one program, to ranges", small.bytes(), 10, 1, ours, theirs);
     older::rows(&table, &corpus.join("coresight"));
     table.cores(&folder, &bytes);
 }
@@ -445,6 +463,46 @@ fn frames_to_ranges(bytes: &[u8], images: &Images) -> u64 {
     flows.into_iter().map(end).sum()
 }
 
+/// Buffers that each start with a synchronization, as a trace that wraps or a profiler leaves them.
+struct SmallBuffers<'b>(Vec<&'b [u8]>);
+
+impl<'b> SmallBuffers<'b> {
+    /// Two hundred buffers of about 8 KiB of a stream, which is cut as often as needed.
+    fn of(stream: &'b [u8]) -> Self {
+        const SYNC: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80];
+        let (mut buffers, mut rest) = (vec![], stream);
+        while let Some(start) = rest.get(8 << 10..).and_then(|later| later.windows(12).position(|bytes| bytes == SYNC)) {
+            let (buffer, after) = rest.split_at((8 << 10) + start);
+            buffers.push(buffer);
+            rest = after;
+        }
+        Self(buffers.into_iter().cycle().take(200).collect())
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|buffer| buffer.len()).sum()
+    }
+
+    /// Decodes one after the other, with the code that the one before has found.
+    fn ranges(&self, images: &Images) -> u64 {
+        let mut code = KnownCode::new(config().flow_rules());
+        let mut instructions = 0;
+        for buffer in &self.0 {
+            let decoder = FlowDecoder::with_code(&config(), Transactions::Show, images, code);
+            let mut flow = Flow { decoder, sink: Counts::default() };
+            PacketDecoder::new(&config()).decode(buffer, true, &mut flow);
+            flow.decoder.finish(buffer.len() as u64, &mut flow.sink);
+            instructions += flow.sink.instructions;
+            code = flow.decoder.into_code();
+        }
+        instructions
+    }
+
+    fn reference(&self, images: &Images) -> u64 {
+        self.0.iter().map(|buffer| reference_flow(buffer, false, &[unit(0x12)], images)).sum()
+    }
+}
+
 struct Table {
     /// Part of the names of the rows to print.
     wanted: Option<String>,
@@ -474,9 +532,10 @@ impl Table {
             }
         }
         let [one, two] = [one, two].map(median);
-        let speed = |time: Duration| format!("{:.1} MB/s", 128.0 * bytes.len() as f64 / time.as_secs_f64() / 1e6);
         let ratio = one.as_secs_f64() / two.as_secs_f64();
-        println!("128 MiB from disk to ranges: {} on one core, {} on two, {ratio:.2}x", speed(one), speed(two));
+        let speeds = [one, two].map(|time| speed(128 * bytes.len(), time));
+        let name = "128 MiB from disk to ranges, on two cores beside one";
+        println!("| {name} | {} | {} | {ratio:.2} | |", speeds[1], speeds[0]);
     }
 
     /// Times ours, where there is no reference.
@@ -484,18 +543,12 @@ impl Table {
         if self.wanted.as_ref().is_some_and(|wanted| !name.contains(wanted)) {
             return;
         }
-        let mut count = 0;
-        let times = (0..rounds).map(|_| {
-            let start = Instant::now();
-            count = black_box(ours());
-            start.elapsed()
-        });
-        let speed = bytes as f64 / median(times.collect()).as_secs_f64() / 1e6;
-        println!("{name:28} {:>12}   ({count})", format!("{speed:.1} MB/s"));
+        let (times, counts): (Vec<Duration>, Vec<u64>) = (0..rounds).map(|_| timed(&ours)).unzip();
+        println!("| {name} | {} | | | {} |", speed(bytes, median(times)), counts[0]);
     }
 
-    /// Times both alternating and prints the medians, so that a disturbed round counts no more than any other. The reference
-    /// does one of `parts` equal parts of the work.
+    /// Times both alternating, so that both get the same share of disturbances. The reference does one of `parts` equal parts of
+    /// the work. Prints medians, and the ratio with its quartiles.
     fn row(
         &self,
         name: &str,
@@ -508,22 +561,28 @@ impl Table {
         if self.wanted.as_ref().is_some_and(|wanted| !name.contains(wanted)) {
             return;
         }
-        let (mut times, mut reference_times) = (vec![], vec![]);
-        let (mut count, mut count_reference) = (0, 0);
+        let (mut times, mut reference_times, mut ratios) = (vec![], vec![], vec![]);
+        let mut counts = (0, 0);
         for _ in 0..rounds {
-            let start = Instant::now();
-            count = black_box(ours());
-            times.push(start.elapsed());
-            let start = Instant::now();
-            count_reference = black_box(reference());
-            reference_times.push(start.elapsed() * parts as u32);
+            let ((time, count), (reference_time, count_reference)) = (timed(&ours), timed(&reference));
+            let reference_time = reference_time * parts as u32;
+            ratios.push(reference_time.as_secs_f64() / time.as_secs_f64());
+            times.push(time);
+            reference_times.push(reference_time);
+            counts = (count, count_reference);
         }
-        let [time, reference_time] = [times, reference_times].map(median);
-        let speed = |time: Duration| format!("{:.1} MB/s", bytes as f64 / time.as_secs_f64() / 1e6);
-        let ratio = reference_time.as_secs_f64() / time.as_secs_f64();
-        let speeds = (speed(time), speed(reference_time));
-        println!("{name:28} {:>12} {:>12} {ratio:>7.1}x   ({count} / {count_reference})", speeds.0, speeds.1);
+        ratios.sort_by(f64::total_cmp);
+        let [low, middle, high] = [1, 2, 3].map(|quarter| ratios[(ratios.len() - 1) * quarter / 4]);
+        let speeds = (speed(bytes, median(times)), speed(bytes, median(reference_times)));
+        println!(
+            "| {name} | {} | {} | {middle:.1} ({low:.1} to {high:.1}) | {} / {} |",
+            speeds.0, speeds.1, counts.0, counts.1
+        );
     }
+}
+
+fn speed(bytes: usize, time: Duration) -> String {
+    format!("{:.1} MB/s", bytes as f64 / time.as_secs_f64() / 1e6)
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

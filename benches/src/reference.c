@@ -2,6 +2,7 @@
 #include <opencsd/c_api/opencsd_c_api.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 struct unit {
     uint32_t id, configr, idr0, idr1, idr2, idr8;
@@ -148,4 +149,12 @@ int64_t reference_older(const uint8_t *bytes, uint32_t length, const struct olde
     int failed = run(tree, bytes, length);
     ocsd_destroy_dcd_tree(tree);
     return failed ? -1 : (int64_t)(full ? instructions : packets);
+}
+
+/* Processor time of this thread in nanoseconds: unlike the time of day, it does not depend on what else the machine does. */
+uint64_t thread_nanoseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
