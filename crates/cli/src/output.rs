@@ -99,7 +99,7 @@ impl Output {
         Self { name, out, failed: None, path, is_finished: false, is_started: false, on_terminal, palette }
     }
 
-    /// Writes on a thread of its own from now on, if there may be several and nobody waits at a terminal.
+    /// Writes on a thread of its own from now on, if there may be several. A terminal shows lines at once.
     pub(crate) fn use_threads(&mut self, threads: usize) -> anyhow::Result<()> {
         if threads < 2 || self.on_terminal {
             return Ok(());
