@@ -454,10 +454,17 @@ fn lines_of_runs_are_those_of_their_items() {
         assert_same_lines(&unspool_testing::example(name), &[]);
     }
     let (folder, log) = looping_log();
+    let code =
+        [0x9400_0400_u32, 0xd503_201f, 0x54ff_ffc1].into_iter().chain([0; 0x3fd]).chain([0xd503_201f, 0xd65f_03c0]);
+    let code: Vec<u8> = code.flat_map(u32::to_le_bytes).collect();
+    let symbols = [("caller", 0x8000, 12), ("callee", 0x9000, 8)];
+    let image = folder.file("image", elf::program(0x8000, &code, &symbols));
     for options in [&[][..], &["--timestamps"], &["--cycle-counts"], &["--timestamps", "--cycle-counts"]] {
         let capture = folder.path(format!("capture{}", options.concat()));
         on("encode", &log, &[&["-o", text(&capture)], options].concat()).clean();
         assert_same_lines(&capture, &[]);
         assert_same_lines(&capture, &["--color", "always"]);
+        assert_same_lines(&capture, &["--image", text(&image)]);
+        on("decode", &capture, &["--image", text(&image)]).expect(0, &[]).shows(&["caller:\n", "callee:\n"]);
     }
 }
